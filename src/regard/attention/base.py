@@ -1,0 +1,111 @@
+"""The contract that every attention mechanism keeps.
+
+    out = attention(query, key, value, key_mask=…, attn_mask=…, need_weights=True)
+
+is the sum of two steps that decoders call themselves: `prepare` projects the keys once, `attend` uses them for each query.
+Masks are boolean, and True means "may attend". A row with nothing to attend to gives zero weights, a zero context and finite
+gradients. Nothing is kept on the module between calls.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class AttentionOutput:
+    """What attention gives for a batch of queries."""
+
+    context: Float[Tensor, "B Q Dv"]
+    """Σ_k weight_k value_k."""
+    weights: Tensor | None = None
+    """(B,Q,K), with heads (B,H,Q,K), before dropout; None if they were not asked for."""
+    loss: Tensor | None = None
+    """A scalar where the mechanism has a loss of its own (coverage)."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Keys and values made ready once, to be attended to many times."""
+
+    key: Float[Tensor, "B K Da"]
+    """What the scores are computed from: the projected keys where the mechanism projects them."""
+    value: Float[Tensor, "B K Dv"]
+    """Zero where `key_mask` is False."""
+    key_mask: Bool[Tensor, "B K"] | None = None
+
+    def select(self, index: Int[Tensor, " M"]) -> "Memory":
+        """Keep the given rows of the batch, in the given order."""
+        mask = None if self.key_mask is None else self.key_mask[index]
+        return Memory(self.key[index], self.value[index], mask)
+
+
+for _cls in (AttentionOutput, Memory):
+    torch.export.register_dataclass(_cls, serialized_type_name=f"regard.attention.{_cls.__name__}")
+
+
+class Attention(nn.Module, ABC):
+    """Base of every mechanism that has a query."""
+
+    normalized: ClassVar[bool] = True
+    """The weights of a row sum to one (to zero where there is nothing to attend to)."""
+    permutation_equivariant: ClassVar[bool] = True
+    """Permuting the keys permutes the weights."""
+    stateful: ClassVar[bool] = False
+    """The weights depend on earlier queries, which are taken in order."""
+
+    query_size: int
+    """Dq, width of the queries."""
+    key_size: int
+    """Dk, width of the keys; values may have any width unless a class says otherwise."""
+
+    @abstractmethod
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project the keys once. Without `value`, the keys are the values."""
+
+    @abstractmethod
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query.
+
+        Args:
+            query: The queries.
+            memory: What `prepare` gave.
+            state: What the call before gave, for a stateful mechanism; None to begin.
+            attn_mask: Boolean (Q,K), (B,Q,K) or (B,H,Q,K); True where a query may attend to a key.
+            need_weights: Whether the weights are wanted; without them the fastest path is taken.
+
+        Returns:
+            The output, and the state for the next call (None for a mechanism without one).
+        """
+
+    def forward(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> AttentionOutput:
+        """Prepare and attend in one call."""
+        memory = self.prepare(key, value, key_mask=key_mask)
+        return self.attend(query, memory, attn_mask=attn_mask, need_weights=need_weights)[0]

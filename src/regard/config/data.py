@@ -1,0 +1,116 @@
+"""Which sentence pairs a run learns from, and how they become numbers."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the pairs are and which of them count."""
+
+    train: tuple[str, ...] = ()
+    """One file of pairs (.tsv, .txt, .csv, .jsonl, .parquet, each also .gz), or two parallel text files."""
+    dev: tuple[str, ...] = ()
+    """Pairs to validate on, in the same forms. Empty: `dev_size` pairs are held out of `train`."""
+    dev_size: int = 1000
+    """How many pairs to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Pairs that share a source
+    or a target stay on one side. With `max_pairs`, they are taken from the pairs behind it where there are any."""
+    source: str = "source"
+    """Language of the source, as a code (`en`): names it in reports, picks spaCy's tokenizer and detokenization rules."""
+    target: str = "target"
+    """Language of the target, as a code (`de`)."""
+    columns: tuple[str, ...] = ()
+    """The source column and the target column, by name or by number from 0. Empty: names that fit, else the first two."""
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
+    """How to read the files; `auto` goes by their names and first lines."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first line of a tab- or comma-separated file names the columns."""
+    max_pairs: int = 0
+    """Train on the first so many usable pairs; 0 for all."""
+    max_tokens: int = 200
+    """Pairs with more tokens than this on a side are left out of training, and counted in the report."""
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    """Unicode normalization of both sides."""
+    drop_repeats: bool = True
+    """Keep one of each exactly repeated pair."""
+    cache: str = ""
+    """Folder of the encoded corpora, reused while data and tokenizers are unchanged. Empty: the user's cache folder, or the
+    one that REGARD_CACHE names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    """Words and punctuation by Unicode's rules."""
+
+    kind: Literal["words"] = "words"
+    lowercase: bool = False
+    min_count: int = 1
+    """Words seen fewer times in training become the unknown symbol."""
+    max_size: int = 0
+    """The most frequent so many words are kept; 0 for no bound."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhitespaceConfig:
+    """Text that is tokenised already: tokens are what stands between spaces, and come back so."""
+
+    kind: Literal["whitespace"] = "whitespace"
+    lowercase: bool = False
+    min_count: int = 1
+    max_size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpacyConfig:
+    """The rules of spaCy's blank pipeline for the language (extra `spacy`)."""
+
+    kind: Literal["spacy"] = "spacy"
+    language: str = ""
+    """Empty: the language that `data` names for this side."""
+    lowercase: bool = False
+    min_count: int = 1
+    max_size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharactersConfig:
+    """Every character a token."""
+
+    kind: Literal["characters"] = "characters"
+    lowercase: bool = False
+    min_count: int = 1
+    max_size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BPEConfig:
+    """Byte-pair encoding (Sennrich et al. 2016); spaces are kept, so that decoding gives the text back."""
+
+    kind: Literal["bpe"] = "bpe"
+    size: int = 8000
+    """Symbols in all, special ones included."""
+    lowercase: bool = False
+    min_count: int = 2
+    """A merge needs to be seen this often."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnigramConfig:
+    """Unigram language model pieces (Kudo 2018)."""
+
+    kind: Literal["unigram"] = "unigram"
+    size: int = 8000
+    lowercase: bool = False
+
+
+TokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizersConfig:
+    """How text becomes symbols, for each side."""
+
+    source: TokenizerConfig = field(default_factory=WordsConfig)
+    target: TokenizerConfig = field(default_factory=WordsConfig)
+    joint: bool = False
+    """One vocabulary for both sides, learned from both; `source` describes it and `target` must equal it."""

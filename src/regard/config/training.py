@@ -1,0 +1,129 @@
+"""How a model is trained, and how its output is searched for."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantConfig:
+    """The same learning rate throughout, after the warm-up."""
+
+    kind: Literal["constant"] = "constant"
+    warmup_steps: int = 0
+    """Updates over which the rate grows linearly from zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseSquareRootConfig:
+    """Proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
+
+    kind: Literal["inverse_square_root"] = "inverse_square_root"
+    warmup_steps: int = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineConfig:
+    """A half cosine from the peak down to `final` of it, over all the run's updates."""
+
+    kind: Literal["cosine"] = "cosine"
+    warmup_steps: int = 0
+    final: float = 0.0
+    """The last rate as a part of the peak."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearDecayConfig:
+    """A straight line from the peak down to `final` of it, over all the run's updates."""
+
+    kind: Literal["linear_decay"] = "linear_decay"
+    warmup_steps: int = 0
+    final: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlateauConfig:
+    """Multiply by `factor` when the validation has not improved for `patience` validations."""
+
+    kind: Literal["plateau"] = "plateau"
+    warmup_steps: int = 0
+    factor: float = 0.5
+    patience: int = 1
+    minimum: float = 1e-6
+    """The lowest rate."""
+
+
+ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | LinearDecayConfig | PlateauConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherForcingConfig:
+    """How often the decoder is fed the gold word instead of its own (Williams & Zipser 1989; Bengio et al. 2015)."""
+
+    unit: Literal["sentence", "token"] = "sentence"
+    """Draw once for each sentence, or for each token (scheduled sampling)."""
+    start: float = 1.0
+    """Probability of the gold word at the first update."""
+    end: float = 1.0
+    """Probability at the last update; in between it changes by `decay`."""
+    decay: Literal["linear", "exponential", "sigmoid"] = "linear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Length, batches, optimizer and what is kept."""
+
+    max_epochs: int = 10
+    max_steps: int = 0
+    """Stop after so many updates; 0 for no bound."""
+    max_minutes: float = 0.0
+    """Stop after so many minutes of training; 0 for no bound."""
+    batch_tokens: int = 4096
+    """Source or target tokens in a batch, whichever are more, padding included."""
+    batch_sentences: int = 0
+    """At most so many sentences in a batch; 0 for no bound."""
+    accumulate: int = 1
+    """Batches for each update."""
+    optimizer: Literal["adam", "adamw"] = "adam"
+    learning_rate: float = 1e-3
+    """The peak of the schedule."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.0
+    schedule: ScheduleConfig = field(default_factory=ConstantConfig)
+    clip_norm: float = 1.0
+    """Largest norm of the gradient; 0 for no clipping."""
+    label_smoothing: float = 0.0
+    teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """`auto`: bfloat16 where the machine computes faster in it."""
+    validate_every: int = 0
+    """Updates between validations; 0 for once an epoch."""
+    validation_pairs: int = 500
+    """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
+    patience: int = 0
+    """Stop after so many validations without a better one; 0 never."""
+    monitor: Literal["bleu", "chrf", "loss"] = "bleu"
+    """Which figure says what the best checkpoint is."""
+    average_last: int = 0
+    """Average the weights of the last so many validations into the final model; 0 keeps the best checkpoint, and 1 the last."""
+    ema_decay: float = 0.0
+    """Validate and keep an exponential moving average of the weights; 0 for none."""
+    checkpoint_every: int = 0
+    """Updates between checkpoints besides those after each epoch; 0 for none."""
+    tensorboard: bool = True
+    """Write TensorBoard logs beside the CSV ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig:
+    """How translations are searched for, unless a command says otherwise."""
+
+    beam_size: int = 5
+    """1 is greedy."""
+    length_penalty: float = 1.0
+    """α in score / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 for none."""
+    max_length: int = 0
+    """Most tokens of a translation; 0 for 2·source + 20, never more than 500."""
+    replace_unknown: bool = False
+    """Put the source word most attended to in place of an unknown symbol (Luong et al. 2015b)."""
+    batch_tokens: int = 8192
+    """Source tokens, padding included, times beam size, decoded at once."""

@@ -1,0 +1,42 @@
+"""What goes wrong, by whose hand it can be mended.
+
+Every error a user can cause is a `RegardError`: the command line prints its message, without a traceback, and leaves with
+exit code 2. A message says what was called, what came, what was expected, and what to do next.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RegardError(Exception):
+    """Base of every error that a user, their file or their machine can cause."""
+
+
+class ConfigError(RegardError):
+    """A setting is misspelt, of the wrong type, out of range, or at odds with another."""
+
+
+class DataError(RegardError):
+    """A file cannot be read as what it was given as. The message names the file and, where there is one, the line."""
+
+
+class ShapeError(RegardError, ValueError):
+    """A tensor has other axes than expected. The message names the argument, both shapes and the axis letters."""
+
+
+class BundleError(RegardError):
+    """A folder is not a trained model, or is one that is damaged or too new."""
+
+
+class RequestError(RegardError):
+    """A trained model was asked for something it cannot do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Suggest the known name that was probably meant.
+
+    Returns:
+        `"; did you mean 'x'?"`, or an empty string when nothing is close.
+    """
+    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{matches[0]}'?" if matches else ""

@@ -1,0 +1,75 @@
+"""The contract between models that turn one sequence into another and whatever searches or trains them.
+
+Search, scoring and training see these four methods and nothing of a model's insides. `state` is opaque to them, but for
+`select` and `keep`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import Protocol, Self
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+AttentionMaps = dict[str, Tensor]
+"""Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), with heads (B,H,T,S); from a step, N stands for T."""
+
+
+class DecoderState(Protocol):
+    """What a model carries from step to step: B sentences, N hypotheses of each."""
+
+    def select(self, beam: Int[Tensor, "B N"]) -> Self:
+        """For each new hypothesis, the index of the one it goes on from; moves only what differs between hypotheses."""
+        ...
+
+    def keep(self, rows: Int[Tensor, " M"]) -> Self:
+        """Go on with these sentences only."""
+        ...
+
+
+class Seq2Seq(nn.Module, ABC):
+    """A model of p(target | source), a word at a time."""
+
+    sites: tuple[str, ...]
+    """Names of the attention sites that `record` may name."""
+    feeds_back: bool
+    """Whether a step's attention or readout feeds the next, so that a known target needs a loop."""
+
+    @abstractmethod
+    def encode(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+    ) -> DecoderState:
+        """Read the source. The state has one hypothesis a sentence (N = 1); `select` may make it more."""
+
+    @abstractmethod
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        state: DecoderState,
+        *,
+        use_gold: Bool[Tensor, "B T"] | None = None,
+        record: Collection[str] = (),
+    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        """Read a whole known target and give the features that predict the next word at each position.
+
+        Args:
+            target_in: The start symbol and the target, shifted right.
+            state: From `encode`, fresh.
+            use_gold: Where to feed the word of `target_in`; elsewhere the model's own best word of the step before is fed.
+                Column 0 is always gold. None: everywhere.
+            record: Sites whose attention is wanted.
+        """
+
+    @abstractmethod
+    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        """Scores of the words, before the softmax."""
+
+    @abstractmethod
+    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
+        """Weight and bias of `logits`, so that a loss can work through the vocabulary in chunks."""
+
+    @abstractmethod
+    def step(
+        self, tokens: Int[Tensor, "B N"], state: DecoderState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, DecoderState]:
+        """Feed one word to each hypothesis and score the next."""

@@ -1,0 +1,44 @@
+"""The axis letters of every shape here, and the one helper that checks them.
+
+B batch · S source · T target · Q query positions · K key positions · H heads · N hypotheses of a sentence ·
+D width (Dq, Dk, Dv where they differ) · V vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.errors import ShapeError
+
+
+def check_shape(name: str, tensor: Any, axes: str, known: dict[str, int] | None = None) -> dict[str, int]:
+    """Check a tensor's axes against letters, and learn the sizes of those not met before.
+
+    Args:
+        name: The argument's name, for the message.
+        tensor: Anything with a `shape`.
+        axes: Letters separated by spaces, such as `"B Q Dq"`; a number stands for itself.
+        known: Sizes that letters have already. It is not changed.
+
+    Returns:
+        `known` with the sizes of this tensor's letters added.
+
+    Raises:
+        ShapeError: If the number of axes or a size differs.
+    """
+    letters, shape = axes.split(), tuple(tensor.shape)
+    sizes = dict(known or {})
+    if len(letters) != len(shape):
+        raise ShapeError(f"{name} has shape {_show(shape)}, expected {len(letters)} axes ({', '.join(letters)})")
+    for position, (letter, size) in enumerate(zip(letters, shape, strict=True)):
+        expected = int(letter) if letter.isdigit() else sizes.setdefault(letter, size)
+        if size != expected:
+            wanted = tuple(int(x) if x.isdigit() else sizes.get(x, x) for x in letters)
+            raise ShapeError(
+                f"{name} has shape {_show(shape)}, expected ({', '.join(letters)}) = {_show(wanted)}: "
+                f"axis {position} ({letter}) is {size}, not {expected}"
+            )
+    return sizes
+
+
+def _show(shape: Sequence[object]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ")"
