@@ -1,0 +1,9 @@
+"""The special symbols, with the same ids in every vocabulary."""
+
+PAD, UNKNOWN, START, END = 0, 1, 2, 3
+"""Padding, a word that the vocabulary does not have, the start of a target, the end of a sentence."""
+
+PAD_TOKEN, UNKNOWN_TOKEN, START_TOKEN, END_TOKEN = "<pad>", "<unk>", "<s>", "</s>"
+
+SPECIAL_TOKENS = (PAD_TOKEN, UNKNOWN_TOKEN, START_TOKEN, END_TOKEN)
+"""Their spellings, in the order of their ids."""
