@@ -1,3 +1,65 @@
-"""The attention toolkit for PyTorch: mechanisms, models, and a look inside."""
+"""regard: the attention toolkit for PyTorch.
+
+The public names are lazy: importing the package imports no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError
+
+if TYPE_CHECKING:
+    from regard.config import TranslationConfig
+    from regard.config.loading import load_config, read_config
+    from regard.predict import Translation, Translator, load
+    from regard.presets import load_preset
+    from regard.record import AttentionRecord, alignment_error_rate, record
+    from regard.training import fit, resume
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "AttentionRecord": "regard.record",
+    "Translation": "regard.predict",
+    "TranslationConfig": "regard.config",
+    "Translator": "regard.predict",
+    "alignment_error_rate": "regard.record",
+    "fit": "regard.training",
+    "load": "regard.predict",
+    "load_config": "regard.config.loading",
+    "load_preset": "regard.presets",
+    "read_config": "regard.config.loading",
+    "record": "regard.record",
+    "resume": "regard.training",
+}
+
+__all__ = [
+    "AttentionRecord",
+    "BundleError",
+    "ConfigError",
+    "DataError",
+    "RegardError",
+    "RequestError",
+    "ShapeError",
+    "Translation",
+    "TranslationConfig",
+    "Translator",
+    "alignment_error_rate",
+    "fit",
+    "load",
+    "load_config",
+    "load_preset",
+    "read_config",
+    "record",
+    "resume",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -35,7 +35,8 @@ class BahdanauDecoderConfig:
     num_layers: int = 1
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
     readout: Literal["output", "concat", "attentional", "deep"] = "output"
-    """What the words are predicted from: the cell's output o; [o; context]; tanh(W [context; o]); tanh(W [o; context; embedding])."""
+    """What the words are predicted from: the cell's output o; [o; context]; tanh(W [context; o]); tanh(W [o; context;
+    embedding])."""
     embedding_dropout: float = 0.0
     layer_dropout: float = 0.0
     readout_dropout: float = 0.0

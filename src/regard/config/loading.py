@@ -1,0 +1,322 @@
+"""Strict loading and dumping of configurations.
+
+A configuration is made of layers, each over the one before: the defaults, a preset, a file, the command line. A layer is
+plain nested mappings, with the place each value stands at, so that a mistake is reported where it was made. Values may be of
+the right type already or strings (as from a command line); YAML scalars are kept as strings, so that what `no`, `1e-3` or
+`007` mean is decided by the setting's type and not by YAML.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from regard.config.checks import check_config
+from regard.config.run import TranslationConfig
+from regard.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Some settings, and where each was written."""
+
+    values: dict[str, Any]
+    """Nested by the parts of the settings' names."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Dotted name → `file:line`; empty for what was not written in a file."""
+
+
+def load_config(*layers: Layer | Mapping[str, Any]) -> TranslationConfig:
+    """Lay the layers over the defaults, in order, and build the configuration from them.
+
+    A layer that changes the `kind` of a part resets the part's other settings to that kind's defaults.
+
+    Args:
+        layers: Mappings such as `dump_config` gives, or what `read_layer` and `override_layer` give; each may be partial.
+
+    Returns:
+        The configuration, checked.
+
+    Raises:
+        ConfigError: If a setting is unknown, of the wrong type or out of range; the message names the place and what was
+            expected.
+    """
+    merged = Layer(dump_config(TranslationConfig()))
+    for layer in layers:
+        merged = _lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
+    config = _Builder(merged.places).build(TranslationConfig, merged.values, "")
+    check_config(config, merged.places)
+    return config
+
+
+def dump_config(config: Any) -> dict[str, Any]:
+    """Turn a configuration into plain mappings, lists, strings and numbers; `load_config` gives it back unchanged."""
+    return {item.name: _dump(getattr(config, item.name)) for item in fields(config)}
+
+
+def render_config(config: Any) -> str:
+    """Write a configuration as YAML text that `read_layer` reads back unchanged."""
+    return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)
+
+
+def read_config(path: str | Path) -> TranslationConfig:
+    """Read a configuration from a YAML file.
+
+    Raises:
+        ConfigError: As `load_config`, or if the file cannot be read.
+    """
+    return load_config(read_layer(path))
+
+
+def read_layer(path: str | Path) -> Layer:
+    """Read settings from a YAML file, without checking their names yet.
+
+    Raises:
+        ConfigError: If the file cannot be read, is not YAML, or does not hold settings.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"cannot read the configuration {path}: {reason}") from error
+    return parse_layer(text, str(path))
+
+
+def parse_layer(text: str, name: str) -> Layer:
+    """Read settings from YAML text; `name` stands for its file in messages."""
+    places: dict[str, str] = {}
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = {} if node is None else _plain(node, "", name, places)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{name}{line}: not valid YAML: {error.problem}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{name}: not valid YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name}: expected settings as `name: value` lines, got {_show(values)}")
+    return Layer(values, places)
+
+
+def override_layer(overrides: Mapping[str, Any]) -> Layer:
+    """Make a layer from dotted names: `{"training.learning_rate": "1e-3"}`.
+
+    Raises:
+        ConfigError: If one name is a part of another.
+    """
+    values: dict[str, Any] = {}
+    for name, value in overrides.items():
+        *parents, last = name.split(".")
+        inner = values
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+            if not isinstance(inner, dict):
+                break
+        if not isinstance(inner, dict) or isinstance(inner.get(last), dict):
+            raise ConfigError(f"'{name}' and a part of it are set at once; set one of the two")
+        inner[last] = value
+    return Layer(values, dict.fromkeys(overrides, ""))
+
+
+def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay dotted settings over a mapping and give a new one; a changed `kind` resets the other settings of its part."""
+    return _lay_over(Layer(dict(mapping)), override_layer(overrides)).values
+
+
+def _lay_over(base: Layer, top: Layer) -> Layer:
+    return Layer(_merge(base.values, top.values), base.places | top.places)
+
+
+def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    if "kind" in top and top["kind"] != base.get("kind"):
+        base = {}
+    merged = dict(base)
+    for key, value in top.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping):
+            merged[key] = _merge(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _plain(node: yaml.Node, path: str, name: str, places: dict[str, str]) -> Any:
+    """Mappings, lists, strings and None of a YAML document; no tags are resolved, so nothing is executed or guessed."""
+    places[path] = f"{name}:{node.start_mark.line + 1}"
+    if isinstance(node, yaml.ScalarNode):
+        empty = node.style is None and node.value in ("null", "~")
+        return None if empty else node.value
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, f"{path}[{position}]", name, places) for position, item in enumerate(node.value)]
+    result: dict[str, Any] = {}
+    for key, value in node.value:
+        here = f"{name}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{here}: expected a setting's name, got a list or a mapping")
+        full = f"{path}.{key.value}" if path else key.value
+        if key.value in result:
+            raise ConfigError(f"{here}: the setting '{full}' is given twice")
+        result[key.value] = _plain(value, full, name, places)
+        places[full] = here
+    return result
+
+
+def _dump(value: Any) -> Any:
+    if is_dataclass(value):
+        return dump_config(value)
+    return [_dump(item) for item in value] if isinstance(value, tuple) else value
+
+
+@cache
+def field_types(cls: type) -> dict[str, Any]:
+    """Types of a dataclass's fields, evaluated."""
+    hints = get_type_hints(cls)
+    return {item.name: hints[item.name] for item in fields(cls)}
+
+
+def kinds_of(hint: Any) -> dict[str, type]:
+    """The classes of a union by their `kind`; empty for any other type."""
+    if get_origin(hint) not in (UnionType, Union):
+        return {}
+    return {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(hint)}
+
+
+def setting_names(cls: type = TranslationConfig, path: str = "") -> Iterator[str]:
+    """Full names of all settings, those of every kind included (a name can come more than once)."""
+    for name, hint in field_types(cls).items():
+        full = f"{path}.{name}" if path else name
+        for part in kinds_of(hint).values() or ([hint] if is_dataclass(hint) else []):
+            yield from setting_names(part, full)
+        if not is_dataclass(hint) and not kinds_of(hint):
+            yield full
+
+
+class _Builder:
+    """Builds dataclasses from plain values; knows where each value stands."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
+    def build(self, cls: type, value: Any, path: str, kinds: Mapping[str, type] | None = None) -> Any:
+        """Build one dataclass; `kinds` are its alternatives, for messages."""
+        if not isinstance(value, Mapping):
+            hint = f" (write '{path}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
+            raise self._error(path, f"{path} is {_show(value)}, expected settings below it{hint}")
+        types = field_types(cls)
+        for name in value:
+            if name not in types:
+                raise self._unknown(cls, str(name), path, kinds or {})
+        arguments = {
+            item.name: self._value(types[item.name], value[item.name], f"{path}.{item.name}" if path else item.name, item)
+            for item in fields(cls)
+            if item.name in value
+        }
+        return cls(**arguments)
+
+    def _value(self, hint: Any, value: Any, path: str, item: Any = None) -> Any:
+        kinds = kinds_of(hint)
+        if kinds:
+            return self._choose(kinds, value, path, item)
+        if is_dataclass(hint):
+            return self.build(hint, value, path)  # type: ignore[arg-type]
+        origin = get_origin(hint)
+        if origin is tuple:
+            return self._tuple(get_args(hint), value, path)
+        if origin is Literal:
+            choices = get_args(hint)
+            if value not in choices or isinstance(value, bool):
+                raise self._error(path, f"{path} is {_show(value)}, expected one of: {', '.join(choices)}", value, choices)
+            return value
+        return self._scalar(hint, value, path)
+
+    def _choose(self, kinds: Mapping[str, type], value: Any, path: str, item: Any) -> Any:
+        default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
+        kind = value.get("kind", default) if isinstance(value, Mapping) else default
+        if kind not in kinds:
+            message = f"{path}.kind is {_show(kind)}, expected one of: {', '.join(kinds)}"
+            raise self._error(f"{path}.kind", message, kind, kinds)
+        return self.build(kinds[kind], value, path, kinds)
+
+    def _tuple(self, hints: Sequence[Any], value: Any, path: str) -> tuple[Any, ...]:
+        items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if not isinstance(items, Sequence):
+            raise self._error(path, f"{path} is {_show(value)}, expected values separated by commas, or a list")
+        if hints[-1] is ...:
+            items = [] if items == [""] else items
+            hints = [hints[0]] * len(items)
+        if len(items) != len(hints):
+            raise self._error(path, f"{path} is {_show(value)}, expected {len(hints)} values separated by commas")
+        return tuple(self._value(hint, part, path) for hint, part in zip(hints, items, strict=True))
+
+    def _scalar(self, hint: type, value: Any, path: str) -> Any:
+        result = _PARSERS[hint](value)
+        if result is None:
+            raise self._error(path, f"{path} is {_show(value)}, expected {_WANTED[hint]}")
+        return result
+
+    def _unknown(self, cls: type, name: str, path: str, kinds: Mapping[str, type]) -> ConfigError:
+        full = f"{path}.{name}" if path else name
+        chosen = cls.__dataclass_fields__["kind"].default if kinds else ""
+        others = [kind for kind, other in kinds.items() if name in field_types(other)]
+        if others:
+            message = f"{path} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
+            return self._error(full, message)
+        siblings = [f"{path}.{known}" if path else known for known in field_types(cls)]
+        namesakes = [known for known in setting_names() if known.rpartition(".")[2] == name]
+        meant = nearest(full, siblings) or nearest(full, namesakes or setting_names())
+        if not meant:
+            meant = f"; did you mean '{namesakes[0]}'?" if namesakes else f"; known here: {', '.join(field_types(cls))}"
+        return self._error(full, f"unknown setting '{full}'{meant}")
+
+    def _error(
+        self, path: str, message: str, given: object = None, known: Sequence[str] | Mapping[str, type] = ()
+    ) -> ConfigError:
+        place = self._places.get(path) or next((p for name, p in self._places.items() if name.startswith(path + ".")), "")
+        shown = f"{place}: " if place else ""
+        return ConfigError(shown + message + (nearest(given, known) if isinstance(given, str) else ""))
+
+
+def _string(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return int(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
+
+
+_PARSERS = {str: _string, int: _integer, float: _number, bool: _truth}
+_WANTED = {str: "text", int: "a whole number", float: "a finite number", bool: "true or false"}
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "empty" if value is None else repr(value)

@@ -1,0 +1,43 @@
+"""Ready-made runs: one commented YAML file each, shipped in the wheel."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from regard.config.loading import Layer, load_config, override_layer, parse_layer
+from regard.config.run import TranslationConfig
+from regard.errors import ConfigError, nearest
+
+
+def preset_names() -> list[str]:
+    """Names of the presets, sorted."""
+    return sorted(entry.name.removesuffix(".yaml") for entry in files(__name__).iterdir() if entry.name.endswith(".yaml"))
+
+
+def preset_text(name: str) -> str:
+    """The YAML text of a preset, comments included.
+
+    Raises:
+        ConfigError: If there is no such preset.
+    """
+    if name not in preset_names():
+        raise ConfigError(f"no preset is named '{name}'{nearest(name, preset_names())} (`regard presets` lists them)")
+    return files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def preset_layer(name: str) -> Layer:
+    """The settings of a preset, to be laid under others by `regard.config.loading.load_config`."""
+    return parse_layer(preset_text(name), f"preset {name}")
+
+
+def load_preset(name: str, overrides: Mapping[str, Any] | None = None) -> TranslationConfig:
+    """A preset as a configuration.
+
+    Args:
+        name: One of `preset_names()`.
+        overrides: Settings to change, by dotted names: `{"data.train": ["deu.txt"], "training.max_epochs": 3}`.
+
+    Raises:
+        ConfigError: If the preset or a setting is unknown, of the wrong type or out of range.
+    """
+    return load_config(preset_layer(name), override_layer(overrides or {}))

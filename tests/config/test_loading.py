@@ -1,0 +1,223 @@
+"""Strict loading and dumping of configurations."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import BahdanauDecoderConfig, BPEConfig, DotConfig, LuongDecoderConfig, TranslationConfig
+from regard.config.loading import (
+    apply_overrides,
+    dump_config,
+    load_config,
+    override_layer,
+    parse_layer,
+    read_config,
+    render_config,
+    setting_names,
+)
+from regard.errors import ConfigError
+
+
+def fails(*layers) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_config(*layers)
+    return str(caught.value)
+
+
+def test_defaults_load_and_dump_without_loss():
+    config = TranslationConfig()
+    assert load_config({}) == load_config(dump_config(config)) == config
+    assert load_config(parse_layer(render_config(config), "x.yaml")) == config
+    assert load_config(yaml.safe_load(render_config(config))) == config
+
+
+@given(
+    out=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])),
+    rate=st.floats(1e-12, 1e3),
+    columns=st.sampled_from([(), ("0", "1"), ("en", "de"), ("no", "yes"), ("null", "1e-3")]),
+    language=st.sampled_from(["no", "en", "null", "~", "on", "007", "1e3", "true"]),
+)
+def test_any_values_survive_yaml(out, rate, columns, language):
+    config = TranslationConfig(out=out)
+    config = replace(config, training=replace(config.training, learning_rate=rate))
+    config = replace(config, data=replace(config.data, columns=columns, source=language))
+    assert load_config(parse_layer(render_config(config), "x.yaml")) == config
+
+
+def test_strings_become_what_the_setting_is():
+    config = load_config(
+        parse_layer(
+            "training: {learning_rate: 1e-3, betas: [0.9, 1e-1]}\ndata: {columns: [0, 1], target: no, header: no}", "x"
+        ),
+        override_layer({"data.train": "a.txt, b.txt", "training.max_epochs": "3", "training.tensorboard": "False"}),
+    )
+    assert config.training.learning_rate == 1e-3
+    assert config.training.betas == (0.9, 0.1)
+    assert config.data.columns == ("0", "1")
+    assert config.data.target == config.data.header == "no"
+    assert config.data.train == ("a.txt", "b.txt")
+    assert config.training.max_epochs == 3
+    assert config.training.tensorboard is False
+    assert load_config({"data": {"train": ""}}).data.train == ()
+
+
+def test_later_layers_win():
+    preset = {"training": {"max_epochs": 3, "learning_rate": 0.5}}
+    config = load_config(preset, {"training": {"max_epochs": 4}}, override_layer({"training.max_epochs": "5"}))
+    assert (config.training.max_epochs, config.training.learning_rate) == (5, 0.5)
+
+
+def test_a_changed_kind_resets_its_part():
+    preset = {"model": {"decoder": {"hidden_size": 512, "readout": "deep", "attention": {"kind": "dot", "scaled": True}}}}
+    assert load_config(preset).model.decoder == BahdanauDecoderConfig(
+        hidden_size=512, readout="deep", attention=DotConfig(scaled=True)
+    )
+    changed = load_config(preset, override_layer({"model.decoder.num_layers": "2", "model.decoder.kind": "luong"}))
+    assert changed.model.decoder == LuongDecoderConfig(num_layers=2)
+    same = load_config(preset, override_layer({"model.decoder.kind": "bahdanau"}))
+    assert same.model.decoder.hidden_size == 512
+
+
+def test_apply_overrides_leaves_its_argument():
+    mapping = {"tokenizers": {"source": {"kind": "bpe", "size": 100}}}
+    assert apply_overrides(mapping, {"tokenizers.source.kind": "words"}) == {"tokenizers": {"source": {"kind": "words"}}}
+    assert apply_overrides(mapping, {"tokenizers.source.size": 200}) == {"tokenizers": {"source": {"kind": "bpe", "size": 200}}}
+    assert mapping == {"tokenizers": {"source": {"kind": "bpe", "size": 100}}}
+    assert load_config(mapping).tokenizers.source == BPEConfig(size=100)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"training": {"lerning_rate": 1}},
+            "unknown setting 'training.lerning_rate'; did you mean 'training.learning_rate'?",
+        ),
+        ({"learning_rate": 1}, "unknown setting 'learning_rate'; did you mean 'training.learning_rate'?"),
+        ({"beam_size": 1}, "unknown setting 'beam_size'; did you mean 'decoding.beam_size'?"),
+        ({"modle": {}}, "unknown setting 'modle'; did you mean 'model'?"),
+        (
+            {"zzz": {}},
+            "unknown setting 'zzz'; known here: data, tokenizers, model, training, decoding, out, overwrite, seed, device, "
+            "threads",
+        ),
+        (
+            {"model": {"decoder": {"input_feeding": True}}},
+            "model.decoder of kind 'bahdanau' has no setting 'input_feeding'; it belongs to kind: luong",
+        ),
+        (
+            {"model": {"decoder": {"kind": "loung"}}},
+            "model.decoder.kind is 'loung', expected one of: bahdanau, luong; did you mean 'luong'?",
+        ),
+        (
+            {"model": {"decoder": "luong"}},
+            "model.decoder is 'luong', expected settings below it (write 'model.decoder.kind' to choose one of: "
+            "bahdanau, luong)",
+        ),
+        ({"model": 3}, "model is 3, expected settings below it"),
+        (
+            {"model": {"bridge": "copi"}},
+            "model.bridge is 'copi', expected one of: zeros, copy, linear, mean; did you mean 'copy'?",
+        ),
+        ({"training": {"learning_rate": "fast"}}, "training.learning_rate is 'fast', expected a finite number"),
+        ({"training": {"learning_rate": "nan"}}, "training.learning_rate is 'nan', expected a finite number"),
+        ({"training": {"learning_rate": True}}, "training.learning_rate is True, expected a finite number"),
+        ({"training": {"learning_rate": 0}}, "training.learning_rate is 0, expected more than 0"),
+        ({"training": {"learning_rate": -1e-3}}, "training.learning_rate is -0.001, expected more than 0"),
+        ({"training": {"max_epochs": True}}, "training.max_epochs is True, expected a whole number"),
+        ({"training": {"max_epochs": 1.5}}, "training.max_epochs is 1.5, expected a whole number"),
+        ({"training": {"max_epochs": None}}, "training.max_epochs is empty, expected a whole number"),
+        ({"training": {"max_epochs": 0}}, "training.max_epochs is 0, expected 1 or more"),
+        ({"training": {"tensorboard": "maybe"}}, "training.tensorboard is 'maybe', expected true or false"),
+        ({"training": {"betas": "0.9"}}, "training.betas is '0.9', expected 2 values separated by commas"),
+        ({"training": {"betas": [0.9, 1]}}, "training.betas is 1, expected 0 or more and less than 1"),
+        ({"training": {"patience": -1}}, "training.patience is -1, expected 0 or more"),
+        ({"training": {"schedule": {"kind": "cosine", "final": 2}}}, "training.schedule.final is 2, expected from 0 to 1"),
+        (
+            {"model": {"decoder": {"readout_dropout": 1}}},
+            "model.decoder.readout_dropout is 1, expected 0 or more and less than 1",
+        ),
+        ({"model": {"encoder": {"hidden_size": 0}}}, "model.encoder.hidden_size is 0, expected 1 or more"),
+        ({"decoding": {"beam_size": 0}}, "decoding.beam_size is 0, expected 1 or more"),
+        ({"data": {"train": 3.5}}, "data.train is 3.5, expected values separated by commas, or a list"),
+        ({"data": {"source": [1]}}, "data.source is [1], expected text"),
+        ({"data": {"train": "a,b,c"}}, "data.train names 3 files, expected one file of pairs or two parallel files"),
+        ({"data": {"columns": "1"}}, "data.columns names 1, expected two: the source's and the target's"),
+        ({"device": "gpu"}, "device is 'gpu', expected auto, cpu, cuda, or cuda:N"),
+        (
+            {"tokenizers": {"joint": True, "source": {"kind": "bpe"}}},
+            "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source",
+        ),
+        (
+            {"model": {"tie_embeddings": "all"}},
+            "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true",
+        ),
+    ],
+)
+def test_mistakes_are_named(settings, message):
+    assert fails(settings) == message
+
+
+def test_mistakes_say_file_and_line(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("data:\n  source: en\ntraining:\n  learning_rate: fast\n")
+    with pytest.raises(ConfigError, match=r"run.yaml:4: training.learning_rate is 'fast', expected a finite number"):
+        read_config(path)
+    path.write_text("training:\n  patience: -2\n")
+    with pytest.raises(ConfigError, match=r"run.yaml:2: training.patience is -2, expected 0 or more"):
+        read_config(path)
+    path.write_text("training:\n\n  lerning_rate: 1\n")
+    with pytest.raises(ConfigError, match=r"run.yaml:3: unknown setting 'training.lerning_rate'"):
+        read_config(path)
+    path.write_text("\n\ntraining: {max_epochs: 1,\n max_epochs: 2}\n")
+    with pytest.raises(ConfigError, match=r"run.yaml:4: the setting 'training.max_epochs' is given twice"):
+        read_config(path)
+
+
+def test_a_place_is_that_of_the_last_layer():
+    file = parse_layer("training:\n  patience: -2\n", "run.yaml")
+    assert fails(file) == "run.yaml:2: training.patience is -2, expected 0 or more"
+    assert fails(file, override_layer({"training.patience": "-3"})) == "training.patience is -3, expected 0 or more"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "x.yaml:1: not valid YAML"),
+        ("- a", "x.yaml: expected settings as `name: value` lines, got ['a']"),
+        ("[a, b]: 1", "x.yaml:1: expected a setting's name, got a list or a mapping"),
+        ("a: &x [*x]", "x.yaml: not valid YAML"),
+    ],
+)
+def test_text_that_is_no_configuration(text, message):
+    with pytest.raises(ConfigError) as caught:
+        parse_layer(text, "x.yaml")
+    assert message in str(caught.value)
+
+
+def test_yaml_tags_run_nothing():
+    layer = parse_layer("out: !!python/object/apply:os.system ['true']", "x")
+    assert layer.values == {"out": ["true"]}
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*none.yaml: No such file or directory"):
+        read_config(tmp_path / "none.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="it is not UTF-8 text"):
+        read_config(tmp_path / "bytes.yaml")
+
+
+def test_overrides_at_odds():
+    with pytest.raises(ConfigError, match=r"'model.decoder.kind' and a part of it are set at once|'model.decoder' and a part"):
+        override_layer({"model.decoder": "luong", "model.decoder.kind": "luong"})
+    with pytest.raises(ConfigError, match=r"'model.decoder' and a part of it are set at once"):
+        override_layer({"model.decoder.kind": "luong", "model.decoder": "luong"})
+
+
+def test_setting_names_reach_every_kind():
+    names = set(setting_names())
+    assert {"out", "model.decoder.attention.scaled", "tokenizers.target.language", "training.schedule.patience"} <= names
