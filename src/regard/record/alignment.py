@@ -1,0 +1,115 @@
+"""Word alignments: the Pharaoh format, and how far an alignment is from a person's."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from regard.errors import DataError, ShapeError
+
+Link = tuple[int, int]
+"""Source word, target word, both from 0."""
+
+_LINK = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
+
+
+def alignment_error_rate(
+    predicted: Iterable[Link] | Sequence[Iterable[Link]],
+    sure: Iterable[Link] | Sequence[Iterable[Link]],
+    possible: Iterable[Link] | Sequence[Iterable[Link]] | None = None,
+) -> float:
+    """How far predicted links are from gold ones, over one sentence or many.
+
+        AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+
+    with the counts summed over the sentences, as is usual; S counts as part of P whether P lists it or not.
+
+    Args:
+        predicted: A, links (source, target): of one sentence, or a list with those of each sentence.
+        sure: S, in the same form.
+        possible: P, in the same form; the same as S if left out.
+
+    Returns:
+        From 0 (every sure link found, nothing impossible predicted) to 1. Without any link in A and S it is 0.
+
+    Raises:
+        ShapeError: If the numbers of sentences differ.
+
+    Reference:
+        Och and Ney 2003, A Systematic Comparison of Various Statistical Alignment Models, eq. 20.
+
+    Example:
+        >>> alignment_error_rate([(0, 0), (1, 1)], sure=[(0, 0)], possible=[(1, 2)])
+        0.3333333333333333
+    """
+    predictions, golds = _sentences(predicted), _sentences(sure)
+    possibles = golds if possible is None else _sentences(possible)
+    if not len(predictions) == len(golds) == len(possibles):
+        raise ShapeError(
+            f"alignment_error_rate: predicted has {len(predictions)} sentences, sure {len(golds)}, possible {len(possibles)}: "
+            "expected the same number of each"
+        )
+    agreed = total = 0
+    for a, s, p in zip(predictions, golds, possibles, strict=True):
+        agreed += len(a & s) + len(a & (p | s))
+        total += len(a) + len(s)
+    return 1 - agreed / total if total else 0.0
+
+
+def _sentences(links: Iterable) -> list[set[Link]]:
+    """One sentence is a collection of pairs of numbers, many are a sequence of such collections."""
+    items = list(links)
+    if items and isinstance(items[0], tuple) and len(items[0]) == 2 and not isinstance(items[0][0], tuple):
+        return [set(items)]
+    if isinstance(links, set | frozenset) or not items:
+        return [set(items)]
+    return [{tuple(link) for link in sentence} for sentence in items]
+
+
+def format_pharaoh(links: Iterable[Link]) -> str:
+    """Links as other tools read them: `"0-0 1-2"`, source first, sorted."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(links))
+
+
+def parse_pharaoh(line: str, *, where: str = "") -> tuple[set[Link], set[Link]]:
+    """Read one line such as `0-0 1-2 3?4`.
+
+    Args:
+        line: Links separated by spaces; `?` or `p` in place of `-` marks one that is possible, not sure.
+        where: Put before an error's message, such as `"gold.txt, line 3"`.
+
+    Returns:
+        The sure links, and the possible ones (which include the sure).
+
+    Raises:
+        DataError: If something on the line is not a link.
+    """
+    sure: set[Link] = set()
+    possible: set[Link] = set()
+    for part in line.split():
+        match = _LINK.fullmatch(part)
+        if match is None:
+            place = f"{where}: " if where else ""
+            raise DataError(f"{place}{part!r} is not a link, expected source-target counted from 0, such as 0-0 1-2 (or 1?2)")
+        link = (int(match[1]), int(match[3]))
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return sure, possible
+
+
+def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:
+    """Read a file of alignments, one sentence a line; an empty line is a sentence without links.
+
+    Yields:
+        For each line the sure and the possible links, as `parse_pharaoh` gives them.
+
+    Raises:
+        DataError: If the file cannot be read, or a line is not an alignment; the message names both.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                yield parse_pharaoh(line, where=f"{path}, line {number}")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise DataError(f"{path}: alignments cannot be read: {reason}") from error

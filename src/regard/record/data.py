@@ -1,0 +1,352 @@
+"""The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import DataError, RequestError, ShapeError, nearest
+from regard.record import views
+from regard.record.alignment import Link, format_pharaoh
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT_VERSION = 1
+
+NOTE = (
+    "Attention weights show what the model read when it wrote each output word. "
+    "They do not prove that those words caused it."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttentionRecord:
+    """The attention of one prediction.
+
+    The raw weights are kept as they came, over tokens, ends and padding included. The views `matrix`, `alignment` and
+    `pharaoh` are over words: source columns of one word are summed, output rows of one word averaged, special symbols
+    trimmed.
+
+    Raises:
+        ShapeError: If weights and tokens differ in number.
+        DataError: If a word index is out of range, or a weight is not finite.
+    """
+
+    source_tokens: tuple[str, ...]
+    """S of them, special symbols included."""
+    target_tokens: tuple[str, ...]
+    """T of them."""
+    source_words: tuple[str, ...]
+    target_words: tuple[str, ...]
+    source_word_of: tuple[int, ...]
+    """Token → its word's index, from 0; −1 for special symbols such as the end."""
+    target_word_of: tuple[int, ...]
+    weights: dict[str, np.ndarray]
+    """Site → (T,S) or (H,T,S) float32, read-only. A site that begins with `encoder` is (S,S), with `decoder` (T,T)."""
+    source_text: str = ""
+    """The sentence as it was given; by default its words with spaces between."""
+    target_text: str = ""
+    score: float | None = None
+    """What the search ranked by."""
+    log_probability: float | None = None
+    """Natural logarithm, ≤ 0."""
+    reference: str | None = None
+    """What a person wrote, to be compared with."""
+    note: str = NOTE
+    """What this picture proves and what it does not. It is drawn with it."""
+    format_version: int = FORMAT_VERSION
+
+    def __post_init__(self) -> None:
+        """Turn what came into plain tuples and arrays, and check them."""
+        for side in ("source", "target"):
+            for name in (f"{side}_tokens", f"{side}_words"):
+                self._set(name, _strings(name, getattr(self, name)))
+            words, tokens = getattr(self, f"{side}_words"), getattr(self, f"{side}_tokens")
+            self._set(f"{side}_word_of", _word_of(side, getattr(self, f"{side}_word_of"), len(tokens), len(words)))
+            self._set(f"{side}_text", getattr(self, f"{side}_text") or " ".join(words))
+        for name in ("score", "log_probability"):
+            value = getattr(self, name)
+            self._set(name, None if value is None else _number(name, value))
+        if self.format_version != FORMAT_VERSION:
+            raise DataError(
+                f"AttentionRecord: format_version is {self.format_version!r}, this regard reads {FORMAT_VERSION}: "
+                "install a newer one"
+            )
+        if not isinstance(self.weights, Mapping) or not self.weights:
+            raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
+        self._set("weights", {site: self._checked(site, array) for site, array in self.weights.items()})
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the dataclass is frozen; this is its constructor
+
+    def _checked(self, site: str, array: object) -> np.ndarray:
+        name = f"weights[{site!r}]"
+        if not isinstance(site, str):
+            raise DataError(f"AttentionRecord: a site's name must be a string, got {site!r}")
+        result = to_float32(name, array)
+        rows, columns = views.sides(site)
+        wanted = (len(getattr(self, f"{rows}_tokens")), len(getattr(self, f"{columns}_tokens")))
+        if result.ndim not in (2, 3) or result.shape[-2:] != wanted or result.shape[0] == 0 < wanted[0]:
+            letters = {"source": "S", "target": "T"}
+            axes = f"({letters[rows]}, {letters[columns]})"
+            raise ShapeError(
+                f"{name} has shape {result.shape}, expected {axes} = {wanted}, or with heads in front (H, …): one row for "
+                f"each of the {wanted[0]} {rows} tokens, one column for each of the {wanted[1]} {columns} tokens"
+                + _hint(result.shape, wanted)
+            )
+        if not np.isfinite(result).all():
+            bad = int((~np.isfinite(result)).sum())
+            raise DataError(f"{name} holds {bad} values that are NaN or infinite, expected finite weights")
+        return result
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The names of the places attention was recorded at, such as `cross` or `encoder.2`."""
+        return tuple(self.weights)
+
+    def site(self, name: str | None = None) -> str:
+        """The site meant: the one named, else `cross`, else the only one.
+
+        Raises:
+            RequestError: If there is no such site, or none is named and there are several.
+        """
+        if name is None:
+            if "cross" in self.weights or len(self.weights) == 1:
+                return "cross" if "cross" in self.weights else self.sites[0]
+            raise RequestError(f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}")
+        if name not in self.weights:
+            raise RequestError(f"the record has no site {name!r}, only {', '.join(self.sites)}{nearest(name, self.sites)}")
+        return name
+
+    def num_heads(self, site: str | None = None) -> int | None:
+        """How many heads a site has; None where its weights have no head axis."""
+        array = self.weights[self.site(site)]
+        return array.shape[0] if array.ndim == 3 else None
+
+    def words(self, site: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of a site's rows and of its columns: output and source words, except within encoder or decoder."""
+        rows, columns = views.sides(self.site(site))
+        return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
+
+    def _raw(self, site: str, head: int | None) -> np.ndarray:
+        array, heads = self.weights[site], self.num_heads(site)
+        if head is None:
+            return array if heads is None else array.mean(0, dtype=np.float64)
+        if heads is None or not 0 <= head < heads:
+            have = "no heads: leave head out" if heads is None else f"{heads} heads: choose one of 0 to {heads - 1}"
+            raise RequestError(f"head {head} was asked for at site {site!r}, which has {have}")
+        return array[head] if heads is not None else array
+
+    def matrix(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, "rows columns"]:
+        """Weights over words: output words down, source words across.
+
+            m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
+
+        Args:
+            site: Where; `cross`, or the only one, if left out.
+            head: Which head, from 0; the mean over heads if left out.
+
+        Returns:
+            Float32. A row sums to one less what fell on special symbols (see `trimmed_mass`). A word without a token is zero.
+
+        Raises:
+            RequestError: If there is no such site or head.
+        """
+        site = self.site(site)
+        rows, columns = views.sides(site)
+        row_of, column_of = getattr(self, f"{rows}_word_of"), getattr(self, f"{columns}_word_of")
+        words = tuple(map(len, self.words(site)))
+        return views.merge(self._raw(site, head), row_of, column_of, words)
+
+    def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
+        """For each output word, the weight that fell on special symbols and is in no column of `matrix`."""
+        site = self.site(site)
+        rows, columns = views.sides(site)
+        row_of, column_of = getattr(self, f"{rows}_word_of"), getattr(self, f"{columns}_word_of")
+        special = tuple(0 if index < 0 else -1 for index in column_of)
+        return views.merge(self._raw(site, head), row_of, special, (len(self.words(site)[0]), 1))[:, 0]
+
+    def alignment(self, site: str | None = None, head: int | None = None, *, threshold: float | None = None) -> list[Link]:
+        """Links (source word, output word), from 0, sorted.
+
+        Args:
+            site: As for `matrix`.
+            head: As for `matrix`.
+            threshold: If left out, each output word links to the one source word with the most weight (the first of
+                equals). If given, to each with at least this weight, so to none or to several.
+        """
+        return views.links(self.matrix(site, head), threshold)
+
+    def pharaoh(self, site: str | None = None, head: int | None = None, *, threshold: float | None = None) -> str:
+        """The alignment as other tools read it: `"0-0 1-2"`, source first."""
+        return format_pharaoh(self.alignment(site, head, threshold=threshold))
+
+    def to_json(self) -> str:
+        """The whole record as JSON; every float32 comes back as it was."""
+        from regard.record.files import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "AttentionRecord":
+        """Read what `to_json` wrote.
+
+        Raises:
+            DataError: If it is not a record.
+        """
+        from regard.record.files import from_json
+
+        return from_json(text)
+
+    def save(self, path: str | Path, *, site: str | None = None, head: int | None = None) -> None:
+        """Write data or a picture, by the file's ending: .json .npz, .png .svg .pdf, .html.
+
+        Args:
+            path: The file. It appears whole or not at all.
+            site: What a picture shows; data and pages hold everything.
+            head: Likewise.
+
+        Raises:
+            RequestError: If the ending is none of these.
+            DataError: If the file cannot be written.
+        """
+        from regard.record.files import save
+
+        save(self, path, site=site, head=head)
+
+    def plot(self, *, site: str | None = None, head: int | None = None, title: str | None = None) -> "Figure":
+        """Draw the heatmap; a notebook shows the figure that comes back."""
+        from regard.viz import heatmap
+
+        return heatmap.draw(self, site=site, head=head, title=title)
+
+    def _repr_html_(self) -> str:
+        from regard.viz import page
+
+        return page.embed(self)
+
+    def __repr__(self) -> str:
+        """One line: matrices are not for reading."""
+        sites = ", ".join(f"{site} {'×'.join(map(str, array.shape))}" for site, array in self.weights.items())
+        return f"AttentionRecord({self.source_text!r} → {self.target_text!r}; {sites})"
+
+    def __eq__(self, other: object) -> bool:
+        """Same words, same numbers."""
+        if not isinstance(other, AttentionRecord):
+            return NotImplemented
+        names = [field.name for field in fields(self) if field.name != "weights"]
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and self.sites == other.sites
+            and all(np.array_equal(self.weights[site], other.weights[site]) for site in self.sites)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def record(
+    weights: Any,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    *,
+    source_text: str = "",
+    target_text: str = "",
+    score: float | None = None,
+    reference: str | None = None,
+    note: str = NOTE,
+) -> AttentionRecord:
+    """Make a record from any plain matrix and two lists of words.
+
+    Args:
+        weights: (T,S), or (H,T,S) with heads: a numpy array, a torch tensor, nested lists, or a dict of these by site.
+        source_words: S words, the columns.
+        target_words: T words, the rows.
+        source_text: The sentence as it was written; by default its words with spaces between.
+        target_text: Likewise.
+        score: What the output was ranked by.
+        reference: What a person wrote.
+        note: What the picture proves and what it does not.
+
+    Returns:
+        A record with one token a word and, unless `weights` is a dict, the one site `cross`.
+
+    Raises:
+        ShapeError: If the matrix has other sizes than the lists.
+        DataError: If a weight is not a finite number.
+
+    Example:
+        >>> record([[0.9, 0.1], [0.2, 0.8]], ["good", "day"], ["guten", "tag"]).pharaoh()
+        '0-0 1-1'
+    """
+    source, target = _strings("source_words", source_words), _strings("target_words", target_words)
+    return AttentionRecord(
+        source_tokens=source,
+        target_tokens=target,
+        source_words=source,
+        target_words=target,
+        source_word_of=tuple(range(len(source))),
+        target_word_of=tuple(range(len(target))),
+        weights=dict(weights) if isinstance(weights, Mapping) else {"cross": weights},
+        source_text=source_text,
+        target_text=target_text,
+        score=score,
+        reference=reference,
+        note=note,
+    )
+
+
+def to_float32(name: str, array: Any) -> np.ndarray:
+    """A read-only float32 copy of an array, a tensor on any device, or nested lists."""
+    if hasattr(array, "detach"):  # a torch tensor, told without importing torch; .float() because numpy has no bfloat16
+        array = array.detach().float().cpu().numpy()
+    try:
+        result = np.array(array, dtype=np.float32, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{name} is not a matrix of numbers ({error}): give rows of equal length") from error
+    result.setflags(write=False)
+    return result
+
+
+def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
+    if shape[-2:] == wanted[::-1] and len(shape) in (2, 3):
+        return "; rows and columns seem to be exchanged: give the transpose"
+    if len(shape) == 4:
+        return "; this looks like a batch: give one sentence of it, as in weights[0]"
+    return ""
+
+
+def _strings(name: str, values: object) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(x, str) for x in values):
+        shown = repr(values)
+        raise DataError(f"{name} must be a list of strings, got {shown if len(shown) < 80 else shown[:77] + '…'}")
+    return tuple(values)
+
+
+def _word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[int, ...]:
+    name = f"{side}_word_of"
+    try:
+        result = tuple(int(x) for x in values)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be a list of whole numbers, got {values!r}") from error
+    if len(result) != num_tokens:
+        raise ShapeError(f"{name} has {len(result)} entries, expected {num_tokens}: one for each of the {side}_tokens")
+    for token, word in enumerate(result):
+        if not -1 <= word < num_words:
+            raise DataError(
+                f"{name}[{token}] is {word}, expected an index into the {num_words} {side}_words, or -1 for a special symbol"
+            )
+    return result
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be a number or None, got {value!r}") from error
+    if not np.isfinite(number):
+        raise DataError(f"{name} must be finite or None, got {number}")
+    return number
