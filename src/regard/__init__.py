@@ -58,7 +58,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    module = import_module(_HOMES[name])
+    return module if module.__name__ == f"regard.{name}" else getattr(module, name)  # `regard.record` is a callable module
 
 
 def __dir__() -> list[str]:

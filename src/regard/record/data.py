@@ -1,6 +1,6 @@
 """The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 
 NOTE = (
-    "Attention weights show what the model read when it wrote each output word. "
-    "They do not prove that those words caused it."
+    "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it."
 )
 
 
@@ -117,7 +116,9 @@ class AttentionRecord:
         if name is None:
             if "cross" in self.weights or len(self.weights) == 1:
                 return "cross" if "cross" in self.weights else self.sites[0]
-            raise RequestError(f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}")
+            raise RequestError(
+                f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}"
+            )
         if name not in self.weights:
             raise RequestError(f"the record has no site {name!r}, only {', '.join(self.sites)}{nearest(name, self.sites)}")
         return name
@@ -250,8 +251,8 @@ class AttentionRecord:
 
 def record(
     weights: Any,
-    source_words: Sequence[str],
-    target_words: Sequence[str],
+    source_words: Iterable[str],
+    target_words: Iterable[str],
     *,
     source_text: str = "",
     target_text: str = "",
@@ -320,10 +321,11 @@ def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
 
 
 def _strings(name: str, values: object) -> tuple[str, ...]:
-    if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(x, str) for x in values):
+    items = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+    if isinstance(values, str) or not all(isinstance(x, str) for x in items):
         shown = repr(values)
         raise DataError(f"{name} must be a list of strings, got {shown if len(shown) < 80 else shown[:77] + '…'}")
-    return tuple(values)
+    return tuple(map(str, items))
 
 
 def _word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[int, ...]:

@@ -86,7 +86,9 @@ def load_record(path: str | Path) -> AttentionRecord:
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in (".json", ".npz"):
-        raise RequestError(f"{path}: records are read from .json and .npz files, not from '{ending}'{nearest(ending, _ENDINGS[:2])}")
+        raise RequestError(
+            f"{path}: records are read from .json and .npz files, not from '{ending}'{nearest(ending, _ENDINGS[:2])}"
+        )
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -102,7 +104,9 @@ def save(record: AttentionRecord, path: str | Path, *, site: str | None = None, 
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in _ENDINGS:
-        raise RequestError(f"{path}: cannot save as '{ending}', expected one of {' '.join(_ENDINGS)}{nearest(ending, _ENDINGS)}")
+        raise RequestError(
+            f"{path}: cannot save as '{ending}', expected one of {' '.join(_ENDINGS)}{nearest(ending, _ENDINGS)}"
+        )
     if ending == ".json":
         write_atomically(path, to_json(record).encode())
     elif ending == ".npz":
