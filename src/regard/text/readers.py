@@ -1,0 +1,167 @@
+"""Sentence pairs out of files, whatever they hold, with a report on every line that is not one."""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import DataConfig
+from regard.errors import DataError
+from regard.text.delimited import read_csv, read_tsv
+from regard.text.lines import OVER_LONG_LINE, open_bytes
+from regard.text.parallel import read_parallel
+from regard.text.report import EMPTY_SOURCE, EMPTY_TARGET, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
+from regard.text.structured import read_jsonl, read_parquet
+
+LONGEST_SIDE = 1 << 16
+"""Characters of one side; what is longer is no sentence, and would only feed memory to tokenizers."""
+
+FORMS = {
+    "tsv": "tab-separated",
+    "csv": "comma-separated",
+    "jsonl": "JSON lines",
+    "parquet": "Parquet",
+    "text": "parallel text",
+}
+ENDINGS = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"} | {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True)
+class PairChunk:
+    """Some pairs, in the file's order; lists of one length."""
+
+    source: list[str]
+    target: list[str]
+    line: list[int]
+    """Number of the line (or row) each pair stands on, from 1."""
+
+
+def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[PairChunk]:
+    """Read sentence pairs, chunk by chunk, so that memory does not grow with the file.
+
+    Both sides come stripped and in the Unicode normal form that `data.normalization` asks for. Nothing else about them is
+    changed: quotes, inner line separators, "None" and "nan" are text.
+
+    Args:
+        paths: One file of pairs, or two parallel text files.
+        data: `format`, `columns`, `header`, `normalization`, and the languages' codes.
+        report: Filled while reading: every line is either kept or skipped with a reason.
+
+    Raises:
+        DataError: If a file is missing, empty, damaged or not what it is read as; if two parallel files differ in length;
+            if a column is not there; or, at the end, if no usable pair was found. The message names the file and the line.
+    """
+    paths = [Path(path) for path in paths]
+    if len(paths) not in (1, 2):
+        raise DataError(f"{len(paths)} files were given, expected one file of pairs or two parallel text files (FILE,FILE)")
+    form = find_format(paths, data)
+    report.files = [str(path) for path in paths]
+    report.form = FORMS[form]
+    if form == "text":
+        chunks = read_parallel(paths[0], paths[1], report)
+    else:
+        reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
+        chunks = reader(paths[0], data, report)
+    for source, target, lines in chunks:
+        chunk = clean(source, target, lines, data, report)
+        if chunk.line:
+            report.kept += len(chunk.line)
+            yield chunk
+    if not report.kept:
+        raise DataError(f"no usable pair in {' + '.join(report.files)}; what became of its {report.unit}:\n{report.render()}")
+
+
+def find_format(paths: Sequence[Path], data: DataConfig) -> str:
+    """How to read the files: as `data.format` says, else by their number, names and first bytes.
+
+    Raises:
+        DataError: If the number of files does not fit the format, or a file cannot be read.
+    """
+    if data.format == "text" or len(paths) == 2:
+        if len(paths) != 2:
+            raise DataError(f"{paths[0]}: data.format is 'text', which needs two parallel files (FILE,FILE), and one was given")
+        if data.format not in ("auto", "text"):
+            raise DataError(f"two files were given with data.format '{data.format}', expected one; parallel files are 'text'")
+        return "text"
+    if data.format != "auto":
+        return data.format
+    path = paths[0]
+    with open_bytes(path) as file:
+        start = file.read(1 << 16)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    by_name = ENDINGS.get(suffixes[-1]) if suffixes else None
+    if by_name:
+        return by_name
+    first = start.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    return "jsonl" if first.startswith(b"{") and (b"\t" not in first or _is_json(first)) else "tsv"
+
+
+def clean(
+    source: Sequence[str], target: Sequence[str], lines: Sequence[int], data: DataConfig, report: ReadingReport
+) -> PairChunk:
+    """Strip and normalise both sides, and leave out what is no pair of sentences, with its reason in the report."""
+    source, target = _normalise(source, data.normalization), _normalise(target, data.normalization)
+    if _sound(source) and _sound(target):
+        return PairChunk(source, target, list(lines))
+    kept: list[int] = []
+    for position, pair in enumerate(zip(source, target, strict=True)):
+        reason = _find_fault(*pair)
+        if reason:
+            report.skip(reason, lines[position])
+        else:
+            kept.append(position)
+    return PairChunk([source[i] for i in kept], [target[i] for i in kept], [lines[i] for i in kept])
+
+
+def _normalise(texts: Iterable[str], form: str) -> list[str]:
+    if form != "none":
+        texts = list(texts)
+        upper = "NFC" if form == "nfc" else "NFKC"
+        # One quick check for the whole block: nothing composes across a line end.
+        if not unicodedata.is_normalized(upper, "\n".join(texts)):
+            texts = [unicodedata.normalize(upper, text) for text in texts]
+    return [text.strip() for text in texts]
+
+
+def _sound(texts: list[str]) -> bool:
+    """Whether no text of a block has a fault, found out without looking at each."""
+    if not texts or not all(texts) or max(map(len, texts)) > LONGEST_SIDE:
+        return not texts
+    block = "\n".join(texts)
+    return "\0" not in block and _is_unicode(block)
+
+
+def _find_fault(source: str, target: str) -> str | None:
+    if source is OVER_LONG_LINE or target is OVER_LONG_LINE or max(len(source), len(target)) > LONGEST_SIDE:
+        return OVER_LONG
+    if not source:
+        return EMPTY_SOURCE
+    if not target:
+        return EMPTY_TARGET
+    if "\0" in source or "\0" in target:
+        return NUL
+    return None if _is_unicode(source) and _is_unicode(target) else NOT_UNICODE
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether there are no lone surrogates: bytes that were not UTF-8, or halves of an escape in JSON."""
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,164 @@
+"""What became of every line that was read: kept, or skipped with its reason and the first few line numbers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+FIRST_LINES = 5
+"""How many line numbers are kept for each reason."""
+
+EMPTY_LINE = "empty line"
+EMPTY_SOURCE = "empty source"
+EMPTY_TARGET = "empty target"
+TOO_FEW_COLUMNS = "too few columns"
+HEADER = "header"
+COLUMN_NUMBERS = "a line of column numbers"
+NOT_UNICODE = "not valid UTF-8"
+NUL = "holds a NUL character"
+OVER_LONG = "over-long line"
+REPEAT = "exact repeat of an earlier pair"
+TOO_MANY_TOKENS = "more tokens than max_tokens"
+BEHIND_MAX_PAIRS = "behind the first max_pairs pairs"
+
+
+@dataclass
+class Skipped:
+    """How often one reason applied, and where first."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+    """The first few line numbers, from 1."""
+
+
+@dataclass
+class ReadingReport:
+    """What was read from one file of pairs, or from two parallel ones.
+
+    Always `read == kept + the sum of all skipped counts` once reading is over.
+    """
+
+    files: list[str] = field(default_factory=list)
+    form: str = ""
+    """How the files were read, such as `tab-separated`."""
+    columns: list[str] = field(default_factory=list)
+    """Name or number of the source column and of the target column; empty for parallel files."""
+    unit: str = "lines"
+    """What is counted: `lines`, or `rows` where one can span lines or there are none."""
+    read: int = 0
+    kept: int = 0
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+
+    def skip(self, reason: str, line: int) -> None:
+        """Count one line that is not kept."""
+        entry = self.skipped.setdefault(reason, Skipped())
+        entry.count += 1
+        if len(entry.lines) < FIRST_LINES:
+            entry.lines.append(line)
+
+    def withdraw(self, reason: str, lines: Iterable[int], count: int) -> None:
+        """Count pairs that were kept by the reader and are left out by a later step.
+
+        Args:
+            reason: Why.
+            lines: Line numbers, in order, of the first of them at least.
+            count: How many in all.
+        """
+        if not count:
+            return
+        entry = self.skipped.setdefault(reason, Skipped())
+        entry.count += count
+        self.kept -= count
+        for line in lines:
+            if len(entry.lines) >= FIRST_LINES:
+                break
+            entry.lines.append(int(line))
+
+    @property
+    def num_skipped(self) -> int:
+        """All that was not kept."""
+        return sum(entry.count for entry in self.skipped.values())
+
+    def render(self) -> str:
+        """The report as a few lines for a terminal."""
+        columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
+        head = f"{' + '.join(self.files)} ({self.form}{columns}): {self.read:,} {self.unit} read, {self.kept:,} pairs kept"
+        rows = [head]
+        width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
+        for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
+            more = ", …" if entry.count > len(entry.lines) else ""
+            places = f" ({self.unit[:-1] if entry.count == 1 else self.unit} {', '.join(map(str, entry.lines))}{more})"
+            rows.append(f"  skipped {entry.count:>{width},}: {reason}{places if entry.lines else ''}")
+        broken = self.skipped.get(NOT_UNICODE)
+        if broken and broken.count * 100 > self.read:
+            rows.append("  Is the file in another encoding? Convert it: iconv -f LATIN1 -t UTF-8 FILE > NEW")
+        return "\n".join(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "ReadingReport":
+        """The report that `to_dict` was called on."""
+        skipped = {reason: Skipped(**entry) for reason, entry in plain["skipped"].items()}
+        return cls(**{**plain, "skipped": skipped})
+
+
+@dataclass
+class Overlap:
+    """How many dev pairs training has seen; they are kept, since the files were given so."""
+
+    pairs: int = 0
+    sources: int = 0
+    targets: int = 0
+
+
+@dataclass
+class PreparationReport:
+    """What became of all the data of a run."""
+
+    train: ReadingReport
+    dev: ReadingReport | None
+    """None where the dev pairs were held out of the training file."""
+    train_pairs: int
+    dev_pairs: int
+    source_size: int
+    """Symbols of the source vocabulary."""
+    target_size: int
+    train_tokens: tuple[int, int]
+    """Source and target tokens of training, end symbols included."""
+    overlap: Overlap | None = None
+    """Where dev files were given: what they share with training."""
+    notes: list[str] = field(default_factory=list)
+
+    def render(self) -> str:
+        """The report as a few lines for a terminal."""
+        rows = [self.train.render()]
+        if self.dev:
+            rows.append(self.dev.render())
+        origin = "from their own files" if self.dev else "held out; they share no source and no target with training"
+        rows.append(f"{self.train_pairs:,} pairs to train on, {self.dev_pairs:,} to validate on ({origin})")
+        if self.overlap and self.overlap.sources + self.overlap.targets:
+            rows.append(
+                f"  of the dev pairs, training holds {self.overlap.pairs:,} whole, "
+                f"{self.overlap.sources:,} by their source and {self.overlap.targets:,} by their target"
+            )
+        tokens = " and ".join(f"{count:,}" for count in self.train_tokens)
+        rows.append(f"vocabularies of {self.source_size:,} and {self.target_size:,} symbols; {tokens} tokens")
+        return "\n".join(rows + self.notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "PreparationReport":
+        """The report that `to_dict` was called on."""
+        rest = {key: value for key, value in plain.items() if key not in ("train", "dev", "overlap", "train_tokens")}
+        return cls(
+            train=ReadingReport.from_dict(plain["train"]),
+            dev=ReadingReport.from_dict(plain["dev"]) if plain["dev"] else None,
+            overlap=Overlap(**plain["overlap"]) if plain["overlap"] else None,
+            train_tokens=(plain["train_tokens"][0], plain["train_tokens"][1]),
+            **rest,
+        )
