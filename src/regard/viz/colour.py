@@ -1,0 +1,79 @@
+"""The colours of weights: white (or the paper's colour) is zero, and equal steps of weight are equal steps of lightness.
+
+The ramps are made in OKLab, whose first axis is perceived lightness: a value takes the lightness that lies as far between
+the ends, and hue and chroma from the anchor colours around it. One definition serves picture, page and terminal.
+
+Reference: Ottosson 2020, A perceptual color space for image processing.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+LIGHT = ("#ffffff", "#9ecae1", "#3182bd", "#08306b")
+"""From zero to the greatest weight, on white."""
+LIGHT_NEGATIVE = ("#ffffff", "#fdae6b", "#d6604d", "#67001f")
+"""For matrices that are no attention weights: from zero to the least."""
+DARK = ("#16181d", "#1f4e79", "#4a9bd9", "#e3f1ff")
+DARK_NEGATIVE = ("#16181d", "#7a2e1d", "#e07a5f", "#ffe6dd")
+
+_TO_LMS = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+
+def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
+    """A ramp of colours through the anchors.
+
+    Args:
+        anchors: `#rrggbb`, in order of lightness.
+        steps: How many colours, at least 2; the first and last are the outer anchors.
+
+    Returns:
+        sRGB from 0 to 1, of lightness linear in the step.
+    """
+    srgb = np.array([[int(anchor[i : i + 2], 16) / 255 for i in (1, 3, 5)] for anchor in anchors])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    lab = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
+    lightness = np.linspace(lab[0, 0], lab[-1, 0], steps)
+    order = np.argsort(lab[:, 0])  # np.interp wants increasing places
+    wanted = np.stack([lightness, *(np.interp(lightness, lab[order, 0], lab[order, axis]) for axis in (1, 2))], axis=1)
+    linear = (wanted @ np.linalg.inv(_TO_LAB).T) ** 3 @ np.linalg.inv(_TO_LMS).T
+    linear = linear.clip(0, 1)
+    return np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+
+
+def ink(colour: Float[np.ndarray, " 3"]) -> str:
+    """Black or white, whichever reads better on a colour (the greater contrast of WCAG 2)."""
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "#ffffff"
+
+
+def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
+    """`#rrggbb`."""
+    return "#" + "".join(f"{round(255 * float(x)):02x}" for x in colour)
+
+
+def full_scale(*matrices: np.ndarray) -> float:
+    """The weight that gets the darkest colour: 1, unless all weights are far from it; then the next of 0.5, 0.2, 0.1, ….
+
+    A round number, so that pictures of like sentences have like colours; the colour bar says which.
+    """
+    top = max((float(np.abs(matrix).max()) for matrix in matrices if matrix.size), default=0.0)
+    if top <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(top))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if top <= step * power * 1.001)

@@ -1,0 +1,62 @@
+"""Which installed fonts draw a text, so that no letter becomes an empty box without a word about it."""
+
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+from matplotlib import font_manager
+from matplotlib.ft2font import FT2Font
+
+MAIN = "DejaVu Sans"
+"""Comes with matplotlib, so pictures are the same everywhere: Latin, Greek, Cyrillic, Hebrew, Arabic and more."""
+
+_PREFERRED = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
+    "Microsoft YaHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "SimHei", "Droid Sans Fallback", "Noto Sans",
+    "Noto Sans Devanagari", "Nirmala UI", "Arial Unicode MS", "Segoe UI Symbol", "Noto Emoji", "Unifont",
+)  # fmt: skip
+_INVISIBLE = ("Cf", "Mn", "Zs")
+
+
+class FontWarning(UserWarning):
+    """No installed font has a character that is to be drawn."""
+
+
+@lru_cache(maxsize=256)
+def _characters(path: str, index: int) -> frozenset[int]:
+    try:
+        font = FT2Font(path, face_index=index) if index else FT2Font(path)
+        return frozenset(font.get_charmap())
+    except (OSError, RuntimeError, TypeError):  # broken, not scalable, or further faces on a matplotlib that knows one
+        return frozenset()
+
+
+def _installed() -> dict[str, tuple[str, int]]:
+    """Upright, regular faces by family; the preferred families first, then by name."""
+    found: dict[str, tuple[str, int]] = {}
+    for entry in sorted(font_manager.fontManager.ttflist, key=lambda entry: (entry.name, entry.fname)):
+        if entry.style == "normal" and entry.weight in (400, "normal", "regular") and "Last" not in entry.name:
+            found.setdefault(entry.name, (entry.fname, getattr(entry, "index", 0)))
+    ranks = {name: rank for rank, name in enumerate(_PREFERRED)}
+    return dict(sorted(found.items(), key=lambda item: (ranks.get(item[0], len(ranks)), item[0])))
+
+
+def families(texts: Iterable[str]) -> tuple[list[str], str]:
+    """Find fonts for texts.
+
+    Args:
+        texts: All that will be drawn.
+
+    Returns:
+        Font families, to be tried in this order for each character, and the characters that none of them has.
+    """
+    wanted = {ord(c) for text in texts for c in text if c > "\x7f" and unicodedata.category(c) not in _INVISIBLE}
+    wanted -= _characters(font_manager.findfont(MAIN), 0)
+    chosen = [MAIN]
+    for family, (path, index) in _installed().items() if wanted else ():
+        if have := wanted & _characters(path, index):
+            chosen.append(family)
+            wanted -= have
+            if not wanted:
+                break
+    return chosen, "".join(map(chr, sorted(wanted)))
