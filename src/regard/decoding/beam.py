@@ -1,0 +1,161 @@
+"""Beam search over whole batches.
+
+Each step extends the live hypotheses of a sentence by every word and keeps the `beam_size` best of these by log
+probability. Those that end with the end symbol leave the beam, and the next step fills their places again from the ones
+that are left. A finished hypothesis Y has the score
+
+    log p(Y | X) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
+
+and the search of a sentence is over when
+
+* `beam_size` hypotheses have finished, or
+* no live one can still come among the `n_best`: log probabilities only fall and the penalty only grows, so
+  log p(live) / ((5 + limit) / 6)^α bounds whatever may become of it. This never changes what is found. Or
+* its length limit is reached. Hypotheses cut there rank after all finished ones.
+
+A beam of one is greedy search. The results for a sentence do not depend on what else is in the batch.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.decoding.candidates import best_words
+from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.request import check_beam, check_sites, length_limits
+from regard.decoding.trace import Trace
+from regard.models.seq2seq import DecoderState, Seq2Seq
+from regard.text.symbols import END, START
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    *,
+    beam_size: int = 5,
+    n_best: int = 1,
+    length_penalty: float = 1.0,
+    max_length: int = 0,
+    record: Collection[str] = (),
+) -> list[list[Hypothesis]]:
+    """Search for the targets with the best scores.
+
+    Args:
+        model: In evaluation mode.
+        source: Each ends with the end symbol.
+        source_mask: True for the source's symbols, False for padding.
+        beam_size: N, hypotheses kept at each step; at least 1.
+        n_best: How many to return, at most `beam_size`.
+        length_penalty: α ≥ 0; 0 ranks by log probability, which favours short targets.
+        max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
+        record: Attention sites to record.
+
+    Returns:
+        For each sentence at most `n_best` hypotheses: finished ones first, then by falling score; of equal ones, the one
+        that ended earlier comes first. Fewer only where so few exist within the limit.
+
+    Raises:
+        RequestError: If an argument is out of range, or the model's scores are not finite.
+
+    Reference:
+        Wu et al. 2016, "Google's Neural Machine Translation System", section 7 (without the coverage penalty).
+    """
+    check_beam(beam_size, n_best, length_penalty)
+    check_sites(model, record)
+    if not len(source):
+        return []
+    limits = length_limits(source_mask, max_length)
+    state = model.encode(source, source_mask, record=record)
+    trace = Trace(source_mask)
+    live = _Live.begin(limits, n_best)
+    while True:
+        logits, attention, state = model.step(live.tokens, state, record=record)
+        parent, tokens, total = _extend(live.total, logits, beam_size)
+        trace.add(live.rows, parent, tokens, total, attention)
+        done = live.advance(tokens, total, trace, beam_size=beam_size, length_penalty=length_penalty)
+        if bool(done.any()):
+            kept = (~done).nonzero()[:, 0]
+            live.keep(kept)
+            if not len(kept):
+                break
+            state, parent = state.keep(kept), parent[kept]
+        state = _follow(state, parent, logits.shape[1])
+    return trace.best(n_best)
+
+
+@dataclass
+class _Live:
+    """The hypotheses that may still grow, of the sentences that are still searched for."""
+
+    rows: Int[Tensor, " B"]  # the sentence's place in the batch
+    tokens: Int[Tensor, "B N"]  # last word of each hypothesis
+    total: Float[Tensor, "B N"]  # its log probability; −∞ where it has ended
+    limits: Int[Tensor, " B"]
+    num_finished: Int[Tensor, " B"]
+    best: Float[Tensor, "B M"]  # scores of the n_best finished ones, falling; −∞ for those still missing
+    length: int = 0
+
+    @classmethod
+    def begin(cls, limits: Int[Tensor, " B"], n_best: int) -> "_Live":
+        num, device = len(limits), limits.device
+        return cls(
+            rows=torch.arange(num, device=device),
+            tokens=torch.full((num, 1), START, device=device),
+            total=torch.zeros((num, 1), device=device),
+            limits=limits,
+            num_finished=torch.zeros(num, dtype=torch.int64, device=device),
+            best=torch.full((num, n_best), -torch.inf, device=device),
+        )
+
+    def advance(
+        self, tokens: Tensor, total: Tensor, trace: Trace, *, beam_size: int, length_penalty: float
+    ) -> Bool[Tensor, " B"]:
+        """Take the step's hypotheses, put aside those that end, and say which sentences are done."""
+        self.length += 1
+        ended = (tokens == END) & total.isfinite()
+        if bool(ended.any()):
+            score = total / length_penalty_of(float(self.length), length_penalty)
+            trace.end(ended, score, finished=True)
+            self.num_finished = self.num_finished + ended.sum(1)
+            pool = torch.cat([self.best, score.masked_fill(~ended, -torch.inf)], 1)
+            self.best = pool.topk(self.best.shape[1], 1).values
+            total = total.masked_fill(ended, -torch.inf)
+        cut = self.limits == self.length
+        if bool(cut.any()):
+            score = total / length_penalty_of(float(self.length), length_penalty)
+            trace.end(cut[:, None] & total.isfinite(), score, finished=False)
+        self.tokens, self.total = tokens, total
+        bound = total.amax(1) / length_penalty_of(self.limits.float(), length_penalty)
+        return (self.num_finished >= beam_size) | (bound <= self.best[:, -1]) | cut
+
+    def keep(self, kept: Int[Tensor, " M"]) -> None:
+        """Go on with these sentences only."""
+        self.rows, self.tokens, self.total = self.rows[kept], self.tokens[kept], self.total[kept]
+        self.limits, self.num_finished, self.best = self.limits[kept], self.num_finished[kept], self.best[kept]
+
+
+def _extend(
+    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], beam_size: int
+) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]:
+    """The best continuations of all hypotheses together: parent, word and log probability, best first.
+
+    M is `beam_size`, or less where so few exist yet. A word outside the best `beam_size` of its own hypothesis cannot be
+    among the best `beam_size` of all, so only those are compared.
+    """
+    log_probabilities, words = best_words(logits, beam_size)
+    candidates = (total[:, :, None] + log_probabilities).flatten(1)
+    total, choice = candidates.topk(min(beam_size, candidates.shape[1]), 1)
+    return choice // words.shape[2], words.flatten(1).gather(1, choice), total
+
+
+def _follow(state: DecoderState, parent: Int[Tensor, "B N"], num_before: int) -> DecoderState:
+    """Let each hypothesis go on from its parent's state; nothing moves where each is its own parent."""
+    identity = torch.arange(parent.shape[1], device=parent.device)
+    if parent.shape[1] == num_before and bool((parent == identity).all()):
+        return state
+    return state.select(parent)

@@ -1,0 +1,71 @@
+"""The score and the attention of a given target."""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.request import check_beam, check_sites
+from regard.decoding.trace import source_sizes
+from regard.errors import RequestError
+from regard.models.seq2seq import Seq2Seq
+from regard.text.symbols import PAD
+
+_BLOCK_ROWS = 256
+"""Positions whose scores over the vocabulary exist at once."""
+
+
+@torch.inference_mode()
+def force(
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    target_in: Int[Tensor, "B T"],
+    target_out: Int[Tensor, "B T"],
+    *,
+    length_penalty: float = 1.0,
+    record: Collection[str] = (),
+) -> list[Hypothesis]:
+    """Score a given target, Σ_t log p(y_t | y_<t, x), and record the attention paid on the way.
+
+    Args:
+        model: In evaluation mode.
+        source: Each ends with the end symbol.
+        source_mask: True for the source's symbols, False for padding.
+        target_in: The start symbol, the words, padding.
+        target_out: The words, the end symbol, padding.
+        length_penalty: α of the score.
+        record: Attention sites to record.
+
+    Raises:
+        RequestError: If a site is unknown, a target is empty (not even an end symbol), or a probability is not finite.
+    """
+    check_beam(1, 1, length_penalty)
+    check_sites(model, record)
+    lengths: list[int] = (target_out != PAD).sum(1).tolist()
+    if not all(lengths):
+        raise RequestError(f"force: target {lengths.index(0)} has no symbols; a target needs at least its end symbol")
+    features, attention = model.decode(target_in, model.encode(source, source_mask, record=record), record=record)
+    parts = zip(features.flatten(0, 1).split(_BLOCK_ROWS), target_out.flatten().split(_BLOCK_ROWS), strict=True)
+    scored = [model.logits(part).float().log_softmax(-1).gather(-1, words[:, None])[:, 0] for part, words in parts]
+    each = torch.cat(scored).view(target_out.shape)
+    if bool(each[target_out != PAD].isnan().any()):
+        raise RequestError("force: the model gave NaN for a given target: its weights are damaged, or its training went astray")
+    values, words = each.numpy(force=True), target_out.tolist()
+    maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
+    found = []
+    for row, (length, size) in enumerate(zip(lengths, source_sizes(source_mask), strict=True)):
+        total = float(values[row, :length].sum())
+        found.append(
+            Hypothesis(
+                tokens=words[row][: length - 1],
+                log_probability=total,
+                score=total / length_penalty_of(float(length), length_penalty),
+                finished=True,
+                token_log_probabilities=values[row, :length],
+                attention={site: weights[row][..., :length, :size] for site, weights in maps.items()},
+            )
+        )
+    return found

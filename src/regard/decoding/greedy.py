@@ -1,0 +1,74 @@
+"""Greedy search: the most probable word at each step."""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.decoding.candidates import best_words
+from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.request import check_beam, check_sites, length_limits
+from regard.decoding.trace import Trace
+from regard.models.seq2seq import Seq2Seq
+from regard.text.symbols import END, START
+
+
+@torch.inference_mode()
+def greedy(
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    *,
+    length_penalty: float = 1.0,
+    max_length: int = 0,
+    record: Collection[str] = (),
+) -> list[Hypothesis]:
+    """Take the most probable word at each step until it is the end symbol.
+
+    Sentences leave the batch as they finish.
+
+    Args:
+        model: In evaluation mode.
+        source: Each ends with the end symbol.
+        source_mask: True for the source's symbols, False for padding.
+        length_penalty: α of the reported score; it does not change which target is found.
+        max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
+        record: Attention sites to record.
+
+    Returns:
+        A hypothesis for each sentence, unfinished where it met the length limit.
+
+    Raises:
+        RequestError: If an argument is out of range, or the model's scores are not finite.
+    """
+    check_beam(1, 1, length_penalty)
+    check_sites(model, record)
+    if not len(source):
+        return []
+    limits = length_limits(source_mask, max_length)
+    state = model.encode(source, source_mask, record=record)
+    trace = Trace(source_mask)
+    rows = torch.arange(len(source), device=source.device)
+    tokens = torch.full((len(source), 1), START, device=source.device)
+    total = torch.zeros((len(source), 1), device=source.device)
+    length = 0
+    while True:
+        length += 1
+        logits, attention, state = model.step(tokens, state, record=record)
+        candidates, words = best_words(logits, 1)
+        value, choice = candidates.max(-1, keepdim=True)
+        total, tokens = total + value[..., 0], words.gather(-1, choice)[..., 0]
+        trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)
+        ended, cut = tokens == END, (limits == length)[:, None]
+        done = ended | cut
+        if bool(done.any()):
+            score = total / length_penalty_of(float(length), length_penalty)
+            trace.end(ended, score, finished=True)
+            trace.end(cut & ~ended, score, finished=False)
+            kept = (~done[:, 0]).nonzero()[:, 0]
+            if not len(kept):
+                break
+            rows, tokens, total, limits = rows[kept], tokens[kept], total[kept], limits[kept]
+            state = state.keep(kept)
+    return [found for [found] in trace.best(1)]

@@ -1,0 +1,47 @@
+"""The search that a configuration asks for."""
+
+from collections.abc import Collection
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.config import DecodingConfig
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import greedy
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.request import check_beam
+from regard.models.seq2seq import Seq2Seq
+
+
+def search(
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    decoding: DecodingConfig,
+    *,
+    n_best: int = 1,
+    record: Collection[str] = (),
+) -> list[list[Hypothesis]]:
+    """Search greedily for a beam of one, by `beam_search` for a wider one.
+
+    Returns:
+        For each sentence at most `n_best` hypotheses, the best first.
+
+    Raises:
+        RequestError: If a setting is out of range, or the model's scores are not finite.
+    """
+    check_beam(decoding.beam_size, n_best, decoding.length_penalty)
+    penalty, limit = decoding.length_penalty, decoding.max_length
+    if decoding.beam_size == 1:
+        found = greedy(model, source, source_mask, length_penalty=penalty, max_length=limit, record=record)
+        return [[hypothesis] for hypothesis in found]
+    return beam_search(
+        model,
+        source,
+        source_mask,
+        beam_size=decoding.beam_size,
+        n_best=n_best,
+        length_penalty=penalty,
+        max_length=limit,
+        record=record,
+    )

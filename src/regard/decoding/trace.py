@@ -1,0 +1,140 @@
+"""What a search has done, kept as tensors until its winners are known.
+
+Each step leaves the words it chose, which hypothesis each one goes on from, and the attention it paid. Nothing follows a
+hypothesis around while the search runs: at the end, the winners walk back along their parents and pick up their own words
+and attention. So recording costs the search one list entry a step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.decoding.hypothesis import Hypothesis
+from regard.models.seq2seq import AttentionMaps
+
+
+@dataclass(frozen=True)
+class _Step:
+    rows: Tensor  # (B') sentences of the batch that are still searched for
+    parent: Tensor  # (B',N) hypothesis of the step before that each one goes on from
+    words: Tensor  # (B',N)
+    total: Tensor  # (B',N) log probability so far, this word's included
+    attention: AttentionMaps  # (B',N',S) or (B',H,N',S), N' hypotheses of the step before
+
+
+@dataclass(frozen=True)
+class _Endings:
+    row: np.ndarray  # sentence of the batch
+    step: np.ndarray  # its last step, from 0
+    slot: np.ndarray  # its place among the hypotheses of that step
+    score: np.ndarray
+    finished: np.ndarray
+
+    def __getitem__(self, index: np.ndarray) -> "_Endings":
+        return _Endings(self.row[index], self.step[index], self.slot[index], self.score[index], self.finished[index])
+
+
+@dataclass
+class Trace:
+    """The steps of one search over B sentences, and where hypotheses ended."""
+
+    source_mask: Bool[Tensor, "B S"]
+    _steps: list[_Step] = field(default_factory=list)
+    _ended: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+
+    def add(
+        self,
+        rows: Int[Tensor, " M"],
+        parent: Int[Tensor, "M N"],
+        words: Int[Tensor, "M N"],
+        total: Float[Tensor, "M N"],
+        attention: AttentionMaps,
+    ) -> None:
+        """Take down a step."""
+        self._steps.append(_Step(rows, parent, words, total, attention))
+
+    def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
+        """Say which hypotheses end with the step last added."""
+        place, slot = which.nonzero(as_tuple=True)
+        row = self._steps[-1].rows[place].numpy(force=True)
+        step = np.full(len(row), len(self._steps) - 1)
+        self._ended.append(
+            (row, step, slot.numpy(force=True), score[place, slot].numpy(force=True), np.full(len(row), finished))
+        )
+
+    def best(self, count: int) -> list[list[Hypothesis]]:
+        """The best `count` of each sentence: finished ones first, then by score, then those that ended earlier."""
+        columns = zip(*self._ended, strict=True)
+        ended = _Endings(*(np.concatenate(column) for column in columns))
+        order = np.lexsort((ended.slot, ended.step, -ended.score, ~ended.finished, ended.row))
+        rank = np.arange(len(order)) - np.searchsorted(ended.row[order], ended.row[order])
+        winners = ended[order[rank < count]]
+        found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
+        for row, hypothesis in zip(winners.row, self._follow(winners), strict=True):
+            found[row].append(hypothesis)
+        return found
+
+    def _follow(self, winners: _Endings) -> list[Hypothesis]:
+        """Walk back from each winner's end to its start."""
+        num_steps, num_winners = len(self._steps), len(winners.row)
+        words = np.zeros((num_winners, num_steps), dtype=np.int64)
+        total = np.zeros((num_winners, num_steps + 1), dtype=np.float32)  # one more in front: before the first word, 0
+        maps: dict[str, np.ndarray] = {}
+        place = np.zeros(len(self.source_mask), dtype=np.int64)
+        slot = winners.slot.copy()
+        for number in range(num_steps - 1, -1, -1):
+            step = self._steps[number]
+            alive = np.flatnonzero(winners.step >= number)
+            rows = step.rows.numpy(force=True)
+            place[rows] = np.arange(len(rows))
+            here = place[winners.row[alive]]
+            words[alive, number] = step.words.numpy(force=True)[here, slot[alive]]
+            total[alive, number + 1] = step.total.numpy(force=True)[here, slot[alive]]
+            slot[alive] = step.parent.numpy(force=True)[here, slot[alive]]
+            for site, weights in _pick(step.attention, here, slot[alive]).items():
+                if site not in maps:
+                    maps[site] = np.zeros((num_winners, num_steps, *weights.shape[1:]), dtype=np.float32)
+                maps[site][alive, number] = weights
+        return self._assemble(winners, words, np.diff(total, axis=1), total, maps)
+
+    def _assemble(
+        self, winners: _Endings, words: np.ndarray, each: np.ndarray, total: np.ndarray, maps: dict[str, np.ndarray]
+    ) -> list[Hypothesis]:
+        sizes = source_sizes(self.source_mask)
+        hypotheses = []
+        for index, (row, last, finished) in enumerate(zip(winners.row, winners.step, winners.finished, strict=True)):
+            length = int(last) + 1
+            attention = {site: _heads_first(weights[index, :length, ..., : sizes[row]]) for site, weights in maps.items()}
+            hypotheses.append(
+                Hypothesis(
+                    tokens=words[index, : length - int(finished)].tolist(),
+                    log_probability=float(total[index, length]),
+                    score=float(winners.score[index]),
+                    finished=bool(finished),
+                    token_log_probabilities=each[index, :length],
+                    attention=attention,
+                )
+            )
+        return hypotheses
+
+
+def source_sizes(source_mask: Bool[Tensor, "B S"]) -> Sequence[int]:
+    """The length of each source up to its last symbol."""
+    positions = torch.arange(1, source_mask.shape[1] + 1, device=source_mask.device)
+    sizes: list[int] = (source_mask * positions).amax(1).tolist()
+    return sizes
+
+
+def _pick(attention: AttentionMaps, place: np.ndarray, slot: np.ndarray) -> dict[str, np.ndarray]:
+    """The weights of the given hypotheses: (W,S), with heads (W,H,S)."""
+    maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
+    return {site: weights[place, slot] if weights.ndim == 3 else weights[place, :, slot] for site, weights in maps.items()}
+
+
+def _heads_first(weights: np.ndarray) -> np.ndarray:
+    """(T,S) as it is; (T,H,S) as (H,T,S)."""
+    return weights if weights.ndim == 2 else weights.swapaxes(0, 1)
