@@ -1,0 +1,110 @@
+"""From words back to a sentence: where a space stands, by rules.
+
+The rules know punctuation, brackets, quotation marks, apostrophes and contractions, numbers with their signs, and writing
+without spaces. English and German have rules of their own, French, Italian and Catalan some; any other language gets what most
+have in common. Case is left as it is.
+"""
+
+import re
+from collections.abc import Sequence
+
+_CLOSING = frozenset(", . ; : ! ? … ... .. ) ] } ° ′ ″ ‰ 、 。 ， ！ ？ ； ： ） 」 』 》 ؟ ، ۔ । ॥".split())
+_OPENING = frozenset("( [ { ¿ ¡ （ 「 『 《".split())
+_PREFIXES = frozenset("$ £ € ¥ ₹ ₽ ₺ # § ~".split())
+_CONTRACTIONS = re.compile(r"^(?:n['’]t|['’](?:s|S|re|RE|ve|VE|ll|LL|d|D|m|M|em|n|t|T))$", re.IGNORECASE)
+_HALVES = frozenset({("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me"), ("can", "not"), ("d'", "ye")})
+_ELIDING = frozenset({"fr", "it", "ca", "oc"})
+_CJK = re.compile(r"[\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_SPACELESS = frozenset({"zh", "ja", "yue"})
+
+_PAIRED = {"en": {"“": "”", "‘": "’"}, "de": {"„": "“”", "‚": "‘’", "»": "«", "›": "‹"}, "fr": {"«": "»"}}
+_PAIRED_ELSEWHERE = {"“": "”", "‘": "’", "„": "“”", "‚": "‘’", "«": "»", "‹": "›"}
+
+
+def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool = False) -> str:
+    """Join words into a sentence as it is written.
+
+    Args:
+        words: Words and punctuation marks, as the words and spaCy tokenizers give them.
+        language: A code such as `en`; what follows a `-` or `_` in it is ignored.
+        split_hyphens: Whether the tokenizer cuts `well-known` into three: hyphens between words are then closed up.
+
+    Returns:
+        The sentence. The order and spelling of the words are never changed.
+    """
+    return _Joiner(re.split("[-_]", language.lower())[0], split_hyphens).join(words)
+
+
+class _Joiner:
+    """Decides word by word, remembering which quotation marks are open."""
+
+    def __init__(self, language: str, split_hyphens: bool) -> None:
+        self.language = language
+        self.split_hyphens = split_hyphens
+        self.pairs = _PAIRED.get(language, _PAIRED_ELSEWHERE)
+        self.open: list[str] = []  # the marks that may close what is open, innermost last
+
+    def join(self, words: Sequence[str]) -> str:
+        text: list[str] = []
+        glued = True  # whether the next word follows without a space
+        for position, word in enumerate(words):
+            before = words[position - 1] if position else ""
+            after = words[position + 1] if position + 1 < len(words) else ""
+            left, right = self.glue(before, word, after)
+            if not (glued or left):
+                text.append(" ")
+            text.append(word)
+            glued = right
+        return "".join(text)
+
+    def glue(self, before: str, word: str, after: str) -> tuple[bool, bool]:
+        """Say whether a word is joined to what stands before and to what comes after."""
+        quotation = self.quotation(before, word)
+        if quotation is not None:
+            return quotation
+        if word in _OPENING:
+            return False, True
+        if word in _CLOSING or set(word) <= {"!", "?"}:
+            return not (self.language == "fr" and word[0] in "?!;:"), False
+        if word == "%":
+            return self.language not in {"de", "fr", "sv", "cs"}, False
+        if word in _PREFIXES:
+            return False, after[:1].isdigit() or (word in "#~" and after[:1].isalnum())
+        if word in {"/", "@"} or (word == "–" and before[-1:].isdigit() and after[:1].isdigit()):
+            return _is_word(before) and _is_word(after), _is_word(before) and _is_word(after)
+        if word in {"-", "‐", "‑"}:
+            closed = self.split_hyphens and _is_word(before) and _is_word(after)
+            return closed, closed or not before
+        if _CONTRACTIONS.match(word) or (before.lower(), word.lower()) in _HALVES:
+            return True, False
+        elided = self.language in _ELIDING and len(word) > 1 and word[-1] in "'’"
+        return self.spaceless(before, word), elided
+
+    def quotation(self, before: str, word: str) -> tuple[bool, bool] | None:
+        """Open and close quotation marks; None where the word is none."""
+        airy = self.language == "fr" and word in {"«", "»"}
+        if self.open and word in self.open[-1]:
+            self.open.pop()
+            return not airy, False
+        if word in self.pairs:
+            self.open.append(self.pairs[word])
+            return False, not airy
+        if word in {"'", "’"} and before[-1:].isalnum():
+            return True, False  # the boys' room
+        if word in {'"', "'", "`", "``", "''"}:
+            self.open.append("''" if word == "``" else word)
+            return False, True
+        if word in {"”", "’", "»", "“", "‘", "«", "›", "‹"}:
+            return not airy, False  # closes what this sentence did not open
+        return None
+
+    def spaceless(self, before: str, word: str) -> bool:
+        """Whether two words follow each other in a writing without spaces."""
+        if not before:
+            return False
+        one, other = bool(_CJK.match(before[-1])), bool(_CJK.match(word[:1]))
+        return (one or other) if self.language in _SPACELESS else (one and other)
+
+
+def _is_word(text: str) -> bool:
+    return any(character.isalnum() for character in text)

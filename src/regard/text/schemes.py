@@ -1,0 +1,241 @@
+"""How text falls into words and how words come together again: one class for each kind of tokenizer.
+
+A text is cut at white space into *chunks*, a chunk into *words* (what a reader sees: `him.` is two), a word into *units*, which
+the vocabulary's model looks up. No rule looks beyond a chunk, so that what is known of one chunk holds wherever it stands; the
+fast path of `Tokenizer.encode_batch` rests on that.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tokenizers import Regex, pre_tokenizers
+
+from regard.errors import ConfigError, nearest
+from regard.text.detokenizer import detokenize
+
+SPACE_MARK = "▁"
+"""Stands for a space in the pieces of BPE and unigram models."""
+
+_CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
+_MODIFIERS = r"[\x{FE0F}\x{1F3FB}-\x{1F3FF}]*"
+_EMOJI = (
+    r"[0-9#*]\x{FE0F}?\x{20E3}|[\x{1F1E6}-\x{1F1FF}]{2}"
+    rf"|\p{{Extended_Pictographic}}{_MODIFIERS}(?:\x{{200D}}\p{{Extended_Pictographic}}{_MODIFIERS})*"
+)
+_SUBWORD_UNIT = (
+    rf"{SPACE_MARK}?[\p{{L}}\p{{M}}]+|{SPACE_MARK}?\p{{N}}+|{SPACE_MARK}?([^\s\p{{L}}\p{{M}}\p{{N}}{SPACE_MARK}])\1*"
+)
+
+
+def _word_pattern(letter: str) -> str:
+    """Oniguruma pattern of a word whose letters, digits and marks are `letter`; a run of one punctuation mark is a word."""
+    joint = (
+        r"(?<=\p{Nd})[.,:'’](?=\p{Nd})"  # 3.14, 1,000, 10:30
+        r"|(?<=[\p{L}\p{M}])['’.·](?=\p{L})"  # don't, U.S
+        rf"|[-‐‑](?={letter})"  # well-known
+    )
+    return rf"{letter}+(?:(?:{joint}){letter}+)*"
+
+
+_ANY_LETTER = r"[\p{L}\p{M}\p{N}_]"
+_LETTER = rf"[\p{{L}}\p{{M}}\p{{N}}_&&[^{_CJK}]]"
+_WORD = rf"{_EMOJI}|[{_CJK}]\p{{M}}*|{_word_pattern(_LETTER)}|([^\s])\1*"
+_SUBWORD_WORD = rf"{SPACE_MARK}?(?:{_EMOJI}|{_word_pattern(_ANY_LETTER)}|([^\s{SPACE_MARK}])\1*)"
+
+
+class Scheme(ABC):
+    """What one kind of tokenizer does with text."""
+
+    kind: ClassVar[str]
+    space: ClassVar[str] = ""
+    """What stands for the space before a word among the symbols; empty where spaces are not symbols."""
+    leading_space: ClassVar[bool] = False
+    """Whether the first word of a text has the mark of a space before it too."""
+
+    @property
+    @abstractmethod
+    def pre_tokenizer(self) -> Any:
+        """The same rules in terms of the `tokenizers` library, the reference that the tests compare with."""
+
+    @abstractmethod
+    def split(self, chunk: str) -> list[str]:
+        """Cut a chunk, which has no space in it, into words."""
+
+    def units(self, word: str, *, first: bool) -> Sequence[str]:
+        """Cut a word into what the model looks up; `first` says that a space stands before the word."""
+        return (word,)
+
+    @abstractmethod
+    def join(self, symbols: Sequence[str]) -> str:
+        """Turn symbols into text."""
+
+    def join_words(self, words: Sequence[str]) -> str:
+        """Turn words into text."""
+        return self.join(words)
+
+
+class WhitespaceScheme(Scheme):
+    """Tokens are what stands between (ASCII) spaces, and come back so."""
+
+    kind = "whitespace"
+
+    @property
+    def pre_tokenizer(self) -> Any:
+        return pre_tokenizers.Split(Regex(r"[ \t\n\r\f\v]+"), "removed")
+
+    def split(self, chunk: str) -> list[str]:
+        return re.findall(r"[^ \t\n\r\f\v]+", chunk)
+
+    def join(self, symbols: Sequence[str]) -> str:
+        return " ".join(symbols)
+
+
+class WordsScheme(Scheme):
+    """Words by Unicode's rules (after UAX 29), and each punctuation mark by itself.
+
+    Numbers with their separators, words with their apostrophes and hyphens, and emoji with their modifiers stay whole; Chinese
+    and Japanese fall into characters.
+    """
+
+    kind = "words"
+
+    def __init__(self, language: str = "") -> None:
+        self.language = language
+        self._splitter = pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_WORD), "isolated")]
+        )
+
+    @property
+    def pre_tokenizer(self) -> Any:
+        return self._splitter
+
+    def split(self, chunk: str) -> list[str]:
+        return [word for word, _ in self._splitter.pre_tokenize_str(chunk)]
+
+    def join(self, symbols: Sequence[str]) -> str:
+        return detokenize(symbols, self.language)
+
+
+class SpacyScheme(Scheme):
+    """The rules of spaCy's blank pipeline for a language.
+
+    Raises:
+        ConfigError: If spaCy is not installed, or does not know the language.
+    """
+
+    kind = "spacy"
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._tokenizer = _spacy_tokenizer(language)
+
+    @property
+    def pre_tokenizer(self) -> Any:
+        return pre_tokenizers.WhitespaceSplit()  # for text that spaCy has cut already
+
+    def split(self, chunk: str) -> list[str]:
+        return [token.text for token in self._tokenizer(chunk) if not token.is_space]
+
+    def join(self, symbols: Sequence[str]) -> str:
+        return detokenize(symbols, self.language, split_hyphens=True)
+
+
+class CharactersScheme(WordsScheme):
+    """Every code point a symbol, the space too."""
+
+    kind = "characters"
+    space = " "
+
+    @property
+    def pre_tokenizer(self) -> Any:
+        return pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+
+    def units(self, word: str, *, first: bool) -> Sequence[str]:
+        return self.space + word if first else word
+
+    def join(self, symbols: Sequence[str]) -> str:
+        return "".join(symbols)
+
+    def join_words(self, words: Sequence[str]) -> str:
+        return detokenize(words, self.language)
+
+
+class SubwordScheme(Scheme):
+    """Pieces that never cross the border of letters, digits and punctuation; a space is kept as the mark before a piece."""
+
+    space = SPACE_MARK
+    leading_space = True
+
+    def __init__(self, kind: str, language: str = "") -> None:
+        self.kind = kind  # type: ignore[misc]
+        self.language = language
+        self._words = pre_tokenizers.Split(Regex(_SUBWORD_WORD), "isolated")
+        self._units = pre_tokenizers.Split(Regex(_SUBWORD_UNIT), "isolated")
+
+    @property
+    def pre_tokenizer(self) -> Any:
+        return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE_MARK, "always"), self._words, self._units])
+
+    def split(self, chunk: str) -> list[str]:
+        # The mark would come back as a space: a text's own one is read as an underscore.
+        return [word for part in chunk.replace(SPACE_MARK, "_").split() for word, _ in self._words.pre_tokenize_str(part)]
+
+    def units(self, word: str, *, first: bool) -> Sequence[str]:
+        return [unit for unit, _ in self._units.pre_tokenize_str(SPACE_MARK + word if first else word)]
+
+    def join(self, symbols: Sequence[str]) -> str:
+        return "".join(symbols).replace(SPACE_MARK, " ").strip()
+
+    def join_words(self, words: Sequence[str]) -> str:
+        return detokenize(words, self.language)
+
+
+def build_scheme(kind: str, language: str) -> Scheme:
+    """Make the scheme of a kind that `TokenizerConfig` knows."""
+    match kind:
+        case "whitespace":
+            return WhitespaceScheme()
+        case "words":
+            return WordsScheme(language)
+        case "spacy":
+            return SpacyScheme(language)
+        case "characters":
+            return CharactersScheme(language)
+        case "bpe" | "unigram":
+            return SubwordScheme(kind, language)
+        case _:
+            known = ("whitespace", "words", "spacy", "characters", "bpe", "unigram")
+            raise ConfigError(f"no tokenizer is of kind {kind!r}{nearest(kind, known)}; the kinds are {', '.join(known)}")
+
+
+def _spacy_tokenizer(language: str) -> Any:
+    try:
+        import spacy
+    except ImportError as error:
+        raise ConfigError(
+            f"the spacy tokenizer for {language!r} needs spaCy, which cannot be imported ({error}): "
+            "pip install 'regard[spacy]', or set the tokenizer's kind to words"
+        ) from error
+    known = _spacy_languages()
+    if language not in known:
+        raise ConfigError(
+            f"spaCy has no language {language!r}{nearest(language, known)}; name it by its code with --data.source and "
+            "--data.target (en, de, …) or with the tokenizer's language, or set the tokenizer's kind to words"
+        )
+    try:
+        return spacy.blank(language).tokenizer
+    except ImportError as error:  # Japanese, Thai and others stand on packages of their own
+        reason = " ".join(str(error).split())
+        raise ConfigError(
+            f"spaCy's tokenizer for {language!r} cannot start: {reason}; or set the tokenizer's kind to words"
+        ) from error
+
+
+def _spacy_languages() -> list[str]:
+    import pkgutil
+
+    import spacy.lang
+
+    return sorted(module.name for module in pkgutil.iter_modules(spacy.lang.__path__) if module.ispkg)

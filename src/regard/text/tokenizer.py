@@ -1,0 +1,335 @@
+"""From text to numbers and back: one class for every kind of tokenizer.
+
+A `Tokenizer` is a scheme (how text falls into words and units, `schemes.py`), symbols (`vocabulary.py`) and what is done to text
+before: Unicode normalization, and lower-casing word by word. What a text becomes depends on its chunks one by one, so each
+different chunk is worked out once and then looked up.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Int32, Int64
+
+from regard.config import DataConfig, SpacyConfig, TokenizerConfig, TokenizersConfig
+from regard.errors import ConfigError, DataError
+from regard.text.schemes import CharactersScheme, Scheme, build_scheme
+from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
+from regard.text.tokenizer_file import TokenizerFile, read_tokenizer, write_tokenizer
+from regard.text.vocabulary import Symbols, learn
+
+_MOST_CACHED = 500_000  # chunks, some 100 MB
+_BATCH = 50_000  # texts at once, so that the offsets of the flat text stay within 32 bits
+_NUM_SPECIAL = len(SPECIAL_TOKENS)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A text and its symbols."""
+
+    ids: list[int]
+    tokens: list[str]
+    """The symbols' spellings."""
+    words: list[str]
+    """The words as a reader sees them, in the case that the text has."""
+    word_of: list[int]
+    """Which word each token belongs to; −1 for padding, start and end. The space before a word belongs to it."""
+
+
+class Tokenizer:
+    """Text to ids and back. Make one with `build_tokenizers` or `Tokenizer.load`.
+
+    Args:
+        symbols: The vocabulary.
+        scheme: How text falls into words, and words come together.
+        lowercase: Whether words are lower-cased before they are looked up.
+        normalization: The Unicode form that text is brought into: `nfc`, `nfkc` or `none`.
+    """
+
+    def __init__(self, symbols: Symbols, *, scheme: Scheme, lowercase: bool = False, normalization: str = "nfc") -> None:
+        self.symbols = symbols
+        self.scheme = scheme
+        self.lowercase = lowercase
+        self.normalization = normalization
+        self._model = symbols.model()
+        self._id_of = {token: number for number, token in enumerate(symbols.tokens) if number >= _NUM_SPECIAL}
+        self._whole_units = symbols.merges is None and symbols.scores is None
+        self._cache = _ChunkCache(self)
+
+    @property
+    def size(self) -> int:
+        """Number of symbols, the special ones included."""
+        return len(self.symbols.tokens)
+
+    @property
+    def kind(self) -> str:
+        return self.scheme.kind
+
+    def __repr__(self) -> str:
+        return f"Tokenizer(kind={self.kind!r}, size={self.size}, lowercase={self.lowercase})"
+
+    def encode(self, text: str) -> Encoding:
+        """Turn a text into symbols and say which word each comes from. Unknown words become the unknown symbol."""
+        ids: list[int] = []
+        words: list[str] = []
+        word_of: list[int] = []
+        for chunk in self._clean(text).split(" "):
+            for word, word_ids in self._chunk_words(chunk, at_start=not words):
+                ids += word_ids
+                word_of += [len(words)] * len(word_ids)
+                words.append(word)
+        return Encoding(ids, [self.symbols.tokens[number] for number in ids], words, word_of)
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts+1"]]:
+        """Turn many texts into ids, fast; the same ids that `encode` gives one by one, without special symbols.
+
+        Returns:
+            The ids of all texts one after another, and where each text starts: text i is `ids[offsets[i]:offsets[i + 1]]`.
+        """
+        parts = [self._encode_part(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+        ids = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int32)
+        counts = np.concatenate([part for _, part in parts]) if parts else np.zeros(0, np.int64)
+        return ids, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+    def decode(self, ids: Sequence[int], *, replace: dict[int, str] | None = None) -> str:
+        """Turn ids into a text that reads like a sentence. Padding, start and end symbols are left out.
+
+        Args:
+            ids: The symbols, without or with special ones.
+            replace: Words to put in place of the symbols at these positions, such as the source words behind unknown ones.
+        """
+        replace = replace or {}
+        kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
+        return self.scheme.join([self._spelled(replace.get(position), number) for position, number in kept])
+
+    def describe(self, ids: Sequence[int]) -> Encoding:
+        """Say which words a model's output stands for. Unknown symbols are words spelled `<unk>`, or parts of words."""
+        numbers = [int(number) for number in ids]
+        tokens = [self.symbols.tokens[number] for number in numbers]
+        ordinary = [position for position, number in enumerate(numbers) if number == UNKNOWN or number >= _NUM_SPECIAL]
+        words, owners = self._group([tokens[position] for position in ordinary])
+        word_of = [-1] * len(numbers)
+        for position, owner in zip(ordinary, owners, strict=True):
+            word_of[position] = owner
+        return Encoding(numbers, tokens, words, word_of)
+
+    def detokenize(self, words: Sequence[str]) -> str:
+        """Turn words, such as `Encoding.words` with some replaced, into a text; `decode` knows more where spaces are symbols."""
+        return self.scheme.join_words(words)
+
+    def save(self, path: str | Path) -> None:
+        """Write one JSON file, the same bytes for the same tokenizer."""
+        language = getattr(self.scheme, "language", "")
+        write_tokenizer(path, TokenizerFile(self.kind, language, self.lowercase, self.normalization, self.symbols), self.scheme)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Read what `save` wrote. Nothing in the file is run, and everything in it is checked.
+
+        Raises:
+            BundleError: If the file is missing, damaged, too large or not a tokenizer.
+            ConfigError: If it needs spaCy, and spaCy or its language is not there.
+        """
+        file = read_tokenizer(path)
+        scheme = build_scheme(file.kind, file.language)
+        return cls(file.symbols, scheme=scheme, lowercase=file.lowercase, normalization=file.normalization)
+
+    def _clean(self, text: str) -> str:
+        return _clean(text, self.normalization)
+
+    def _chunk_words(self, chunk: str, *, at_start: bool) -> Iterable[tuple[str, list[int]]]:
+        """The words of a chunk between two spaces and their ids; `at_start` says that no word stands before it."""
+        for word, units in _units(self.scheme, chunk, self.lowercase, spaced=not at_start or self.scheme.leading_space):
+            yield word, self._look_up(units)
+
+    def _look_up(self, units: Sequence[str]) -> list[int]:
+        if self._whole_units:
+            return [self._id_of.get(unit, UNKNOWN) for unit in units]
+        # A special symbol's id is never a piece's: a text cannot smuggle one in.
+        found = [token.id for unit in units for token in self._model.tokenize(unit)]
+        return [number if number >= _NUM_SPECIAL else UNKNOWN for number in found]
+
+    def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
+        """Flat ids and the number of ids of each text: cut at spaces, look each different chunk up, and spread the result."""
+        try:
+            strings = pa.array(texts, pa.large_string())
+        except UnicodeEncodeError:  # half of a surrogate pair
+            strings = pa.array([_clean(text, "none") for text in texts], pa.large_string())
+        chunks = pc.split_pattern(strings, " ")
+        coded = chunks.values.dictionary_encode()
+        known = [self._cache[chunk] for chunk in coded.dictionary.to_pylist()]
+        sizes = np.fromiter(map(len, known), np.int64, len(known))
+        flat = np.fromiter(chain.from_iterable(known), np.int32, int(sizes.sum()))
+        starts = np.cumsum(sizes) - sizes
+
+        which = coded.indices.to_numpy()
+        lengths = sizes[which]
+        ends = np.cumsum(lengths)
+        ids = flat[np.repeat(starts[which] - (ends - lengths), lengths) + np.arange(lengths.sum())]
+        bounds = np.concatenate([np.zeros(1, np.int64), ends])[chunks.offsets.to_numpy()]
+        counts = np.diff(bounds)
+        if self.scheme.space and not self.scheme.leading_space:  # every chunk was given a space: the first of a text has none
+            ids = np.delete(ids, bounds[:-1][counts > 0])
+            counts -= counts > 0
+        self._cache.trim()
+        return ids, counts
+
+    def _spelled(self, replacement: str | None, number: int) -> str:
+        if replacement is None:
+            return self.symbols.tokens[number]
+        return self.scheme.space + replacement if self.scheme.leading_space else replacement
+
+    def _group(self, tokens: list[str]) -> tuple[list[str], list[int]]:
+        """Assemble tokens into words by the scheme's own rules."""
+        if not self.scheme.space:
+            return tokens, list(range(len(tokens)))
+        # A letter stands in for the unknown, so that it is a part of the word around it.
+        spelled = ["".join("x" if token == UNKNOWN_TOKEN else token).replace(self.scheme.space, " ") for token in tokens]
+        owner_at: list[int] = []  # for each character of the text, spaces going with the word behind them
+        number = 0
+        for chunk in "".join(spelled).split(" "):
+            pieces = self.scheme.split(chunk)
+            for position, word in enumerate(pieces):
+                owner_at += [number] * (len(word) + (position == 0))
+                number += 1
+            if not pieces:
+                owner_at.append(number)
+        return self._assemble(tokens, spelled, owner_at[1:], number)
+
+    def _assemble(self, tokens: list[str], spelled: list[str], owner_at: list[int], total: int) -> tuple[list[str], list[int]]:
+        words, word_of, at = [""] * total, [], 0
+        for token, text in zip(tokens, spelled, strict=True):
+            first = at + len(text) - len(text.lstrip(" "))
+            owner = owner_at[min(first, len(owner_at) - 1)]
+            word_of.append(min(owner, total - 1))
+            if total:
+                words[word_of[-1]] += (token if token == UNKNOWN_TOKEN else text).strip(" ")
+            at += len(text)
+        return words, word_of
+
+
+class _ChunkCache(dict[str, list[int]]):
+    """The ids of chunks, worked out when first asked for."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, chunk: str) -> list[int]:
+        words = self._tokenizer._chunk_words(self._tokenizer._clean(chunk), at_start=False)
+        ids = [number for _, word_ids in words for number in word_ids]
+        self[chunk] = ids
+        return ids
+
+    def trim(self) -> None:
+        """Forget everything when it has become too much: what is frequent is back at once."""
+        if len(self) > _MOST_CACHED:
+            self.clear()
+
+
+class _Counts:
+    """Counts what one tokenizer learns from; keeps different chunks, not texts."""
+
+    def __init__(self, config: TokenizerConfig, scheme: Scheme, normalization: str) -> None:
+        self.config, self.scheme, self.normalization = config, scheme, normalization
+        self.chunks: Counter[str] = Counter()
+        self.first: Counter[str] = Counter()  # chunks that begin a text, where the space before a word matters
+
+    def add(self, texts: Iterable[str]) -> None:
+        cut = [text.split(" ") for text in texts]
+        self.chunks.update(chain.from_iterable(cut))
+        if isinstance(self.scheme, CharactersScheme):
+            self.first.update(next(filter(None, chunks), "") for chunks in cut)
+
+    def units(self) -> Counter[str]:
+        """How often each unit was seen."""
+        result: Counter[str] = Counter()
+        for chunk, count in self.chunks.items():
+            cleaned = _clean(chunk, self.normalization)
+            for _, units in _units(self.scheme, cleaned, self.config.lowercase, spaced=True):
+                for unit in units:
+                    result[unit] += count
+        if starts := sum(count for chunk, count in self.first.items() if chunk):
+            result[self.scheme.space] -= starts
+        return +result
+
+    def tokenizer(self, side: str, progress: bool) -> Tokenizer:
+        units = self.units()
+        if not units:
+            raise DataError(
+                f"there is no text on the {side} side to learn a vocabulary from; check the files and their columns"
+            )
+        symbols = learn(units, self.config, progress=progress)
+        return Tokenizer(symbols, scheme=self.scheme, lowercase=self.config.lowercase, normalization=self.normalization)
+
+
+def build_tokenizers(
+    texts: Iterable[tuple[Sequence[str], Sequence[str]]], config: TokenizersConfig, data: DataConfig, *, progress: bool = False
+) -> tuple[Tokenizer, Tokenizer]:
+    """Learn the tokenizers of both sides in one pass over the texts.
+
+    Args:
+        texts: Chunks of sources and targets. They are counted and let go, so that memory grows with the number of different
+            words, not with that of texts.
+        config: The kind and bounds of each side.
+        data: Names the languages and the Unicode normalization.
+        progress: Show a bar on standard error where learning takes long.
+
+    Returns:
+        The source's and the target's tokenizer, the same object twice when joint.
+
+    Raises:
+        ConfigError: If the settings contradict each other, or spaCy or its language is missing.
+        DataError: If there is no text.
+    """
+    if config.joint and config.source != config.target:
+        raise ConfigError(
+            "tokenizers.joint is on, but tokenizers.source and tokenizers.target differ "
+            f"({config.source} and {config.target}): make them equal, or turn joint off"
+        )
+    if config.joint and isinstance(config.source, SpacyConfig) and not config.source.language and data.source != data.target:
+        raise ConfigError(
+            f"a joint spacy tokenizer cuts both sides by one language's rules, but data names {data.source!r} and {data.target!r}: "
+            "set tokenizers.source.language and tokenizers.target.language to one of them, or turn joint off"
+        )
+    # What is decoded is the target's language: its rules join words where one tokenizer serves both.
+    source_language = data.target if config.joint else data.source
+    source = _Counts(config.source, _scheme_for(config.source, source_language), data.normalization)
+    target = source if config.joint else _Counts(config.target, _scheme_for(config.target, data.target), data.normalization)
+    for sources, targets in texts:
+        source.add(sources)
+        target.add(targets)
+    if config.joint:
+        both = source.tokenizer("source and target", progress)
+        return both, both
+    return source.tokenizer("source", progress), target.tokenizer("target", progress)
+
+
+def _scheme_for(config: TokenizerConfig, language: str) -> Scheme:
+    named = config.language if isinstance(config, SpacyConfig) else ""
+    return build_scheme(config.kind, named or language)
+
+
+def _clean(text: str, normalization: str) -> str:
+    """Bring text into its Unicode form, and replace what cannot be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "replace").decode()
+    return text if normalization == "none" else unicodedata.normalize(normalization.upper(), text)
+
+
+def _units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:
+    """The words of a chunk and the units of each; `spaced` says whether the first has the mark of a space before it."""
+    first = True
+    for part in chunk.split() if scheme.kind != "whitespace" else (chunk,):
+        at_start = True
+        for word in scheme.split(part):
+            yield word, scheme.units(word.lower() if lowercase else word, first=at_start and (spaced or not first))
+            first = at_start = False

@@ -1,0 +1,142 @@
+"""A tokenizer as one JSON file: what regard knows of it, around a `tokenizer.json` of the `tokenizers` library.
+
+Reading one runs nothing that it holds: of the library's part only symbols, merges and scores are taken, after they have been
+checked; the rules are built anew from the kind.
+"""
+
+import json
+import warnings
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders, normalizers
+
+from regard.errors import BundleError
+from regard.text.schemes import SPACE_MARK, Scheme
+from regard.text.vocabulary import Symbols, check_symbols
+
+FORMAT = "regard-tokenizer"
+VERSION = 1
+_MOST_BYTES = 512 * 2**20
+_MOST_SYMBOLS = 10_000_000
+_MODELS = {"whitespace": "WordLevel", "words": "WordLevel", "spacy": "WordLevel", "characters": "WordLevel"}
+_MODELS |= {"bpe": "BPE", "unigram": "Unigram"}
+_FIELDS = {"format": str, "version": int, "kind": str, "language": str, "lowercase": bool, "normalization": str, "spacy": str}
+
+
+@dataclass(frozen=True)
+class TokenizerFile:
+    """What a file holds."""
+
+    kind: str
+    language: str
+    lowercase: bool
+    normalization: str
+    symbols: Symbols
+
+
+def write_tokenizer(path: str | Path, file: TokenizerFile, scheme: Scheme) -> None:
+    """Write the file. The library's part can be used without regard; lower-casing may differ there in rare letters."""
+    library = Library(file.symbols.model())
+    steps = [] if file.normalization == "none" else [normalizers.NFC() if file.normalization == "nfc" else normalizers.NFKC()]
+    library.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if file.lowercase else steps)
+    library.pre_tokenizer = scheme.pre_tokenizer
+    if scheme.space == SPACE_MARK:
+        library.decoder = decoders.Metaspace(SPACE_MARK, "always")
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": file.kind,
+        "language": file.language,
+        "lowercase": file.lowercase,
+        "normalization": file.normalization,
+        "spacy": metadata.version("spacy") if file.kind == "spacy" else "",
+        "tokenizer": json.loads(library.to_str()),
+    }
+    Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def read_tokenizer(path: str | Path) -> TokenizerFile:
+    """Read and check a file.
+
+    Raises:
+        BundleError: Saying what is wrong with it.
+    """
+    content = _read_json(Path(path))
+    where = f"{path} is not a tokenizer that regard can read"
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise BundleError(
+            f'{where}: it does not begin as one ("format": "{FORMAT}"); name a tokenizer*.json of a trained model'
+        )
+    if isinstance(content.get("version"), int) and content["version"] > VERSION:
+        raise BundleError(f"{where}: its format version is {content['version']}, this regard knows {VERSION}; upgrade regard")
+    if set(content) != {*_FIELDS, "tokenizer"}:
+        odd = sorted({*_FIELDS, "tokenizer"} ^ set(content))
+        raise BundleError(f"{where}: it is damaged, or was changed by hand (fields missing or unknown: {', '.join(odd)})")
+    for name, kind in _FIELDS.items():
+        if type(content[name]) is not kind or (kind is str and len(content[name]) > 100):
+            raise BundleError(f"{where}: its {name} is not a {kind.__name__} as expected, but {str(content[name])[:60]!r}")
+    if content["kind"] not in _MODELS or content["normalization"] not in {"nfc", "nfkc", "none"}:
+        raise BundleError(f"{where}: unknown kind {content['kind']!r} or normalization {content['normalization']!r}")
+    try:
+        symbols = _symbols(content["tokenizer"], _MODELS[content["kind"]])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BundleError(
+            f"{where}: its vocabulary is damaged ({error}); take the file from the trained model again"
+        ) from error
+    if problem := check_symbols(symbols):
+        raise BundleError(f"{where}: {problem}; take the file from the trained model again")
+    _compare_spacy(path, content["spacy"])
+    return TokenizerFile(content["kind"], content["language"], content["lowercase"], content["normalization"], symbols)
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise BundleError(f"{path} has {size:,} bytes; a tokenizer has at most {_MOST_BYTES:,}")
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror or error}; is it the folder of a trained model?") from error
+    except (ValueError, RecursionError) as error:
+        raise BundleError(
+            f"{path} is not a tokenizer that regard can read: it is not JSON ({error}), so cut short or damaged"
+        ) from error
+
+
+def _symbols(library: dict[str, Any], expected: str) -> Symbols:
+    model = library["model"]
+    if model["type"] != expected:
+        raise ValueError(f"a {expected} model was expected, not {str(model['type'])[:60]}")
+    if len(model["vocab"]) > _MOST_SYMBOLS:
+        raise ValueError(f"{len(model['vocab']):,} symbols; at most {_MOST_SYMBOLS:,} are read")
+    if expected == "Unigram":
+        pieces = [(_string(piece), float(score)) for piece, score in model["vocab"]]
+        return Symbols(tuple(piece for piece, _ in pieces), scores=tuple(score for _, score in pieces))
+    ids = {token: number for token, number in model["vocab"].items() if type(number) is int}
+    if sorted(ids.values()) != list(range(len(model["vocab"]))):
+        raise ValueError("its ids are not 0, 1, 2, … without gaps")
+    tokens = tuple(sorted(ids, key=ids.__getitem__))
+    if expected == "WordLevel":
+        return Symbols(tokens)
+    merges = tuple((_string(left), _string(right)) for left, right in model["merges"])
+    return Symbols(tokens, merges=merges)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:60]!r} is not a string")
+    return value
+
+
+def _compare_spacy(path: str | Path, recorded: str) -> None:
+    """Another spaCy may cut words otherwise than the model has learned."""
+    try:
+        present = metadata.version("spacy")
+    except metadata.PackageNotFoundError:
+        return  # the scheme says so
+    if recorded and recorded.split(".")[:2] != present.split(".")[:2]:
+        warnings.warn(f"{path} was made with spaCy {recorded}, this is {present}: words may be cut otherwise", stacklevel=4)

@@ -1,0 +1,169 @@
+"""The symbols of a tokenizer: learned from counted words, and looked up.
+
+What is learned is a pure function of the counts: the same texts in any order give the same symbols.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from tokenizers import Tokenizer as Library
+from tokenizers import models, trainers
+
+from regard.config import (
+    BPEConfig,
+    CharactersConfig,
+    SpacyConfig,
+    TokenizerConfig,
+    UnigramConfig,
+    WhitespaceConfig,
+    WordsConfig,
+)
+from regard.errors import ConfigError
+from regard.text.symbols import PAD, SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
+
+_SCORE_DIGITS = 6  # the trainer sums in any order: what is behind these digits differs from run to run
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """A vocabulary, with what its model needs beside it: merges for BPE, scores for unigram, neither for whole words."""
+
+    tokens: tuple[str, ...]
+    """By id; the special symbols first."""
+    merges: tuple[tuple[str, str], ...] | None = None
+    scores: tuple[float, ...] | None = None
+
+    def model(self) -> Any:
+        """Make the model of the `tokenizers` library."""
+        ids = {token: number for number, token in enumerate(self.tokens)}
+        if self.merges is not None:
+            return models.BPE(ids, list(self.merges), unk_token=UNKNOWN_TOKEN)
+        if self.scores is not None:
+            return models.Unigram(list(zip(self.tokens, self.scores, strict=True)), unk_id=UNKNOWN)
+        return models.WordLevel(ids, unk_token=UNKNOWN_TOKEN)
+
+
+def learn(units: Counter[str], config: TokenizerConfig, *, progress: bool = False) -> Symbols:
+    """Learn the symbols of one tokenizer.
+
+    Args:
+        units: How often each unit of the scheme (word, character, or word with its space mark) was seen.
+        config: The kind and its bounds.
+        progress: Show a bar on standard error.
+
+    Raises:
+        ConfigError: If a bound is too small to hold anything.
+    """
+    match config:
+        case BPEConfig():
+            return _learn_bpe(units, config, progress)
+        case UnigramConfig():
+            return _learn_unigram(units, config, progress)
+        case WordsConfig() | WhitespaceConfig() | SpacyConfig() | CharactersConfig():
+            return _most_frequent(units, config.min_count, config.max_size)
+
+
+def _most_frequent(units: Counter[str], min_count: int, max_size: int) -> Symbols:
+    for name, value, least in (("min_count", min_count, 1), ("max_size", max_size, 0)):
+        if value < least:
+            raise ConfigError(f"the tokenizer's {name} is {value}; expected {least} or more")
+    seen = [(-count, unit) for unit, count in units.items() if count >= min_count and unit not in SPECIAL_TOKENS]
+    kept = sorted(seen)[: max_size or None]
+    return Symbols((*SPECIAL_TOKENS, *(unit for _, unit in kept)))
+
+
+def _learn_bpe(units: Counter[str], config: BPEConfig, progress: bool) -> Symbols:
+    alphabet = _alphabet(units, config.size, config.min_count)
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.size,
+        min_frequency=config.min_count,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=sorted(alphabet),
+        show_progress=False,
+    )
+    library = Library(models.BPE(unk_token=UNKNOWN_TOKEN))
+    state = _train(library, trainer, _within(units, alphabet), "BPE", progress)
+    tokens = sorted(state["vocab"], key=state["vocab"].__getitem__)
+    return Symbols(tuple(tokens), merges=tuple((left, right) for left, right in state["merges"]))
+
+
+def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -> Symbols:
+    alphabet = _alphabet(units, config.size, 1)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=config.size, special_tokens=list(SPECIAL_TOKENS), unk_token=UNKNOWN_TOKEN, show_progress=False
+    )
+    state = _train(Library(models.Unigram()), trainer, _within(units, alphabet), "unigram", progress)
+    pieces = sorted((-round(score, _SCORE_DIGITS), piece) for piece, score in state["vocab"] if piece not in SPECIAL_TOKENS)
+    scores = (0.0,) * len(SPECIAL_TOKENS) + tuple(-cost for cost, _ in pieces)
+    return Symbols((*SPECIAL_TOKENS, *(piece for _, piece in pieces)), scores=scores)
+
+
+def _alphabet(units: Counter[str], size: int, min_count: int) -> set[str]:
+    """The characters that get a symbol: the rarest give way where the vocabulary is small."""
+    room = size - len(SPECIAL_TOKENS)
+    if room < 1:
+        raise ConfigError(
+            f"the tokenizer's size is {size}; it has to hold the {len(SPECIAL_TOKENS)} special symbols and pieces besides"
+        )
+    counts: Counter[str] = Counter()
+    for unit, count in units.items():
+        for character in unit:
+            counts[character] += count
+    seen = sorted((-count, character) for character, count in counts.items() if count >= min_count)
+    return {character for _, character in seen[:room]}
+
+
+def _within(units: Counter[str], alphabet: set[str]) -> Counter[str]:
+    """Cut units at characters that are not in the alphabet."""
+    result: Counter[str] = Counter()
+    for unit, count in units.items():
+        if alphabet.issuperset(unit):
+            result[unit] += count
+        else:
+            for part in "".join(character if character in alphabet else " " for character in unit).split():
+                result[part] += count
+    return result
+
+
+def _train(library: Any, trainer: Any, units: Counter[str], name: str, progress: bool) -> dict[str, Any]:
+    """Run the library's trainer over counted units, and give back its model as plain data."""
+    import json
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not progress) as bar:
+        task = bar.add_task(f"learning {name} pieces", total=units.total())
+
+        def repeated() -> Iterator[list[str]]:
+            for unit in sorted(units):  # the trainer counts for itself, so it has to see each as often as it was seen
+                left = units[unit]
+                while left > 0:
+                    part = min(left, 10_000)
+                    left -= part
+                    yield [unit] * part
+                    bar.advance(task, part)
+
+        library.train_from_iterator(repeated(), trainer)
+    return json.loads(library.to_str())["model"]
+
+
+def check_symbols(symbols: Symbols) -> str:
+    """Say what is wrong with symbols that came from a file; empty if nothing is."""
+    tokens = symbols.tokens
+    known = set(tokens)
+    if tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
+        return f"its first symbols are not {', '.join(SPECIAL_TOKENS)}"
+    if len(known) != len(tokens):
+        double = next(one for one, other in pairwise(sorted(tokens)) if one == other)
+        return f"its symbol {double!r} stands in it twice"
+    if "" in known:
+        return f"its symbol {tokens.index('')} is empty"
+    for left, right in symbols.merges or ():
+        if not {left, right, left + right} <= known:
+            return f"its merge of {left!r} and {right!r} names a piece that it does not have"
+    if symbols.scores is not None and not all(PAD - 1e4 < score <= 0 for score in symbols.scores):
+        return "a piece's score is not a log-probability (a finite number, at most 0)"
+    return ""
