@@ -69,6 +69,7 @@ class _Layout:
 
     width: float
     height: float
+    names_left: float
     left: float
     top: float
     cell_width: float
@@ -215,7 +216,8 @@ def _lay_out(
     top = _EDGE + (0.32 if title else 0) + _NAME_ROOM + labels
     lines = [part for text in prints for part in _wrap(text, width - 2 * _EDGE)]
     height = top + len(rows) * side + 0.16 + len(lines) * _SMALL * 1.35 / 72 + _EDGE
-    return _Layout(width, height, left, top, cell_width, side, len(columns), len(rows), angle, font_size, lines)
+    names_left = left - widest_row - 0.1 - _NAME_ROOM
+    return _Layout(width, height, names_left, left, top, cell_width, side, len(columns), len(rows), angle, font_size, lines)
 
 
 def _wrap(text: str, width: float) -> list[str]:
@@ -304,7 +306,7 @@ def _draw_names(figure: Figure, layout: _Layout, site: str, title: str | None) -
         write(label(title, 200), layout.width / 2, top, ha="center", va="top", fontsize=11)
         top += 0.32
     write(column_name, middle, top, ha="center", va="top", **quiet)
-    write(row_name, _EDGE, layout.top + layout.map_height / 2, ha="left", va="center", rotation=90, **quiet)
+    write(row_name, layout.names_left, layout.top + layout.map_height / 2, ha="left", va="center", rotation=90, **quiet)
     for number, line in enumerate(layout.print_lines):
         y = layout.height - _EDGE - (len(layout.print_lines) - number) * _SMALL * 1.35 / 72
         write(line, _EDGE, y, ha="left", va="top", fontsize=_SMALL, color=_GREY)

@@ -1,0 +1,167 @@
+"use strict";
+// Each article carries its matrices as JSON. Everything is put into the page as text, never as markup.
+for (const article of document.querySelectorAll("article")) {
+  const data = JSON.parse(article.querySelector("script").textContent);
+  const table = article.querySelector("table");
+  const readout = article.querySelector(".readout");
+  const lines = { row: article.querySelector(".rows .words"), column: article.querySelector(".columns .words") };
+  const site = article.querySelector("select.site");
+  const head = article.querySelector("select.head");
+  const names = { source: "source", target: "output" };
+  let view = data.views[0];
+  let places = {};
+
+  const words = (side) => data.words[side === "row" ? view.rows : view.columns];
+  const other = (side) => (side === "row" ? "column" : "row");
+  const at = (row, column) => view.cells[row * words("column").length + column];
+  const shade = (cell) => (cell < 0 ? "b" : "a") + Math.round((Math.abs(cell) / data.units) * data.levels);
+  const value = (cell) => ((cell / data.units) * data.scale).toFixed(data.digits);
+
+  const clear = () => {
+    for (const word of article.querySelectorAll(".word")) word.className = "word";
+    for (const marked of article.querySelectorAll(".here")) marked.classList.remove("here");
+  };
+
+  // A word of one side: shade the words of the other by their weights, and say the greatest.
+  const showWord = (side, index) => {
+    clear();
+    const others = words(other(side));
+    const cells = others.map((_, j) => (side === "row" ? at(index, j) : at(j, index)));
+    lines[side].children[index].classList.add("here");
+    cells.forEach((cell, j) => lines[other(side)].children[j].classList.add(shade(cell)));
+    header(side, index).classList.add("here");
+    const best = cells.map((cell, j) => [cell, others[j]]).filter(([cell]) => cell !== 0);
+    best.sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
+    const arrow = side === "row" ? " ← " : " → ";
+    readout.textContent =
+      words(side)[index] + arrow + (best.slice(0, 5).map(([cell, word]) => `${word} ${value(cell)}`).join(" · ") || "nothing");
+  };
+
+  const showCell = (row, column) => {
+    showWord("row", row);
+    for (const marked of lines.column.querySelectorAll(".here")) marked.classList.remove("here");
+    lines.column.children[column].classList.add("here");
+    header("column", column).classList.add("here");
+    table.tBodies[0].rows[row].cells[column + 1].classList.add("here");
+    readout.textContent = `${words("row")[row]} ← ${words("column")[column]}: ${value(at(row, column))}`;
+  };
+
+  const header = (side, index) =>
+    side === "row" ? table.tBodies[0].rows[index].cells[0] : table.tHead.rows[0].cells[index + 1];
+
+  // Where an element stands: a word, a heading or a cell; null elsewhere.
+  const place = (element) => {
+    const word = element.closest?.(".word");
+    if (word) return { kind: "word", side: word.parentElement === lines.row ? "row" : "column", index: position(word) };
+    const cell = element.closest?.("td, th");
+    if (!cell || !table.contains(cell) || cell.classList.contains("corner")) return null;
+    if (cell.tagName === "TD") return { kind: "cell", row: cell.parentElement.sectionRowIndex, column: cell.cellIndex - 1 };
+    return cell.scope === "row"
+      ? { kind: "word", side: "row", index: cell.parentElement.sectionRowIndex }
+      : { kind: "word", side: "column", index: cell.cellIndex - 1 };
+  };
+  const position = (element) => Array.prototype.indexOf.call(element.parentElement.children, element);
+
+  const show = (event) => {
+    const found = place(event.target);
+    if (found) found.kind === "cell" ? showCell(found.row, found.column) : showWord(found.side, found.index);
+  };
+
+  // One stop of the Tab key for each line and for the grid; arrows move inside.
+  const stop = (group, element) => {
+    places[group]?.removeAttribute("tabindex");
+    places[group] = element;
+    element?.setAttribute("tabindex", "0");
+  };
+  const move = (event) => {
+    const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const found = place(event.target);
+    if (!found) return;
+    const ends = event.key === "Home" ? -1 : event.key === "End" ? 1 : 0;
+    if (!steps[event.key] && !ends) return;
+    event.preventDefault();
+    const clamp = (index, length) => Math.max(0, Math.min(length - 1, index));
+    const [down, right] = ends ? [0, ends * 1e6] : steps[event.key];
+    let target;
+    let group = "grid";
+    if (found.kind === "cell") {
+      const row = clamp(found.row + down, words("row").length);
+      target = table.tBodies[0].rows[row].cells[clamp(found.column + right, words("column").length) + 1];
+    } else {
+      group = found.side;
+      // Where the sentence runs from right to left, so do the arrows.
+      const turn = !ends && getComputedStyle(lines[group]).direction === "rtl" ? -1 : 1;
+      target = lines[group].children[clamp(found.index + down + turn * right, words(group).length)];
+    }
+    stop(group, target);
+    target.focus();
+  };
+
+  const drawLine = (side) => {
+    lines[side].previousElementSibling.textContent = names[side === "row" ? view.rows : view.columns];
+    lines[side].replaceChildren(
+      ...words(side).map((word) => {
+        const span = document.createElement("span");
+        span.className = "word";
+        span.dir = "auto";
+        span.textContent = word;
+        return span;
+      }),
+    );
+    stop(side, lines[side].firstElementChild);
+  };
+
+  const drawTable = () => {
+    const cell = (tag, text, scope) => {
+      const made = document.createElement(tag);
+      if (!scope) return (made.textContent = text), made;
+      made.scope = scope;
+      const span = document.createElement("span");
+      span.dir = "auto";
+      span.textContent = span.title = text;
+      made.append(span);
+      return made;
+    };
+    const columns = words("column");
+    const heads = table.tHead.rows[0];
+    heads.replaceChildren(heads.cells[0], ...columns.map((word) => cell("th", word, "col")));
+    table.tBodies[0].replaceChildren(
+      ...words("row").map((word, row) => {
+        const line = document.createElement("tr");
+        line.append(cell("th", word, "row"));
+        columns.forEach((_, column) => {
+          const weight = at(row, column);
+          const made = cell("td", value(weight));
+          made.className = shade(weight);
+          line.append(made);
+        });
+        return line;
+      }),
+    );
+    table.className = columns.length > 24 ? "many crowd" : columns.length > 8 ? "many" : "";
+    stop("grid", table.querySelector("td"));
+  };
+
+  const choose = () => {
+    view = data.views.find((x) => x.site === site.value && String(x.head) === head.value) ?? view;
+    for (const side of ["row", "column"]) drawLine(side);
+    drawTable();
+    readout.textContent = "Hover or focus a word or a cell.";
+  };
+  const chooseSite = () => {
+    const heads = data.views.filter((x) => x.site === site.value).map((x) => x.head);
+    head.replaceChildren(...heads.map((x) => new Option(x === null ? "mean" : x, String(x))));
+    head.parentElement.hidden = heads.length < 2;
+    choose();
+  };
+
+  site.append(...[...new Set(data.views.map((x) => x.site))].map((x) => new Option(x, x)));
+  site.parentElement.hidden = site.options.length < 2;
+  article.querySelector(".choice").hidden = data.views.length < 2;
+  site.addEventListener("change", chooseSite);
+  head.addEventListener("change", choose);
+  chooseSite();
+  article.addEventListener("pointerover", show);
+  article.addEventListener("focusin", show);
+  article.addEventListener("keydown", move);
+}
