@@ -11,6 +11,9 @@ from difflib import get_close_matches
 class RegardError(Exception):
     """Base of every error that a user, their file or their machine can cause."""
 
+    exit_code: int = 2
+    """What the command line leaves with."""
+
 
 class ConfigError(RegardError):
     """A setting is misspelt, of the wrong type, out of range, or at odds with another."""
@@ -30,6 +33,18 @@ class BundleError(RegardError):
 
 class RequestError(RegardError):
     """A trained model was asked for something it cannot do."""
+
+
+class TrainingError(RegardError):
+    """Training cannot go on: the loss is not finite, or the disk is full."""
+
+
+class Interrupted(RegardError):
+    """A signal stopped a run, which can be resumed. `exit_code` is 128 and the signal's number."""
+
+    def __init__(self, message: str, *, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

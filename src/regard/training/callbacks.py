@@ -1,0 +1,186 @@
+"""What happens between two updates, in this order: validation, log, checkpoint, display."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import lightning
+
+from regard.errors import Interrupted
+from regard.training.logs import Logs, Row
+from regard.training.module import TrainingModule, weights_of
+from regard.training.progress import Reporter
+from regard.training.run import Run
+from regard.training.signals import Signals
+from regard.training.validation import Scores, Validator
+
+LOGGED_EVERY = 50
+"""Updates between two rows of the logs, besides one at each validation."""
+
+SaveBundle = Callable[[Scores | None], None]
+
+
+class _Stopped(Exception):
+    """A signal came in the middle of a validation."""
+
+
+class Validation(lightning.Callback):
+    """Validates when it is due, and keeps the weights that the final model may be made of."""
+
+    def __init__(
+        self, run: Run, validator: Validator | None, signals: Signals, reporter: Reporter, logs: Logs, save_bundle: SaveBundle
+    ) -> None:
+        """Watch a run.
+
+        Args:
+            run: The run.
+            validator: Scores the model; None where there are no dev pairs: then each validation counts as a better one.
+            signals: One that comes breaks a validation off; it is made up for when the run goes on.
+            reporter: Shows scores and samples.
+            logs: Gets a row for each validation, and one now and then in between.
+            save_bundle: Writes the model as it is, with its scores.
+        """
+        self._run, self._validator, self._signals = run, validator, signals
+        self._reporter, self._logs, self._save_bundle = reporter, logs, save_bundle
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+        """Make up for a validation that was broken off."""
+        self._run.clock.lap(None)
+        self._after_update(trainer, pl_module)
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Validate if it is due."""
+        self._after_update(trainer, pl_module)
+        if self._run.progress.recent_tokens and self._run.progress.step % LOGGED_EVERY == 0:
+            pl_module.settle()
+            self._log(None)
+
+    def _after_update(self, trainer: lightning.Trainer, module: TrainingModule) -> None:
+        if self._run.progress.validation_due and not self._signals.received:
+            module.settle(weights=True)
+            self._validate()
+        trainer.should_stop = self._run.progress.finished
+
+    def _validate(self) -> None:
+        run = self._run
+        if run.moving_average is not None:
+            run.moving_average.swap()
+        try:
+            scores = self._score()
+        except _Stopped:
+            return
+        finally:
+            if run.moving_average is not None:
+                run.moving_average.swap()
+        self._log(scores)
+
+    def _score(self) -> Scores | None:
+        run, scores, value = self._run, None, float(self._run.progress.step)
+        if self._validator is not None:
+            with self._reporter.validating(self._validator.num_batches) as advance:
+                scores = self._validator.validate(run.model, after_batch=lambda: self._go_on(advance))
+            value = scores.monitored(run.config.training.monitor)
+        better = run.record_validation(value)
+        if run.progress.step in {run.progress.best_step, *run.progress.last_steps}:
+            run.folder.save_weights(run.progress.step, weights_of(run.model))
+        if better:
+            self._save_bundle(scores)
+        self._reporter.say(describe_validation(run, scores, better=better))
+        return scores
+
+    def _go_on(self, advance: Callable[[], None]) -> None:
+        if self._signals.received:
+            raise _Stopped
+        advance()
+
+    def _log(self, scores: Scores | None) -> None:
+        run = self._run
+        row = log_row(run, scores)
+        run.history.append(row)
+        run.progress.recent_nll, run.progress.recent_tokens = 0.0, 0
+        self._logs.write(row)
+
+
+class Checkpointing(lightning.Callback):
+    """Writes checkpoints after each epoch, every so many updates, at the end, and when a signal came."""
+
+    def __init__(self, run: Run, signals: Signals) -> None:
+        self._run, self._signals = run, signals
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+        """Act upon a signal that came before the first update, and keep a validation that was made up for."""
+        if self._signals.received or self._run.progress.finished:
+            self._save(pl_module)
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Write a checkpoint if one is due."""
+        progress, every = self._run.progress, self._run.config.training.checkpoint_every
+        due = batch.last or progress.finished or (every and progress.step % every == 0)
+        if due or self._signals.received:
+            self._save(pl_module)
+
+    def _save(self, module: TrainingModule) -> None:
+        run = self._run
+        module.settle(weights=True)
+        run.clock.lap("validation_seconds")
+        run.folder.save_checkpoint(run.state_dict(), keep=run.final_steps())
+        if self._signals.received is not None:
+            raise Interrupted(
+                f"stopped after update {run.progress.step:,} of {run.total_steps:,}; go on with: regard resume {run.folder.path}",
+                signal_number=self._signals.received,
+            )
+
+
+class Display(lightning.Callback):
+    """Moves the progress bars."""
+
+    def __init__(self, run: Run, reporter: Reporter) -> None:
+        self._run, self._reporter = run, reporter
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+        """Show them."""
+        self._reporter.start(self._run)
+        self._run.clock.lap("validation_seconds")
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Move them."""
+        self._reporter.update(self._run)
+        self._run.clock.lap("validation_seconds")
+
+
+def log_row(run: Run, scores: Scores | None) -> Row:
+    """One row of the logs."""
+    progress = run.progress
+    row: Row = {
+        "step": progress.step,
+        "epoch": run.epoch,
+        "learning_rate": run.learning_rate(max(progress.step, 1)),
+        "gold_probability": run.gold_probability(max(progress.step, 1)),
+        "seconds": round(progress.seconds, 3),
+        "tokens_per_second": round(progress.tokens / progress.seconds, 1) if progress.seconds else 0.0,
+    }
+    if progress.recent_tokens:
+        nll = progress.recent_nll / progress.recent_tokens
+        row |= {"train_nll": nll, "train_perplexity": math.exp(min(nll, 700.0))}
+    if scores is not None:
+        row |= {"dev_nll": scores.nll, "dev_perplexity": scores.perplexity, "bleu": scores.bleu, "chrf": scores.chrf}
+    return row
+
+
+def describe_validation(run: Run, scores: Scores | None, *, better: bool) -> str:
+    """The scores, and a few translations, for the terminal."""
+    progress = run.progress
+    head = f"epoch {run.epoch:,}, update {progress.step:,}"
+    if progress.recent_tokens:
+        head += f": training loss {progress.recent_nll / progress.recent_tokens:.3f}"
+    if scores is None:
+        return head
+    head += f", dev loss {scores.nll:.3f} (perplexity {scores.perplexity:,.2f})"
+    if scores.num_translated:
+        head += f", BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}"
+    lines = [head + (", the best so far" if better else "")]
+    if progress.validations == 1 and scores.num_translated:
+        lines.append(f"  BLEU is {scores.bleu_signature}, chrF is {scores.chrf_signature}, greedy, {scores.num_translated:,} pairs")
+    for sample in scores.samples:
+        lines += [f"  source      {sample.source}", f"  prediction  {sample.prediction}", f"  reference   {sample.reference}", ""]
+    return "\n".join(lines).rstrip()

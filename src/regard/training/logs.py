@@ -1,0 +1,71 @@
+"""Figures of a run on disk: a CSV file, and TensorBoard's files."""
+
+import csv
+from pathlib import Path
+from typing import Any, TextIO
+
+from regard.training.folder import write_error
+
+Row = dict[str, float | int]
+
+COLUMNS = (
+    "step",
+    "epoch",
+    "learning_rate",
+    "gold_probability",
+    "train_nll",
+    "train_perplexity",
+    "dev_nll",
+    "dev_perplexity",
+    "bleu",
+    "chrf",
+    "seconds",
+    "tokens_per_second",
+)
+
+
+class Logs:
+    """Appends rows; on a resume, begins again from the rows of the checkpoint, so that none comes twice."""
+
+    def __init__(self, folder: Path, history: list[Row], *, tensorboard: bool) -> None:
+        self._path = folder / "metrics.csv"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file: TextIO = self._path.open("w", newline="", encoding="utf-8")
+        except OSError as error:
+            raise write_error(self._path, error) from error
+        self._rows = csv.DictWriter(self._file, COLUMNS)
+        self._rows.writeheader()
+        self._board = _open_board(folder, history) if tensorboard else None
+        self._rows.writerows(history)
+        self._file.flush()
+
+    def write(self, row: Row) -> None:
+        """Write one row; absent columns stay empty.
+
+        Raises:
+            TrainingError: If the disk is full.
+        """
+        try:
+            self._rows.writerow(row)
+            self._file.flush()
+            if self._board is not None:
+                for name, value in row.items():
+                    if name != "step":
+                        self._board.add_scalar(name, value, row["step"])
+                self._board.flush()
+        except OSError as error:
+            raise write_error(self._path, error) from error
+
+    def close(self) -> None:
+        """Close the files."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def _open_board(folder: Path, history: list[Row]) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    # What an interrupted run wrote after its last checkpoint is taken back.
+    return SummaryWriter(str(folder), purge_step=int(history[-1]["step"]) + 1 if history else None)

@@ -1,0 +1,105 @@
+"""What a run is computed with: the device, the threads, the number format, and the random numbers."""
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from regard.config import TranslationConfig
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A run's settings, with every `auto` resolved."""
+
+    device: torch.device
+    threads: int
+    bfloat16: bool
+    """Whether the forward pass is computed in bfloat16; weights, gradients and the optimizer stay in float32."""
+
+    def autocast(self) -> torch.autocast:
+        """The context for the forward pass and the loss."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bfloat16)
+
+    def to_dict(self) -> dict[str, str | int]:
+        """Plain data: two runs with equal ones, on one machine, give the same bits."""
+        return {
+            "device": str(self.device),
+            "threads": self.threads,
+            "precision": "bfloat16" if self.bfloat16 else "float32",
+            "torch": torch.__version__,
+        }
+
+
+def resolve_machine(config: TranslationConfig) -> Machine:
+    """Resolve the device, the number of threads and the precision.
+
+    Raises:
+        ConfigError: If the device is not there.
+    """
+    device = _resolve_device(config.device)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine(device, config.threads or cores, _resolve_bfloat16(config.training.precision, device))
+
+
+def _resolve_device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        index = device.index or 0
+        if index >= count:
+            there = f"{count} CUDA device{'s' * (count != 1)}" if count else "no CUDA device that PyTorch can use"
+            raise ConfigError(f"device is '{name}', but there is {there}; use device auto or cpu")
+        device = torch.device("cuda", index)
+    return device
+
+
+def _resolve_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device: torch.device) -> bool:
+    if precision != "auto":
+        return precision == "bfloat16"
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    # Without these instructions, products in bfloat16 are emulated and slower than in float32.
+    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+
+
+@contextmanager
+def prepared(machine: Machine) -> Iterator[None]:
+    """Set threads and determinism for the time of a run, and leave the caller's random numbers as they were."""
+    threads, python_state, numpy_state = torch.get_num_threads(), random.getstate(), np.random.get_state()
+    deterministic, fill = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    devices = [machine.device] if machine.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.set_num_threads(machine.threads)
+        if devices:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS and cuDNN repeat their results only so
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            torch.utils.deterministic.fill_uninitialized_memory = False
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            torch.use_deterministic_algorithms(deterministic)
+            torch.utils.deterministic.fill_uninitialized_memory = fill
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
+
+
+def seed_step(seed: int, step: int) -> None:
+    """Make all random numbers of an update a function of the run's seed and the update's number.
+
+    So nothing random has to be stored for an exact resume, and validation between two updates cannot disturb them.
+    """
+    # Weyl's sequence: distinct steps of one seed never share a state, and neighbouring seeds are far apart.
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xD1342543DE82EF95) % 2**63
+    torch.manual_seed(mixed)
+    random.seed(mixed)
+    np.random.seed(mixed % 2**32)

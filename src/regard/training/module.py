@@ -1,0 +1,130 @@
+"""One update, as Lightning calls it."""
+
+import math
+
+import lightning
+import torch
+from torch import Tensor, nn
+
+from regard.errors import TrainingError
+from regard.training.data import Update
+from regard.training.machine import seed_step
+from regard.training.objective import draw_gold, objective
+from regard.training.run import Run
+
+CHECKED_EVERY = 16
+"""Updates between looks at the loss where looking makes the processor wait for a GPU."""
+
+
+class TrainingModule(lightning.LightningModule):
+    """Makes the updates of a run.
+
+    The loss of an update is Σ loss over all words of all its batches / their number: the same whether they come in one batch
+    or accumulate over several.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.model = run.model
+        self._updates = run
+        # On the device, so that a GPU need not be waited for at each update.
+        self._nll = torch.zeros((), device=run.machine.device, dtype=torch.float64)
+        self._norm = torch.zeros((), device=run.machine.device)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """The run's own optimizer, which its checkpoints hold."""
+        return self._updates.optimizer
+
+    def transfer_batch_to_device(self, batch: Update, device: torch.device, dataloader_idx: int) -> Update:
+        """Move an update's tensors."""
+        return batch.to(device)
+
+    def training_step(self, batch: Update, batch_idx: int) -> None:
+        """Make one update.
+
+        Raises:
+            TrainingError: If the loss or the gradient is not finite.
+        """
+        run, training = self._updates, self._updates.config.training
+        step = run.progress.step + 1
+        seed_step(run.config.seed, step)
+        probability = run.gold_probability(step)
+        for part in batch.batches:
+            use_gold = draw_gold(part.target_in, probability, training.teacher_forcing.unit)
+            with run.machine.autocast():
+                loss, nll = objective(self.model, part, use_gold=use_gold, label_smoothing=training.label_smoothing)
+            self.manual_backward(loss / batch.tokens)
+            self._nll += nll.detach()
+        self._step(step)
+        self._count(batch, step)
+        if run.machine.device.type == "cpu" or step % CHECKED_EVERY == 0:
+            self.settle()
+        run.clock.lap("seconds")
+
+    def _step(self, step: int) -> None:
+        run, training = self._updates, self._updates.config.training
+        if training.clip_norm:
+            self._norm = nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm)
+        for group in run.optimizer.param_groups:
+            group["lr"] = run.learning_rate(step)
+        optimizer = self.optimizers()
+        assert not isinstance(optimizer, list)
+        optimizer.step()
+        optimizer.zero_grad()
+        if run.moving_average is not None:
+            run.moving_average.update(step)
+
+    def _count(self, update: Update, step: int) -> None:
+        progress, training = self._updates.progress, self._updates.config.training
+        progress.step = step
+        progress.tokens += update.tokens
+        progress.recent_tokens += update.tokens
+        progress.batch += len(update.batches)
+        if update.last:
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        minutes = (progress.seconds + progress.validation_seconds) / 60
+        progress.finished = (
+            progress.epoch >= training.max_epochs
+            or (training.max_steps > 0 and step >= training.max_steps)
+            or (training.max_minutes > 0 and minutes >= training.max_minutes)
+        )
+        every = training.validate_every
+        progress.validation_due = progress.finished or (step % every == 0 if every else update.last)
+
+    def settle(self, *, weights: bool = False) -> None:
+        """Add the losses up to now to the run's progress, and look whether training is still sound.
+
+        Args:
+            weights: Look at every weight too, as is done before anything is kept.
+
+        Raises:
+            TrainingError: If a loss, a gradient or a weight is not finite.
+        """
+        run = self._updates
+        nll, norm = self._nll.item(), self._norm.item()
+        self._nll.zero_()
+        wrong = "loss" if not math.isfinite(nll) else "gradient's norm" if not math.isfinite(norm) else ""
+        if not wrong and weights and not run.weights_are_finite():
+            wrong = "weights"
+        if wrong:
+            raise not_finite(run, wrong)
+        run.progress.recent_nll += nll
+
+
+def not_finite(run: Run, wrong: str) -> TrainingError:
+    """Say what is not finite, when, and what to try."""
+    training, step = run.config.training, run.progress.step
+    clip = "a lower training.clip_norm" if training.clip_norm else "training.clip_norm 1.0 (clipping is off)"
+    precision = ", training.precision float32 (now bfloat16)" if run.machine.bfloat16 else ""
+    kept = f"the last good checkpoint is kept in {run.folder.checkpoints}" if run.folder.has_checkpoint() else "none was kept yet"
+    verb = "are" if wrong == "weights" else "is"
+    return TrainingError(
+        f"training has stopped: the {wrong} {verb} not finite at update {step:,} (learning rate {run.learning_rate(step):.3g}); "
+        f"{kept}. Train anew with a lower training.learning_rate, {clip}{precision}"
+    )
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of a model's weights on the CPU."""
+    return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}

@@ -1,0 +1,196 @@
+"""Everything a run is made of, and the part of it that a checkpoint holds."""
+
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from regard.config import PlateauConfig, TranslationConfig
+from regard.errors import BundleError
+from regard.models.seq2seq import Seq2Seq
+from regard.text.prepare import PreparedData
+from regard.training.folder import RunFolder
+from regard.training.logs import Row
+from regard.training.machine import Machine
+from regard.training.optimizer import MovingAverage, build_optimizer
+from regard.training.schedule import Plateau, gold_probability, learning_rate_factor
+
+CHECKPOINT_FORMAT = 1
+
+
+@dataclass
+class Progress:
+    """How far a run is."""
+
+    step: int = 0
+    """Updates made."""
+    epoch: int = 0
+    """Epochs finished."""
+    batch: int = 0
+    """Batches of the unfinished epoch that were trained on."""
+    tokens: int = 0
+    """Target words trained on, end symbols included."""
+    seconds: float = 0.0
+    """Time spent on training itself."""
+    validation_seconds: float = 0.0
+    """Time spent on validation and on writing."""
+    recent_nll: float = 0.0
+    """Σ −log p over the target words trained on since the last row of the logs."""
+    recent_tokens: int = 0
+    """How many those words are."""
+    validation_due: bool = False
+    """Whether the weights after this update are still to be validated."""
+    finished: bool = False
+    validations: int = 0
+    bad_validations: int = 0
+    """Validations since the best one."""
+    best: float | None = None
+    """The best value of the monitored figure; a loss counts negative."""
+    best_step: int = 0
+    last_steps: list[int] = field(default_factory=list)
+    """Updates after which the last validations took place, as many as are averaged."""
+
+
+class Clock:
+    """Adds up where a run's time goes."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._last = progress, time.perf_counter()
+
+    def lap(self, name: Literal["seconds", "validation_seconds"] | None) -> None:
+        """Count the time since the last lap as `name`; None forgets it."""
+        now = time.perf_counter()
+        if name is not None:
+            setattr(self._progress, name, getattr(self._progress, name) + now - self._last)
+        self._last = now
+
+
+class Run:
+    """A run's settings, data, model, optimizer and progress."""
+
+    def __init__(
+        self,
+        config: TranslationConfig,
+        *,
+        folder: RunFolder,
+        machine: Machine,
+        data: PreparedData,
+        model: Seq2Seq,
+        epoch_batches: int,
+    ) -> None:
+        """Put a run together, at its beginning.
+
+        Args:
+            config: The settings.
+            folder: Where the run is kept.
+            machine: What it is computed with.
+            data: What it learns from.
+            model: What learns.
+            epoch_batches: Batches in an epoch.
+        """
+        self.config, self.folder, self.machine, self.data = config, folder, machine, data
+        training = config.training
+        self.model = model.to(machine.device)
+        self.optimizer = build_optimizer(self.model, training)
+        self.moving_average = MovingAverage(self.model, training.ema_decay) if training.ema_decay else None
+        self.plateau = Plateau()
+        self.progress = Progress()
+        self.clock = Clock(self.progress)
+        self.history: list[Row] = []
+        updates = training.max_epochs * -(-epoch_batches // training.accumulate)
+        self.total_steps = min(updates, training.max_steps) if training.max_steps else updates
+        self.epoch_steps = updates // training.max_epochs
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch of the last update, from 1."""
+        return self.progress.epoch + (self.progress.batch > 0 or self.progress.step == 0)
+
+    @property
+    def num_epochs(self) -> float:
+        """How many epochs the run has, the last perhaps in part."""
+        return self.total_steps / self.epoch_steps
+
+    def learning_rate(self, step: int) -> float:
+        """The learning rate of an update, numbered from 1."""
+        training = self.config.training
+        factor = learning_rate_factor(training.schedule, step, self.total_steps)
+        return training.learning_rate * factor * self.plateau.scale
+
+    def gold_probability(self, step: int) -> float:
+        """How often the gold word is fed at an update, numbered from 1."""
+        return gold_probability(self.config.training.teacher_forcing, step, self.total_steps)
+
+    def record_validation(self, value: float) -> bool:
+        """Take note of a validation of the weights as they are.
+
+        Args:
+            value: The figure that is monitored, the higher the better.
+
+        Returns:
+            Whether it is the best so far.
+        """
+        progress, training = self.progress, self.config.training
+        better = progress.best is None or value > progress.best
+        if better:
+            progress.best, progress.best_step = value, progress.step
+        progress.bad_validations = 0 if better else progress.bad_validations + 1
+        progress.validations += 1
+        progress.validation_due = False
+        if training.average_last:
+            progress.last_steps = [*progress.last_steps, progress.step][-training.average_last :]
+        if isinstance(training.schedule, PlateauConfig):
+            self.plateau.update(training.schedule, better, training.learning_rate)
+        if training.patience and progress.bad_validations >= training.patience:
+            progress.finished = True
+        return better
+
+    def final_steps(self) -> list[int]:
+        """The validations whose weights make the final model, by their updates."""
+        return self.progress.last_steps if self.config.training.average_last else [self.progress.best_step]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything an exact resume needs, as tensors and plain values.
+
+        Random numbers are missing because each update's are a function of the seed and its number.
+        """
+        return {
+            "format": CHECKPOINT_FORMAT,
+            "fingerprint": self.data.fingerprint,
+            "progress": asdict(self.progress),
+            "plateau": asdict(self.plateau),
+            "history": self.history,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "moving_average": self.moving_average.averages if self.moving_average else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            BundleError: If it was written by a newer regard, or belongs to another model.
+        """
+        if state.get("format") != CHECKPOINT_FORMAT:
+            raise BundleError(
+                f"cannot resume '{self.folder.path}': its checkpoint has format {state.get('format')}, expected "
+                f"{CHECKPOINT_FORMAT}; resume it with the version of regard that wrote it"
+            )
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        except (RuntimeError, ValueError) as error:
+            raise BundleError(
+                f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given ({error})"
+            ) from error
+        if self.moving_average is not None:
+            self.moving_average.load(state["moving_average"])
+        self.progress = Progress(**state["progress"])
+        self.clock = Clock(self.progress)
+        self.plateau = Plateau(**state["plateau"])
+        self.history = list(state["history"])
+
+    def weights_are_finite(self) -> bool:
+        """Whether every weight is a finite number."""
+        return bool(torch.stack([parameter.detach().sum() for parameter in self.model.parameters()]).isfinite().all())

@@ -1,0 +1,109 @@
+"""Numbers that change over a run: the learning rate, and the probability of teacher forcing.
+
+All but the plateau are pure functions of the update's number, so that a resumed run needs nothing to be stored.
+"""
+
+import math
+from dataclasses import dataclass
+
+from regard.config import (
+    CosineConfig,
+    InverseSquareRootConfig,
+    LinearDecayConfig,
+    PlateauConfig,
+    ScheduleConfig,
+    TeacherForcingConfig,
+)
+
+
+def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float:
+    """Give the learning rate of an update as a part of the peak.
+
+    With w = `warmup_steps` and n = `step`: n/w while n ≤ w, and then, with p = (n − w)/(total − w),
+
+        constant, plateau      1
+        inverse square root    √(max(w, 1)/n)
+        cosine                 final + (1 − final)·(1 + cos πp)/2
+        linear decay           1 − (1 − final)·p
+
+    Args:
+        config: The schedule.
+        step: Number of the update, from 1.
+        total: Updates of the whole run; beyond it p stays 1.
+
+    Reference:
+        Vaswani et al. 2017, eq. 3 (inverse square root).
+    """
+    warmup = config.warmup_steps
+    if step < warmup:
+        return step / warmup
+    part = min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)
+    match config:
+        case InverseSquareRootConfig():
+            return math.sqrt(max(warmup, 1) / step)
+        case CosineConfig(final=final):
+            return final + (1 - final) * (1 + math.cos(math.pi * part)) / 2
+        case LinearDecayConfig(final=final):
+            return 1 - (1 - final) * part
+    return 1.0
+
+
+@dataclass
+class Plateau:
+    """Lowers the learning rate when validations stop getting better."""
+
+    scale: float = 1.0
+    """What the learning rate is multiplied by."""
+    bad: int = 0
+    """Validations since the last better one, or since the last lowering."""
+
+    def update(self, config: PlateauConfig, better: bool, peak: float) -> None:
+        """Count a validation; after `patience` ones without a better one, multiply the scale by `factor`.
+
+        Args:
+            config: Factor, patience, and the lowest rate.
+            better: Whether the validation was the best so far.
+            peak: The learning rate that the scale is a part of.
+        """
+        self.bad = 0 if better else self.bad + 1
+        if self.bad > config.patience:
+            self.scale = min(self.scale, max(self.scale * config.factor, config.minimum / peak))
+            self.bad = 0
+
+
+_STEEPNESS = 12.0
+_LAST_PART = 0.01
+
+
+def gold_probability(config: TeacherForcingConfig, step: int, total: int) -> float:
+    """Give the probability that the decoder is fed the gold word at an update.
+
+    end + (start − end)·d(p) with p = (step − 1)/(total − 1), where d falls from 1 to 0:
+
+        linear         1 − p
+        exponential    (kᵖ − k)/(1 − k), k = 0.01
+        sigmoid        (σ(p) − σ(1))/(σ(0) − σ(1)), σ(p) = 1/(1 + exp(12·(p − ½)))
+
+    Args:
+        config: Start, end and shape.
+        step: Number of the update, from 1.
+        total: Updates of the whole run.
+
+    Reference:
+        Bengio et al. 2015, section 2.4.
+
+    Differs from the paper:
+        The paper's curves never reach an end; these are stretched to begin at `start` and to end at `end`.
+    """
+    if config.start == config.end:
+        return config.start
+    part = min((step - 1) / max(total - 1, 1), 1.0)
+    match config.decay:
+        case "linear":
+            fall = 1 - part
+        case "exponential":
+            fall = (_LAST_PART**part - _LAST_PART) / (1 - _LAST_PART)
+        case "sigmoid":
+            low, here, high = (1 / (1 + math.exp(_STEEPNESS * (x - 0.5))) for x in (1.0, part, 0.0))
+            fall = (here - low) / (high - low)
+    return config.end + (config.start - config.end) * fall

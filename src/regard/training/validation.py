@@ -1,0 +1,177 @@
+"""How good a model is on pairs that it is not trained on."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+from torch import nn
+
+from regard.config import DecodingConfig, TokenizersConfig, WhitespaceConfig
+from regard.decoding.search import search
+from regard.models.seq2seq import Seq2Seq
+from regard.text.encoded import EncodedCorpus
+from regard.text.tokenizer import Tokenizer
+from regard.training.data import batches_by_length, to_device
+from regard.training.machine import Machine
+from regard.training.objective import objective
+
+NUM_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One validation pair and what the model makes of it."""
+
+    source: str
+    prediction: str
+    reference: str
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one validation found."""
+
+    nll: float
+    """−log p of a target word, in nats, over all dev pairs."""
+    bleu: float
+    """From 0 to 100."""
+    chrf: float
+    """From 0 to 100."""
+    bleu_signature: str
+    """How sacrebleu computed it."""
+    chrf_signature: str
+    num_pairs: int
+    """Pairs behind `nll`."""
+    num_translated: int
+    """Pairs behind `bleu` and `chrf`, decoded greedily."""
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nll), infinity where that is more than a float can hold."""
+        return math.exp(min(self.nll, 700.0)) if self.nll < 700 else math.inf
+
+    def monitored(self, name: str) -> float:
+        """The figure that picks the best model, the higher the better."""
+        return {"loss": -self.nll, "bleu": self.bleu, "chrf": self.chrf}[name]
+
+    def to_dict(self) -> dict[str, float | int | str]:
+        """Plain data for a bundle's signature."""
+        return {
+            "loss": self.nll,
+            "perplexity": self.perplexity,
+            "bleu": self.bleu,
+            "chrf": self.chrf,
+            "bleu_signature": self.bleu_signature,
+            "chrf_signature": self.chrf_signature,
+            "pairs": self.num_pairs,
+            "translated_pairs": self.num_translated,
+            "decoding": "greedy",
+        }
+
+
+class Validator:
+    """Scores models on the dev pairs."""
+
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        target_tokenizer: Tokenizer,
+        tokenizers: TokenizersConfig,
+        decoding: DecodingConfig,
+        machine: Machine,
+        *,
+        num_translated: int,
+        batch_tokens: int,
+    ) -> None:
+        """Choose the pairs to translate, evenly over the corpus.
+
+        Args:
+            corpus: The dev pairs.
+            target_tokenizer: Turns output into text.
+            tokenizers: Say how BLEU is to read the text: as it is where it was tokenised already, without case where the
+                target is lower-cased.
+            decoding: For the length limit; validation decodes greedily.
+            machine: What it is computed with.
+            num_translated: How many pairs to translate.
+            batch_tokens: Tokens in a batch, padding included.
+        """
+        self._corpus, self._tokenizer, self._machine = corpus, target_tokenizer, machine
+        self._decoding = replace(decoding, beam_size=1)
+        self._loss_batches = batches_by_length(np.maximum(corpus.source_lengths, corpus.target_lengths), batch_tokens)
+        count = min(num_translated, len(corpus))
+        self._chosen = np.arange(count) * len(corpus) // max(count, 1)
+        cut = batches_by_length(corpus.source_lengths[self._chosen], self._decoding.batch_tokens)
+        self._translated_batches = [self._chosen[places] for places in cut]
+        lower = tokenizers.target.lowercase
+        tokenized = isinstance(tokenizers.target, WhitespaceConfig)
+        # `force` only silences a warning about text that looks tokenised.
+        self._bleu = BLEU(tokenize="none" if tokenized else "13a", lowercase=lower, force=True)
+        self._chrf = CHRF(lowercase=lower)
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of one validation, for progress bars."""
+        return len(self._loss_batches) + len(self._translated_batches)
+
+    def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
+        """Compute the loss over all pairs, and translate some.
+
+        Args:
+            model: The model; it is left in the mode it came in.
+            after_batch: Called after each batch; what it raises ends the validation.
+        """
+        with evaluating(model):
+            nll = self._loss(model, after_batch)
+            predictions = self._translate(model, after_batch)
+        sources, references = self._corpus.texts(self._chosen)
+        bleu = self._bleu.corpus_score(predictions, [references]) if predictions else None
+        chrf = self._chrf.corpus_score(predictions, [references]) if predictions else None
+        shown = np.arange(min(NUM_SAMPLES, len(predictions))) * len(predictions) // NUM_SAMPLES
+        return Scores(
+            nll=nll,
+            bleu=bleu.score if bleu else 0.0,
+            chrf=chrf.score if chrf else 0.0,
+            bleu_signature=str(self._bleu.get_signature()) if bleu else "",
+            chrf_signature=str(self._chrf.get_signature()) if chrf else "",
+            num_pairs=len(self._corpus),
+            num_translated=len(predictions),
+            samples=tuple(Sample(sources[place], predictions[place], references[place]) for place in shown),
+        )
+
+    def _loss(self, model: Seq2Seq, after_batch: Callable[[], None]) -> float:
+        total, tokens = 0.0, 0
+        for indices in self._loss_batches:
+            batch = to_device(self._corpus.batch(indices), self._machine.device)
+            with self._machine.autocast():
+                total += objective(model, batch)[1].item()
+            tokens += int(self._corpus.target_lengths[indices].sum())
+            after_batch()
+        return total / tokens
+
+    def _translate(self, model: Seq2Seq, after_batch: Callable[[], None]) -> list[str]:
+        texts: dict[int, str] = {}
+        for indices in self._translated_batches:
+            batch = to_device(self._corpus.batch(indices), self._machine.device)
+            with self._machine.autocast():
+                found = search(model, batch.source, batch.source_mask, self._decoding)
+            for index, hypotheses in zip(indices, found, strict=True):
+                texts[int(index)] = self._tokenizer.decode(hypotheses[0].tokens)
+            after_batch()
+        return [texts[int(index)] for index in self._chosen]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients, for a while."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
