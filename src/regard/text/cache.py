@@ -1,0 +1,161 @@
+"""A folder of prepared data, where each entry is whole or not there at all.
+
+An entry is named after all that decides its content. It is written beside its final place, synced, and renamed; a manifest
+in it holds the size and hash of every file, so that a damaged one is noticed and made again.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from regard.config import DataConfig, TokenizersConfig
+from regard.errors import DataError
+from regard.text.lines import check_file
+
+FORMAT_VERSION = 1
+"""Grows whenever the same file and settings would give another entry than before."""
+
+MANIFEST = "manifest.json"
+ABANDONED_AFTER = 24 * 3600.0
+"""Seconds after which the unfinished work of a killed run is cleared away."""
+
+
+def cache_folder(data: DataConfig) -> Path:
+    """`data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder (XDG_CACHE_HOME, ~/.cache)."""
+    chosen = data.cache or os.environ.get("REGARD_CACHE", "")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "regard"
+
+
+def hash_files(paths: Sequence[str]) -> list[str]:
+    """SHA-256 of each file's bytes.
+
+    Raises:
+        DataError: If one is missing, a folder, empty or unreadable.
+    """
+    digests = []
+    for path in paths:
+        with check_file(path).open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return digests
+
+
+def fingerprint_of(digests: Sequence[str]) -> str:
+    """One hash for a set of files, in their order."""
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def entry_name(data: DataConfig, tokenizers: TokenizersConfig, seed: int, digests: Sequence[str]) -> str:
+    """Name of the entry: a hash of the files' bytes, every setting that matters, and the versions of what made it.
+
+    Where files lie and what they are called does not matter, but for the ending, which says how they are read.
+    """
+    settings = {key: value for key, value in asdict(data).items() if key not in ("train", "dev", "cache")}
+    endings = [["".join(Path(path).suffixes).lower() for path in paths] for paths in (data.train, data.dev)]
+    packages = ["tokenizers", *(["spacy"] if "spacy" in (tokenizers.source.kind, tokenizers.target.kind) else [])]
+    decisive = {
+        "format": FORMAT_VERSION,
+        "data": settings,
+        "endings": endings,
+        "files": list(digests),
+        "tokenizers": asdict(tokenizers),
+        "seed": seed,
+        "versions": {name: _version(name) for name in packages},
+        "unicode": unicodedata.unidata_version,
+    }
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@contextmanager
+def workspace(cache: Path) -> Iterator[Path]:
+    """A new folder in the cache to work in, taken away at the end unless it was published.
+
+    Raises:
+        DataError: If the cache cannot be written to, or the disk is full.
+    """
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        _clear_abandoned(cache)
+        folder = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=cache))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what = "the disk is full; free some space, or name a folder on another disk with data.cache"
+        else:
+            what = f"{error.strerror or error}; name another folder with data.cache or REGARD_CACHE"
+        raise DataError(f"{cache}: prepared data cannot be written here: {what}") from error
+
+
+def publish(work: Path, entry: Path) -> None:
+    """Make a finished working folder the entry, all at once. Where another run was first, its entry stays.
+
+    Raises:
+        OSError: If the disk is full.
+    """
+    files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
+    (work / MANIFEST).write_text(json.dumps(files, indent=1), encoding="utf-8")
+    for path in [*work.iterdir(), work]:
+        _sync(path)
+    if entry.exists() and not is_whole(entry):
+        # Moved aside first: another run may have it open.
+        entry.rename(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent))
+    try:
+        work.rename(entry)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    _sync(entry.parent)
+
+
+def is_whole(entry: Path) -> bool:
+    """Whether an entry is there and every file in it is the one that was written."""
+    try:
+        files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
+        sizes = all((entry / name).stat().st_size == size for name, (size, _) in files.items())
+        return sizes and all(_hash(entry / name) == digest for name, (_, digest) in files.items())
+    except (OSError, ValueError, TypeError, AttributeError):
+        return False
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _clear_abandoned(cache: Path) -> None:
+    for folder in cache.glob(".unfinished-*"):
+        try:
+            newest = max(path.stat().st_mtime for path in [folder, *folder.iterdir()])
+        except OSError:
+            continue  # Another run has just taken it away.
+        if time.time() - newest > ABANDONED_AFTER:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

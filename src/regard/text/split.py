@@ -1,0 +1,132 @@
+"""Which pairs train and which validate, so that nothing validated on was seen in training.
+
+Pairs are given by the hashes of their two sides: five million of them take megabytes, where their strings take gigabytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Hashes = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
+
+LARGEST_DEV_PART = 10
+"""Held-out pairs are never more than one in so many."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Positions of pairs, in ascending order; every position is in exactly one of the three."""
+
+    train: Indices
+    dev: Indices
+    rest: Indices
+    """Pairs behind `max_pairs` that are in neither."""
+
+
+def hash_texts(texts: Sequence[str]) -> Hashes:
+    """64-bit hashes of texts, comparable within this process only.
+
+    Python's own SipHash costs nothing (strings keep it) and is keyed, so that no file can be made to collide. With ten
+    million different texts, the chance that any two collide is below 1 in 300,000. Only equality of hashes is ever used,
+    never their order or value, so results do not depend on the key.
+    """
+    return np.fromiter(map(hash, texts), np.int64, len(texts))
+
+
+def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
+    """64-bit hashes of whole pairs, from those of their sides (the finalizer of MurmurHash3 between the two)."""
+    mixed = source.astype(np.uint64)
+    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed ^= mixed >> np.uint64(33)
+        mixed *= np.uint64(multiplier)
+    mixed ^= mixed >> np.uint64(33)
+    return (mixed + target.astype(np.uint64)).astype(np.int64)
+
+
+def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
+    """True where a value stands for the first time."""
+    first = np.zeros(len(hashes), np.bool_)
+    first[np.unique(hashes, return_index=True)[1]] = True
+    return first
+
+
+def find_components(source: Hashes, target: Hashes) -> Indices:
+    """The group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
+
+    Labels are hooked onto smaller neighbours and shortened until nothing changes (Zhang, Azad & Hu 2020, "FastSV"): a few
+    passes over arrays, also for long chains.
+
+    Returns:
+        For each pair, the position of its group's first pair.
+    """
+    label = np.arange(len(source))
+    sides = [_group(source), _group(target)]
+    while True:
+        before = label.copy()
+        for order, starts, sizes in sides:
+            smallest = np.minimum.reduceat(label[order], starts) if len(starts) else label
+            new = np.empty_like(label)
+            new[order] = np.repeat(smallest, sizes)
+            changed = np.flatnonzero(new < label)
+            np.minimum.at(label, label[changed], new[changed])
+            label = np.minimum(label, new)
+        label = label[label]
+        if np.array_equal(label, before):
+            return label
+
+
+def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
+    """A stable order that puts equal values together, where each run of them starts in it, and how long it is."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(values) else np.zeros(0, np.int64)
+    return order, starts, np.diff(np.r_[starts, len(values)])
+
+
+def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int, seed: int) -> Split:
+    """Choose the pairs to train on and those to validate on.
+
+    With `max_pairs` and more pairs than that, training takes the first `max_pairs`, and dev is drawn from those behind them
+    that share neither source nor target with training. Otherwise dev is drawn in whole groups of `find_components`, small
+    ones before large ones only where it must: a group larger than a tenth of `dev_size` is passed over at first, since the
+    variants of a few sentences would tell little.
+
+    Args:
+        source: Hashes of the sources, in the file's order.
+        target: Hashes of the targets.
+        dev_size: Pairs to hold out; fewer if that were more than a tenth of the pairs trained on and held out.
+        max_pairs: 0 for no bound.
+        seed: The draw is a pure function of it and of which hashes are equal.
+    """
+    size = len(source)
+    generator = np.random.default_rng(seed)
+    if max_pairs and size > max_pairs:
+        behind = np.arange(max_pairs, size)
+        seen = np.isin(source[max_pairs:], source[:max_pairs]) | np.isin(target[max_pairs:], target[:max_pairs])
+        dev = generator.permutation(behind[~seen])[: min(dev_size, max_pairs // LARGEST_DEV_PART)]
+        dev.sort()
+        return Split(np.arange(max_pairs), dev, np.setdiff1d(behind, dev, assume_unique=True))
+    dev = _draw_groups(find_components(source, target), min(dev_size, size // LARGEST_DEV_PART), generator)
+    return Split(np.setdiff1d(np.arange(size), dev, assume_unique=True), dev, np.zeros(0, np.int64))
+
+
+def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) -> Indices:
+    """Positions of whole groups, drawn at random until `wanted` positions are found or no group fits any more."""
+    if not wanted:
+        return np.zeros(0, np.int64)
+    groups, sizes = np.unique(label, return_counts=True)
+    order = generator.permutation(len(groups))
+    order = order[sizes[order] <= wanted]
+    large = sizes[order] > max(1, wanted // 10)
+    order = np.r_[order[~large], order[large]]
+    chosen, left = [], wanted
+    for group, members in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        if members <= left:
+            chosen.append(group)
+            left -= members
+            if not left:
+                break
+    return np.flatnonzero(np.isin(label, groups[chosen]))
