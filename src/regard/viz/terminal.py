@@ -1,0 +1,118 @@
+"""The heatmap in a terminal: source words across, output words down, in colour where there is colour.
+
+Wide sentences come in blocks of source words. Where the terminal has no colour, shades and digits say the same.
+"""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from regard.record import AttentionRecord
+from regard.viz import colour
+from regard.viz.labels import label
+
+_LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
+_SHADES = " ░▒▓█"
+_STEPS = 20
+
+
+def render(
+    record: AttentionRecord, console: Console | None = None, *, site: str | None = None, head: int | None = None
+) -> None:
+    """Print the weights of a record over words, in hundredths of the full scale.
+
+    Args:
+        record: What to show.
+        console: Where; standard output if left out. Its width and colours decide the form.
+        site: Which weights; `cross`, or the only site, if left out.
+        head: Which head, from 0; the mean over heads if left out.
+
+    Raises:
+        RequestError: If there is no such site or head.
+    """
+    console = console or Console()
+    site = record.site(site)
+    matrix = record.matrix(site, head)
+    rows, columns = ([label(word) for word in words] for words in record.words(site))
+    if not matrix.size:
+        console.print(Text(f"No weights to show: {len(rows)} output and {len(columns)} source words.", style="dim"))
+        return
+    room = console.width - 1  # a full line would make some terminals wrap
+    row_width = min(max(map(cell_len, rows)), max(_LEAST, int(room * _ROW_SHARE)))
+    widths = [min(_MOST, max(_LEAST, cell_len(word) + 1)) for word in columns]
+    scale = colour.full_scale(matrix)
+    for first, last in _blocks(widths, room - row_width - 1):
+        heads = Text(" " * (row_width + 1))
+        for word, width in zip(columns[first:last], widths[first:last], strict=True):
+            heads.append(_centred(word, width))
+        _print(console, heads)
+        for word, weights in zip(rows, matrix[:, first:last], strict=True):
+            line = Text(_right(word, row_width) + " ")
+            for weight, width in zip(weights, widths[first:last], strict=True):
+                line.append_text(_cell(float(weight), scale, width, console))
+            _print(console, line)
+        _print(console, Text(""))
+    unit = "hundredths" if scale == 1 else f"hundredths of {scale:g}"
+    console.print(Text(f"Weights in {unit}: source words across, output words down.", style="dim"))
+
+
+def _print(console: Console, text: Text) -> None:
+    console.print(text, no_wrap=True, overflow="crop", soft_wrap=False)
+
+
+def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
+    """Cut the columns into runs that fit; a column wider than the room stands alone."""
+    blocks, first, used = [], 0, 0
+    for index, width in enumerate(widths):
+        if used + width > room and index > first:
+            blocks.append((first, index))
+            first, used = index, 0
+        used += width
+    return [*blocks, (first, len(widths))]
+
+
+def _cell(weight: float, scale: float, width: int, console: Console) -> Text:
+    share = min(1.0, abs(weight) / scale)
+    digits = f"{100 * weight / scale:.0f}"
+    digits = "·" if digits in ("0", "-0") else digits
+    if console.color_system is None:
+        if not _can_shade(console):
+            return Text(f"{'.' if digits == '·' else digits:^{width}}")
+        shade = _SHADES[min(len(_SHADES) - 1, int(share * len(_SHADES)))]
+        return Text(f"{f'{digits:>3}{shade}':^{width}}")
+    back = _BACKS[weight < 0][round(share * _STEPS)]
+    return Text(f"{digits:^{width}}", style=Style(color=Color.parse(back[1]), bgcolor=Color.parse(back[0])))
+
+
+def _can_shade(console: Console) -> bool:
+    try:
+        (_SHADES + "·").encode(console.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _shades(anchors: Sequence[str]) -> list[tuple[str, str]]:
+    return [(colour.to_hex(shade), colour.ink(shade)) for shade in colour.ramp(anchors, _STEPS + 1)]
+
+
+_BACKS: tuple[list[tuple[str, str]], list[tuple[str, str]]] = (_shades(colour.LIGHT), _shades(colour.LIGHT_NEGATIVE))
+
+
+def _cut(word: str, width: int) -> str:
+    return word if cell_len(word) <= width else set_cell_size(word, width - 1).rstrip() + "…"
+
+
+def _centred(word: str, width: int) -> str:
+    word = _cut(word, width - 1)
+    spare = width - cell_len(word)
+    return " " * (spare // 2) + word + " " * (spare - spare // 2)
+
+
+def _right(word: str, width: int) -> str:
+    word = _cut(word, width)
+    return " " * (width - cell_len(word)) + word
