@@ -11,9 +11,10 @@ from regard.errors import BundleError, ConfigError, DataError, RegardError, Requ
 if TYPE_CHECKING:
     from regard.config import TranslationConfig
     from regard.config.loading import load_config, read_config
+    import regard.record as record
     from regard.predict import Translation, Translator, load
     from regard.presets import load_preset
-    from regard.record import AttentionRecord, alignment_error_rate, record
+    from regard.record import AttentionRecord, alignment_error_rate
     from regard.training import fit, resume
 
 __version__ = "0.1.0"

@@ -1,0 +1,60 @@
+# Each goal makes .venv if it is not there and installs what it needs, once.
+# Another Python or another environment: make PYTHON=python3.12 VENV=/tmp/venv test
+
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+BIN := $(VENV)/bin
+USE := $(VENV)/.installed
+DEVELOP := $(VENV)/.installed-dev
+PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-compile
+# Two workers, one thread each, are faster than one worker with two.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: help demo test test-slow check bench clean
+
+help:
+	@echo "make demo       train a small translator on the built-in pairs and look at its attention"
+	@echo "make test       all tests but the slow ones"
+	@echo "make test-slow  the slow ones"
+	@echo "make check      style, types, and which room may import which"
+	@echo "make bench      speed"
+	@echo "make clean      remove what the goals above made, .venv too"
+
+demo: $(USE)
+	$(BIN)/regard demo
+
+test: $(DEVELOP)
+	$(PYTEST) -m "not slow and not compile"
+	@JAXTYPING_DISABLE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "compile and not slow" || [ $$? -eq 5 ]
+
+test-slow: $(DEVELOP)
+	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -m "slow and not compile"
+	@JAXTYPING_DISABLE=1 $(BIN)/python -m pytest -m "compile and slow" || [ $$? -eq 5 ]
+
+check: $(DEVELOP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(DEVELOP)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "regard needs Python 3.11 or later; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(USE): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing regard into $(VENV): a minute or two"
+	$(PIP) --editable '.[spacy]'
+	@touch $@
+
+$(DEVELOP): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing regard and its development tools into $(VENV): a minute or two"
+	$(PIP) --editable '.[spacy,dev]'
+	@touch $@ $(USE)

@@ -1,0 +1,31 @@
+"""`regard align`: word alignments of given sentence pairs."""
+
+import sys
+from collections.abc import Sequence
+
+from regard.cli.options import Parser, add_machine_options, load_translator
+from regard.cli.pairs import read_given_pairs
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the alignment of each pair in Pharaoh format."""
+    parser = Parser(
+        "align",
+        "Align the words of sentence pairs by the attention of a trained model.\n"
+        "For each line of the file one line of source-target links counted from 0, such as `0-0 1-2`; an empty one where the\n"
+        "file's line holds no pair.",
+        "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de",
+    )
+    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
+    add_machine_options(parser)
+    options = parser.read(arguments)
+    translator = load_translator(options)
+    chunks, report = read_given_pairs(options.files, translator.config)
+    printed = 0
+    for chunk in chunks:
+        for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target), strict=True):
+            print("\n" * (line - printed - 1) + result.attention.pharaoh())
+            printed = line
+    if report.skipped:
+        print(report.render(), file=sys.stderr)

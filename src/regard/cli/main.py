@@ -1,0 +1,91 @@
+"""`regard`: finds the command, and turns what goes wrong into one message and an exit code.
+
+A command is a module with `main(arguments) -> int | None`; only the one that is called is imported, so that help is quick.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from regard.errors import RegardError, RequestError, nearest
+
+_HELP = """\
+regard: train a translator on your sentence pairs, translate with it, and look at where it looks.
+
+Try it (five minutes on two cores, nothing to download):
+  regard demo
+
+Train on your own file, one pair a line, the two sides separated by a tab:
+  regard train translation --data.train pairs.tsv --data.source en --data.target de --preset luong --out runs/mine
+  regard resume runs/mine                                  go on after an interruption, exactly where it stopped
+
+Use it:
+  regard translate runs/mine "she kissed him ."            sentences as arguments, from --input FILE, or from stdin
+  regard evaluate runs/mine test.tsv                       loss, perplexity, BLEU, chrF
+  regard look runs/mine "she kissed him ." --to map.png    a translation's attention, here and as .png .svg .pdf .html .json
+  regard align runs/mine pairs.tsv                         word alignments of given pairs, in Pharaoh format
+
+More:
+  regard presets [NAME]                                    ready-made runs, and what one consists of
+  regard COMMAND --help                                    all about a command
+  regard --version
+"""
+
+_COMMANDS = ("demo", "presets", "train", "resume", "translate", "evaluate", "look", "align")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: As on the command line, without the program's name; None for the process's own.
+
+    Returns:
+        0 if all went well, 2 for a mistake in what was asked or given, 130 after Ctrl-C, 143 after SIGTERM, 141 if nobody
+        reads the output any more.
+    """
+    try:
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+    except RegardError as error:
+        return _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        return _fail(_explain(error))
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_HELP, end="")
+        return 0
+    name, *rest = arguments
+    if name == "--version":
+        from regard import __version__
+
+        print(f"regard {__version__}")
+        return 0
+    if name not in _COMMANDS:
+        raise RequestError(f"no command is named '{name}'{nearest(name, _COMMANDS)} (`regard --help` shows them)")
+    return import_module(f"regard.cli.{name}").main(rest) or 0
+
+
+def _fail(message: str, code: int = 2) -> int:
+    print(f"regard: {message}", file=sys.stderr)
+    return code
+
+
+def _explain(error: OSError) -> str:
+    where = f" {error.filename}" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full{': cannot write' + where if where else ''}; free some space and try again"
+    if error.errno == errno.EFBIG:
+        return f"a file grew past what this system allows{where}"
+    return f"cannot use{where or ' a file'}: {error.strerror or error}"

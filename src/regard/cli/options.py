@@ -1,0 +1,94 @@
+"""What the commands' options share."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from regard.errors import RequestError, nearest
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without abbreviations and without exits: a mistake is a `RequestError` with the nearest option's name."""
+
+    def __init__(self, command: str, description: str, examples: str = "", **settings: Any) -> None:
+        super().__init__(
+            prog=f"regard {command}",
+            description=description,
+            epilog=f"examples:\n{examples}" if examples else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **settings,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the arguments."""
+        raise RequestError(f"{self.prog.removeprefix('regard ')}: {message} (`{self.prog} --help` explains)")
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse; an option that does not exist gets the nearest one's name."""
+        parsed, unknown = self.parse_known_args(arguments)
+        if unknown:
+            options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+            name = unknown[0].partition("=")[0]
+            self.error(f"unexpected argument '{unknown[0]}'{nearest(name, options) if name.startswith('-') else ''}")
+        return parsed
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--device` and `--threads`."""
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")
+    parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help="CPU threads (default: all cores)")
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--beam`."""
+    parser.add_argument("--beam", type=positive_number, metavar="N", help="beam size; 1 is greedy (default: the run's setting)")
+
+
+def load_translator(arguments: argparse.Namespace) -> Any:
+    """Load the trained model that a command names, on the device it names."""
+    from regard.predict import load
+
+    set_threads(arguments.threads)
+    return load(arguments.dir, device=arguments.device)
+
+
+def set_threads(threads: int) -> None:
+    """Let PyTorch use so many CPU threads; 0 leaves it as it is."""
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def whole_number(text: str) -> int:
+    """A count, for argparse."""
+    return _at_least(text, 0)
+
+
+def positive_number(text: str) -> int:
+    """A count of at least one, for argparse."""
+    return _at_least(text, 1)
+
+
+def _at_least(text: str, low: int) -> int:
+    if not text.isdecimal() or int(text) < low:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of {low} or more")
+    return int(text)
+
+
+def split_files(text: str) -> list[str]:
+    """One file, or two separated by a comma; a file whose own name has a comma is one."""
+    return [text] if "," not in text or Path(text).exists() else [part.strip() for part in text.split(",")]
+
+
+def check_ending(path: str, endings: Iterable[str], option: str) -> None:
+    """Refuse a file's name whose ending says nothing about its format, before any work is done.
+
+    Raises:
+        RequestError: If the ending is none of `endings`.
+    """
+    known = list(endings)
+    if Path(path).suffix.lower() not in known:
+        raise RequestError(f"{option} names '{path}', expected a file that ends in {', '.join(known)}")

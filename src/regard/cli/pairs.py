@@ -1,0 +1,33 @@
+"""Sentence pairs that a command is given to work on."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regard.cli.options import split_files
+from regard.config import TranslationConfig
+
+if TYPE_CHECKING:
+    from regard.text.readers import PairChunk
+    from regard.text.report import ReadingReport
+
+
+def read_given_pairs(files: str, config: TranslationConfig) -> "tuple[Iterator[PairChunk], ReadingReport]":
+    """Read pairs in the form that the model's own were in, as far as the files' names do not say otherwise.
+
+    Args:
+        files: `FILE` or `FILE,FILE`.
+        config: The run's configuration.
+
+    Returns:
+        The pairs, and the report that reading fills.
+    """
+    from regard.text.readers import read_pairs
+    from regard.text.report import ReadingReport
+
+    report = ReadingReport()
+    paths = split_files(files)
+    # Columns and header belong to the file that was trained on; another file may be laid out in another way.
+    same = len(paths) == 1 and config.data.train and paths[0].rpartition(".")[2] == config.data.train[0].rpartition(".")[2]
+    data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
+    return read_pairs(paths, data, report), report

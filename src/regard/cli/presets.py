@@ -1,0 +1,24 @@
+"""`regard presets`: list the ready-made runs, or print one."""
+
+from collections.abc import Sequence
+
+from regard.cli.options import Parser
+from regard.presets import preset_names, preset_text
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the presets' names and first lines, or one preset's YAML."""
+    parser = Parser(
+        "presets",
+        "Ready-made runs. Without a name: a list. With one: its settings as YAML, to use as it is or to edit for --config.",
+        "  regard presets\n  regard presets luong > mine.yaml && regard train translation --config mine.yaml --data.train pairs.tsv",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a preset")
+    name = parser.read(arguments).name
+    if name is not None:
+        print(preset_text(name), end="")
+        return
+    width = max(map(len, preset_names()))
+    for known in preset_names():
+        summary = preset_text(known).partition("\n")[0].removeprefix("# ")
+        print(f"{known:<{width}}  {summary}")

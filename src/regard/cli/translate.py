@@ -1,0 +1,173 @@
+"""`regard translate`: translate sentences from the command line, a file, or standard input."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TextIO
+
+from regard.cli.options import (
+    Parser,
+    add_machine_options,
+    add_search_options,
+    check_ending,
+    load_translator,
+    positive_number,
+)
+from regard.errors import DataError, RequestError
+
+if TYPE_CHECKING:
+    from regard.predict import Translation, Translator
+
+_PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
+_AT_ONCE = 1024
+"""Most lines of standard input translated together."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Translate, and print one line for each sentence."""
+    parser = _parser()
+    options = parser.read(arguments)
+    if options.sentences and options.input:
+        parser.error("sentences and --input at once; give one of the two")
+    if options.heatmap and Path(options.heatmap).suffix:
+        check_ending(options.heatmap, _PICTURES, "--heatmap")
+    lines = _lines_of(options)  # a file that is not there is found before the model is loaded
+    translator = load_translator(options)
+    for number, translation in enumerate(_translations(translator, lines, options), 1):
+        print(_render(translation, number, options), flush=options.live)
+        if options.heatmap:
+            _save(translation, number, Path(options.heatmap))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "translate",
+        "Translate sentences: those given, or the lines of --input FILE, or those of standard input.\n"
+        "One line comes out for each that goes in, in order.",
+        '  regard translate runs/mine "she kissed him ." --heatmap map.png\n'
+        "  regard translate runs/mine --input test.en > test.de\n"
+        "  cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json",
+    )
+    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate")
+    parser.add_argument("--input", metavar="FILE", help="text file, one sentence a line")
+    add_search_options(parser)
+    parser.add_argument(
+        "--n-best",
+        type=positive_number,
+        default=1,
+        metavar="N",
+        help="the N best translations of each sentence, one a line: sentence's number, score, text, separated by tabs",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a sentence: texts, scores, words, alignment")
+    parser.add_argument(
+        "--heatmap",
+        metavar="FILE",
+        help=f"draw the attention ({' '.join(_PICTURES)}); with several sentences: a folder, which gets 1.png, 2.png, …",
+    )
+    add_machine_options(parser)
+    return parser
+
+
+def _lines_of(options: argparse.Namespace) -> Iterable[str]:
+    """What to translate; sets `options.live` where somebody may wait for each line's answer."""
+    options.live = not options.sentences and not options.input
+    if options.sentences:
+        if len(options.sentences) > 1 and options.heatmap and Path(options.heatmap).suffix:
+            raise RequestError(
+                f"--heatmap names the file {options.heatmap}, but there are {len(options.sentences)} sentences: name a folder"
+            )
+        return [" ".join(sentence.split()) for sentence in options.sentences]
+    if options.input:
+        try:
+            file = open(options.input, encoding="utf-8-sig", errors="replace")  # noqa: SIM115 — read as a stream
+        except OSError as error:
+            raise DataError(f"cannot read {options.input}: {error.strerror}") from error
+        if not file.seekable() or file.read(1):
+            file = open(options.input, encoding="utf-8-sig", errors="replace") if file.seekable() else file  # noqa: SIM115
+            return (line.rstrip("\r\n") for line in file)
+        raise DataError(f"{options.input} is empty: nothing to translate")
+    return []
+
+
+def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:
+    search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best}
+    if options.beam is None and options.n_best > 1:
+        search["beam_size"] = max(translator.config.decoding.beam_size, options.n_best)
+    if not options.live:
+        yield from translator.translate_stream(lines, **search)
+        return
+    if sys.stdin.isatty():
+        print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
+    for group in _available(sys.stdin):
+        yield from translator.translate(group, **search)
+
+
+def _available(stream: TextIO) -> Iterator[list[str]]:
+    """Lines in groups: wait for one, then take what is there already. A pipe that waits for each answer gets it at once,
+    and a pipe that sends much is translated in large batches."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(encoding="utf-8", errors="replace")
+    queue: SimpleQueue[str | None] = SimpleQueue()
+
+    def read() -> None:
+        for line in stream:
+            queue.put(line.rstrip("\r\n"))
+        queue.put(None)
+
+    Thread(target=read, daemon=True).start()
+    while (line := queue.get()) is not None:
+        group = [line]
+        while len(group) < _AT_ONCE:
+            try:
+                more = queue.get(timeout=0.01)  # the reader may be between two lines of one write
+            except Empty:
+                break
+            if more is None:
+                queue.put(None)
+                break
+            group.append(more)
+        yield group
+
+
+def _render(translation: "Translation", number: int, options: argparse.Namespace) -> str:
+    best = [translation, *translation.alternatives][: options.n_best]
+    if options.json:
+        plain = _plain(translation)
+        if options.n_best > 1:
+            plain["n_best"] = [{"text": x.text, "score": x.score, "log_probability": x.log_probability} for x in best]
+        return json.dumps(plain, ensure_ascii=False)
+    if options.n_best > 1:
+        return "\n".join(f"{number}\t{x.score:.4f}\t{x.text}" for x in best)
+    return translation.text
+
+
+def _plain(translation: "Translation") -> dict[str, Any]:
+    record = translation.attention
+    plain: dict[str, Any] = {
+        "source": translation.source,
+        "text": translation.text,
+        "score": translation.score,
+        "log_probability": translation.log_probability,
+    }
+    if record is not None:
+        plain |= {
+            "source_words": list(record.source_words),
+            "target_words": list(record.target_words),
+            "alignment": record.pharaoh(),
+        }
+    return plain
+
+
+def _save(translation: "Translation", number: int, target: Path) -> None:
+    if target.suffix:
+        if number > 1:
+            raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
+        translation.attention.save(target)
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    translation.attention.save(target / f"{number}.png")

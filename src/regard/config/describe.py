@@ -1,0 +1,82 @@
+"""The settings with their docstrings and defaults, for help texts."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
+
+from regard.config.loading import field_types, kinds_of
+from regard.config.run import TranslationConfig
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, or the heading of some."""
+
+    name: str
+    """Dotted; of a heading, the part's name."""
+    doc: str
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    kind: str = ""
+    """Of a heading: the kind of the part whose settings follow; empty for a part without kinds."""
+    heading: bool = False
+
+
+def describe(cls: type = TranslationConfig, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
+    """All settings in order, simple ones before parts; each part begins with a heading, each kind of a part with one too.
+
+    A part with the same kinds as an earlier one is not spelt out again.
+    """
+    shown = {} if _shown is None else _shown
+    defaults, docs, types = cls(), field_docs(cls), field_types(cls)
+    for name, hint in types.items():
+        if name != "kind" and not is_dataclass(hint) and not kinds_of(hint):
+            yield Setting(path + name, docs[name], _show(getattr(defaults, name)), _choices(hint))
+    for name, hint in types.items():
+        kinds = kinds_of(hint)
+        if kinds:
+            default = getattr(defaults, name).kind
+            again = f"Each kind has the settings shown above for {shown[hint]}." if hint in shown else ""
+            shown.setdefault(hint, path + name)
+            yield Setting(f"{path}{name}.kind", docs[name] or again, default, tuple(kinds))
+            for kind, part in () if again else kinds.items():
+                yield Setting(path + name, _first_line(part), kind=kind, heading=True)
+                yield from describe(part, f"{path}{name}.", shown)
+        elif is_dataclass(hint):
+            yield Setting(path + name, _first_line(hint), heading=True)
+            yield from describe(hint, f"{path}{name}.", shown)  # type: ignore[arg-type]
+
+
+@cache
+def field_docs(cls: type) -> dict[str, str]:
+    """The docstring under each field, in one line; empty where there is none or the source is not at hand."""
+    docs = {item.name: "" for item in fields(cls)}
+    try:
+        body = ast.parse(inspect.getsource(cls)).body[0].body  # type: ignore[attr-defined]
+    except (OSError, SyntaxError):
+        return docs
+    for statement, following in zip(body, body[1:], strict=False):
+        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr) and isinstance(statement.target, ast.Name):
+            docs[statement.target.id] = " ".join(ast.literal_eval(following.value).split())
+    return docs
+
+
+def _first_line(cls: Any) -> str:
+    return (cls.__doc__ or "").partition("\n")[0]
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
