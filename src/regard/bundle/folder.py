@@ -1,0 +1,108 @@
+"""Files that are replaced all together or not at all, and files from strangers.
+
+Replacing several files takes several renames, and a machine can stop between any two. So the new files are first written
+beside the old ones, in a folder that one rename then declares whole: from that moment on they count, and moving them to their
+places is only tidying up, which a reader does not depend on and the next writer completes.
+
+    .incoming.tmp/   being written: worth nothing
+    .incoming/       whole: each file in here counts instead of its namesake outside
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from regard.errors import BundleError
+
+_INCOMING = ".incoming"
+_LARGEST = 1 << 36  # bytes
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Give an empty folder to write new files into; they take the place of `folder`'s own once all of them are on the disk.
+
+    Other files in `folder` stay. After an error nothing has changed.
+
+    Raises:
+        BundleError: If something cannot be written. The message names the reason.
+    """
+    fresh = not folder.exists()
+    stage, incoming = folder / f"{_INCOMING}.tmp", folder / _INCOMING
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _tidy(folder)
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir()
+        yield stage
+        for path in stage.iterdir():
+            _flush(path)
+        _flush(stage)
+        stage.rename(incoming)
+        _flush(folder)
+        _tidy(folder)
+    except BaseException as error:
+        shutil.rmtree(stage, ignore_errors=True)
+        if fresh and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        if isinstance(error, OSError):
+            raise BundleError(
+                f"cannot write the model to {folder}: {error.strerror or error}; what was there before is unchanged. "
+                "Free some space or choose another folder"
+            ) from error
+        raise
+
+
+def find(folder: Path, name: str) -> Path:
+    """Where a file stands that counts; it need not exist."""
+    waiting = folder / _INCOMING / name
+    return waiting if not (folder / _INCOMING).is_symlink() and os.path.lexists(waiting) else folder / name
+
+
+def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
+    """Read a file that somebody else may have made.
+
+    Args:
+        folder: The bundle.
+        name: A name of ours, never one from a file.
+        largest: Bytes that it may have.
+
+    Raises:
+        BundleError: If it is missing, not an ordinary file (a link could lead anywhere), too large, or cannot be read.
+    """
+    path = find(folder, name)
+    try:
+        state = path.lstat()
+        if not stat.S_ISREG(state.st_mode):
+            raise BundleError(f"{path} is not an ordinary file (a link or a folder), expected the file itself: copy it there")
+        if state.st_size > largest:
+            raise BundleError(f"{path} has {state.st_size:,} bytes, expected at most {largest:,}: it is not one of regard's")
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            return file.read(largest + 1)
+    except FileNotFoundError as error:
+        raise BundleError(f"{path} is missing: the model's folder is incomplete; copy it again, whole") from error
+    except OSError as error:
+        raise BundleError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _tidy(folder: Path) -> None:
+    """Move what has come in to its place."""
+    incoming = folder / _INCOMING
+    if incoming.is_symlink() or not incoming.is_dir():
+        return
+    for path in sorted(incoming.iterdir()):
+        path.replace(folder / path.name)
+    _flush(folder)
+    incoming.rmdir()
+
+
+def _flush(path: Path) -> None:
+    """Have a file, or a folder's list of names, written to the disk itself."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,50 @@
+"""Writing a bundle."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from regard.bundle.bundle import (
+    CARD,
+    CONFIG,
+    JOINT_TOKENIZER,
+    REPORT,
+    SIGNATURE,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    WEIGHTS,
+    Bundle,
+)
+from regard.bundle.card import render_card
+from regard.bundle.folder import replacing
+from regard.bundle.signature import sign
+from regard.bundle.weights import pack
+from regard.config.loading import render_config
+
+
+def save_bundle(folder: str | Path, bundle: Bundle) -> None:
+    """Write a trained model, in place of the one that is there, if any.
+
+    At every moment the folder holds the old model or the new one, whole; other files in it (`checkpoints/`, `logs/`) stay.
+    The same bundle gives the same bytes.
+
+    Raises:
+        BundleError: If it cannot be written. What was there is unchanged.
+    """
+    with replacing(Path(folder)) as stage:
+        (stage / CONFIG).write_text(render_config(bundle.config), encoding="utf-8")
+        (stage / REPORT).write_text(_render(bundle.report), encoding="utf-8")
+        (stage / WEIGHTS).write_bytes(pack(bundle.model))
+        if bundle.source_tokenizer is bundle.target_tokenizer:
+            bundle.source_tokenizer.save(stage / JOINT_TOKENIZER)
+        else:
+            bundle.source_tokenizer.save(stage / SOURCE_TOKENIZER)
+            bundle.target_tokenizer.save(stage / TARGET_TOKENIZER)
+        files = {path.name: path.read_bytes() for path in stage.iterdir()}
+        signature = sign(bundle, files)
+        (stage / CARD).write_text(render_card(bundle, signature), encoding="utf-8")
+        (stage / SIGNATURE).write_text(_render(signature), encoding="utf-8")
+
+
+def _render(plain: dict[str, Any]) -> str:
+    return json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

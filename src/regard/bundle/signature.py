@@ -1,0 +1,127 @@
+"""What a bundle is known by: its format, what made it, and the checksums of its files."""
+
+import hashlib
+import json
+import platform
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import regard
+from regard.bundle.bundle import (
+    CONFIG,
+    FORMAT_VERSION,
+    JOINT_TOKENIZER,
+    REPORT,
+    SIGNATURE,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    WEIGHTS,
+    Bundle,
+)
+from regard.bundle.folder import find, read
+from regard.config import SpacyConfig
+from regard.errors import BundleError
+
+_SMALL = 1 << 26  # bytes of a text file
+_FILES = ({CONFIG, WEIGHTS, REPORT, JOINT_TOKENIZER}, {CONFIG, WEIGHTS, REPORT, SOURCE_TOKENIZER, TARGET_TOKENIZER})
+
+
+def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The bundle's own facts, with format, versions and checksums. No time of day: the same run gives the same bytes.
+
+    Args:
+        bundle: What is saved.
+        files: The content of the files that loading reads. The model card is not among them: it may be edited.
+    """
+    known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions")}
+    return known | {
+        "format_version": FORMAT_VERSION,
+        "task": "translation",
+        "custom": bundle.custom,
+        "versions": _versions(bundle),
+        "files": {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)},
+    }
+
+
+def read_signed(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Read a bundle's signature and the files it names, and check that they are the very ones.
+
+    Raises:
+        BundleError: If the folder is no bundle, is incomplete or damaged, or was written by a newer regard.
+    """
+    _check_folder(folder)
+    path = find(folder, SIGNATURE)
+    try:
+        signature = json.loads(read(folder, SIGNATURE, largest=_SMALL))
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path} is damaged: it is not JSON ({error}); copy the model again") from error
+    _check_signature(signature, path)
+    files = {}
+    for name, checksum in sorted(signature["files"].items()):
+        files[name] = read(folder, name) if name == WEIGHTS else read(folder, name, largest=_SMALL)
+        if hashlib.sha256(files[name]).hexdigest() != checksum:
+            raise BundleError(
+                f"{find(folder, name)} is damaged: its content is not what {SIGNATURE} has the checksum of; "
+                "copy the whole folder again from where it was trained"
+            )
+    return signature, files
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.exists():
+        raise BundleError(f"there is no folder {folder}; expected one that `regard train` made")
+    if not folder.is_dir():
+        raise BundleError(f"{folder} is a file, expected the folder of a trained model, which `regard train` makes")
+    if not find(folder, SIGNATURE).exists() and not find(folder, SIGNATURE).is_symlink():
+        if (folder / "checkpoints").is_dir():
+            raise BundleError(
+                f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
+                f"or go on with `regard resume {folder}`"
+            )
+        raise BundleError(f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made")
+
+
+def _check_signature(signature: Any, path: Path) -> None:
+    if not isinstance(signature, dict) or not isinstance(signature.get("format_version"), int):
+        raise BundleError(f"{path} is not the signature of a regard model: it has no format_version")
+    newer = signature["format_version"]
+    if newer > FORMAT_VERSION:
+        versions = signature.get("versions")
+        maker = versions.get("regard", "a newer regard") if isinstance(versions, dict) else "a newer regard"
+        raise BundleError(
+            f"{path}: the model has format {newer}, written by regard {maker}; this is regard {regard.__version__}, which reads "
+            f"up to format {FORMAT_VERSION}: upgrade with `pip install --upgrade regard`"
+        )
+    files = signature.get("files")
+    if not isinstance(files, dict) or set(files) not in _FILES or not all(isinstance(x, str) for x in files.values()):
+        raise BundleError(
+            f"{path} is damaged: it does not name the files of a model, with their checksums; copy the model again"
+        )
+    if signature.get("custom") not in ("", "model", "attention"):
+        raise BundleError(f"{path} is damaged: custom is {signature.get('custom')!r}, expected '', 'model' or 'attention'")
+
+
+def _versions(bundle: Bundle) -> dict[str, str]:
+    versions = {name: version(name) for name in ("torch", "tokenizers", "safetensors")}
+    sides = (bundle.config.tokenizers.source, bundle.config.tokenizers.target)
+    if any(isinstance(side, SpacyConfig) for side in sides):
+        versions["spacy"] = version("spacy")
+    commit = {"commit": _commit()} if _commit() else {}
+    return {"regard": regard.__version__, **commit, "python": platform.python_version(), **versions}
+
+
+@cache
+def _commit() -> str:
+    """The commit of regard itself, where it runs from a clone."""
+    root = Path(regard.__file__).parents[2]
+    if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
+        return ""
+    try:
+        answer = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""

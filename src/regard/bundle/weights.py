@@ -1,0 +1,81 @@
+"""A model's tensors as safetensors, tied ones once."""
+
+import json
+import struct
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from regard.errors import BundleError, nearest
+
+
+def pack(model: nn.Module) -> bytes:
+    """The model's parameters and buffers; the same bytes for the same values. Of tied ones only the first name is kept."""
+    return save({name: tensor.detach().cpu().contiguous() for name, tensor in _own(model).items()})
+
+
+def unpack(model: nn.Module, data: bytes, path: object) -> None:
+    """Copy the tensors into the model, after checking that they are its tensors, all of them and no others.
+
+    Args:
+        model: The model; ties stay.
+        data: What `pack` gave, or something that claims to be.
+        path: For messages.
+
+    Raises:
+        BundleError: If the data is damaged, or has other names, shapes or types than the model.
+    """
+    own = _own(model)
+    wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
+    shapes = read_shapes(data, path)
+    for name in wanted.keys() - shapes.keys():
+        raise BundleError(
+            f"{path}: the tensor '{name}' is missing{nearest(name, shapes)}; the file is not of the model in config.yaml"
+        )
+    for name in shapes.keys() - wanted.keys():
+        raise BundleError(
+            f"{path}: the tensor '{name}' is not the model's{nearest(name, wanted)}; config.yaml describes another one"
+        )
+    for name, shape in wanted.items():
+        if shapes[name] != shape:
+            raise BundleError(
+                f"{path}: the tensor '{name}' has shape {shapes[name]}, expected {shape} by config.yaml and the tokenizers"
+            )
+    try:
+        tensors = load(data)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise BundleError(f"{path} is damaged: {error}; copy it again") from error
+    with torch.no_grad():
+        for name, tensor in own.items():
+            if tensors[name].dtype != tensor.dtype:
+                raise BundleError(f"{path}: the tensor '{name}' is of {tensors[name].dtype}, expected {tensor.dtype}")
+            tensor.copy_(tensors[name])
+
+
+def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
+    """Names and shapes by the file's header, without trusting it.
+
+    Raises:
+        BundleError: If there is no such header.
+    """
+    try:
+        size = struct.unpack("<Q", data[:8])[0]
+        if size > len(data) - 8:
+            raise ValueError(f"its header claims {size:,} bytes, the file has {len(data):,}")
+        header = json.loads(data[8 : 8 + size])
+        return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
+        raise BundleError(f"{path} is not a safetensors file ({error}); nothing in it was run. Copy the model again") from error
+
+
+def _own(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, each tensor once."""
+    tensors: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            tensors[name] = tensor
+    return tensors
