@@ -8,9 +8,9 @@ have in common. Case is left as it is.
 import re
 from collections.abc import Sequence
 
-_CLOSING = frozenset(", . ; : ! ? … ... .. ) ] } ° ′ ″ ‰ 、 。 ， ！ ？ ； ： ） 」 』 》 ؟ ، ۔ । ॥".split())
-_OPENING = frozenset("( [ { ¿ ¡ （ 「 『 《".split())
-_PREFIXES = frozenset("$ £ € ¥ ₹ ₽ ₺ # § ~".split())
+_CLOSING = frozenset([*",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", "...", ".."])
+_OPENING = frozenset("([{¿¡（「『《")
+_PREFIXES = frozenset("$£€¥₹₽₺#§~")
 _CONTRACTIONS = re.compile(r"^(?:n['’]t|['’](?:s|S|re|RE|ve|VE|ll|LL|d|D|m|M|em|n|t|T))$", re.IGNORECASE)
 _HALVES = frozenset({("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me"), ("can", "not"), ("d'", "ye")})
 _ELIDING = frozenset({"fr", "it", "ca", "oc"})

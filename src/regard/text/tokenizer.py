@@ -1,7 +1,7 @@
 """From text to numbers and back: one class for every kind of tokenizer.
 
-A `Tokenizer` is a scheme (how text falls into words and units, `schemes.py`), symbols (`vocabulary.py`) and what is done to text
-before: Unicode normalization, and lower-casing word by word. What a text becomes depends on its chunks one by one, so each
+A `Tokenizer` is a scheme (how text falls into words and units, `schemes.py`), symbols (`vocabulary.py`) and what is done to
+text before: Unicode normalization, and lower-casing word by word. What a text becomes depends on its chunks one by one, so each
 different chunk is worked out once and then looked up.
 """
 
@@ -86,7 +86,7 @@ class Tokenizer:
                 words.append(word)
         return Encoding(ids, [self.symbols.tokens[number] for number in ids], words, word_of)
 
-    def encode_batch(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts+1"]]:
+    def encode_batch(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " offsets"]]:
         """Turn many texts into ids, fast; the same ids that `encode` gives one by one, without special symbols.
 
         Returns:
@@ -120,7 +120,7 @@ class Tokenizer:
         return Encoding(numbers, tokens, words, word_of)
 
     def detokenize(self, words: Sequence[str]) -> str:
-        """Turn words, such as `Encoding.words` with some replaced, into a text; `decode` knows more where spaces are symbols."""
+        """Turn words, such as `Encoding.words`, into a text by rules; `decode` is exact where spaces are symbols."""
         return self.scheme.join_words(words)
 
     def save(self, path: str | Path) -> None:
@@ -295,8 +295,9 @@ def build_tokenizers(
         )
     if config.joint and isinstance(config.source, SpacyConfig) and not config.source.language and data.source != data.target:
         raise ConfigError(
-            f"a joint spacy tokenizer cuts both sides by one language's rules, but data names {data.source!r} and {data.target!r}: "
-            "set tokenizers.source.language and tokenizers.target.language to one of them, or turn joint off"
+            "a joint spacy tokenizer cuts both sides by one language's rules, but data names "
+            f"{data.source!r} and {data.target!r}: set tokenizers.source.language and "
+            "tokenizers.target.language to one of them, or turn joint off"
         )
     # What is decoded is the target's language: its rules join words where one tokenizer serves both.
     source_language = data.target if config.joint else data.source

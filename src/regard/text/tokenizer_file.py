@@ -20,6 +20,7 @@ from regard.text.vocabulary import Symbols, check_symbols
 
 FORMAT = "regard-tokenizer"
 VERSION = 1
+_AGAIN = "take the file from the trained model again"
 _MOST_BYTES = 512 * 2**20
 _MOST_SYMBOLS = 10_000_000
 _MODELS = {"whitespace": "WordLevel", "words": "WordLevel", "spacy": "WordLevel", "characters": "WordLevel"}
@@ -68,9 +69,7 @@ def read_tokenizer(path: str | Path) -> TokenizerFile:
     content = _read_json(Path(path))
     where = f"{path} is not a tokenizer that regard can read"
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise BundleError(
-            f'{where}: it does not begin as one ("format": "{FORMAT}"); name a tokenizer*.json of a trained model'
-        )
+        raise BundleError(f'{where}: "format": "{FORMAT}"); name a tokenizer*.json of a trained model')
     if isinstance(content.get("version"), int) and content["version"] > VERSION:
         raise BundleError(f"{where}: its format version is {content['version']}, this regard knows {VERSION}; upgrade regard")
     if set(content) != {*_FIELDS, "tokenizer"}:
@@ -88,7 +87,7 @@ def read_tokenizer(path: str | Path) -> TokenizerFile:
             f"{where}: its vocabulary is damaged ({error}); take the file from the trained model again"
         ) from error
     if problem := check_symbols(symbols):
-        raise BundleError(f"{where}: {problem}; take the file from the trained model again")
+        raise BundleError(f"{where}: {problem}; {_AGAIN}")
     _compare_spacy(path, content["spacy"])
     return TokenizerFile(content["kind"], content["language"], content["lowercase"], content["normalization"], symbols)
 

@@ -3,6 +3,7 @@
 What is learned is a pure function of the counts: the same texts in any order give the same symbols.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from regard.config import (
     WordsConfig,
 )
 from regard.errors import ConfigError
-from regard.text.symbols import PAD, SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
+from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
 _SCORE_DIGITS = 6  # the trainer sums in any order: what is behind these digits differs from run to run
 
@@ -98,9 +99,24 @@ def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -
         vocab_size=config.size, special_tokens=list(SPECIAL_TOKENS), unk_token=UNKNOWN_TOKEN, show_progress=False
     )
     state = _train(Library(models.Unigram()), trainer, _within(units, alphabet), "unigram", progress)
-    pieces = sorted((-round(score, _SCORE_DIGITS), piece) for piece, score in state["vocab"] if piece not in SPECIAL_TOKENS)
-    scores = (0.0,) * len(SPECIAL_TOKENS) + tuple(-cost for cost, _ in pieces)
-    return Symbols((*SPECIAL_TOKENS, *(piece for _, piece in pieces)), scores=scores)
+    pieces = sorted((score, piece) for piece, score in _settle(state["vocab"]))
+    scores = (0.0,) * len(SPECIAL_TOKENS) + tuple(score for score, _ in reversed(pieces))
+    return Symbols((*SPECIAL_TOKENS, *(piece for _, piece in reversed(pieces))), scores=scores)
+
+
+def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Take chance out of trained unigram scores.
+
+    Characters that no piece has kept get scores of min, min + 1e-4, min + 2e-4, … from the trainer, in the order of a hash table
+    that differs from run to run: here they get the same scores in the order of their code points.
+    """
+    scores = {piece: round(score, _SCORE_DIGITS) for piece, score in vocabulary if piece not in SPECIAL_TOKENS}
+    least = min(scores.values())
+    steps = {piece: (score - least) * 1e4 for piece, score in scores.items() if len(piece) == 1}
+    late = [piece for piece, step in steps.items() if step < len(steps) and abs(step - round(step)) < 0.05]
+    for piece, score in zip(sorted(late), sorted((scores[piece] for piece in late), reverse=True), strict=True):
+        scores[piece] = score
+    return list(scores.items())
 
 
 def _alphabet(units: Counter[str], size: int, min_count: int) -> set[str]:
@@ -132,8 +148,6 @@ def _within(units: Counter[str], alphabet: set[str]) -> Counter[str]:
 
 def _train(library: Any, trainer: Any, units: Counter[str], name: str, progress: bool) -> dict[str, Any]:
     """Run the library's trainer over counted units, and give back its model as plain data."""
-    import json
-
     with Progress(console=Console(stderr=True), transient=True, disable=not progress) as bar:
         task = bar.add_task(f"learning {name} pieces", total=units.total())
 
@@ -164,6 +178,6 @@ def check_symbols(symbols: Symbols) -> str:
     for left, right in symbols.merges or ():
         if not {left, right, left + right} <= known:
             return f"its merge of {left!r} and {right!r} names a piece that it does not have"
-    if symbols.scores is not None and not all(PAD - 1e4 < score <= 0 for score in symbols.scores):
+    if symbols.scores is not None and not all(-1e4 < score <= 0 for score in symbols.scores):
         return "a piece's score is not a log-probability (a finite number, at most 0)"
     return ""
