@@ -305,7 +305,8 @@ def to_float32(name: str, array: Any) -> np.ndarray:
     if hasattr(array, "detach"):  # a torch tensor, told without importing torch; .float() because numpy has no bfloat16
         array = array.detach().float().cpu().numpy()
     try:
-        result = np.array(array, dtype=np.float32, order="C")
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which the caller refuses
+            result = np.array(array, dtype=np.float32, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} is not a matrix of numbers ({error}): give rows of equal length") from error
     result.setflags(write=False)

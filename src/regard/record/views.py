@@ -39,7 +39,8 @@ def merge(
     result = np.zeros(num_words)
     np.add.at(result, row[keep_row], summed.T)
     count = np.bincount(row[keep_row], minlength=num_words[0])
-    return (result / np.maximum(count, 1)[:, None]).astype(np.float32)
+    greatest = np.finfo(np.float32).max  # sums of the greatest weights stay finite
+    return (result / np.maximum(count, 1)[:, None]).clip(-greatest, greatest).astype(np.float32)
 
 
 def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:

@@ -139,7 +139,7 @@ def _article(record: AttentionRecord, number: int, budget: int) -> str:
     views, told = _views(record, budget)
     matrices = [record.matrix(*view) for view in views]
     scale = colour.full_scale(*matrices)
-    digits = max(3, 3 - int(np.floor(np.log10(scale)))) if scale < 1 else 3
+    digits = min(9, max(3, 3 - int(np.floor(np.log10(scale)))))
     units = [np.rint(matrix * (UNITS / scale)).astype(int) for matrix in matrices]
     data = {
         "words": {side: [label(word, 200) for word in getattr(record, f"{side}_words")] for side in ("source", "target")},

@@ -1,0 +1,155 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import DataError, RequestError, ShapeError
+from regard.record import AttentionRecord, record
+
+
+def subwords(**changes):
+    """`un|believ|able story </s>` → `die Ge|schichte </s>`, with weights by hand."""
+    fields = dict(
+        source_tokens=["un", "believ", "able", "story", "</s>"],
+        target_tokens=["die", "Ge", "schichte", "</s>"],
+        source_words=["unbelievable", "story"],
+        target_words=["die", "Geschichte"],
+        source_word_of=[0, 0, 0, 1, -1],
+        target_word_of=[0, 1, 1, -1],
+        weights={"cross": [[0.1, 0.2, 0.3, 0.4, 0.0], [0.1, 0.1, 0.0, 0.5, 0.3], [0.0, 0.0, 0.1, 0.8, 0.1], [0, 0, 0, 0, 1]]},
+    )
+    return AttentionRecord(**fields | changes)
+
+
+def test_matrix_sums_source_columns_averages_output_rows_and_trims():
+    made = subwords()
+    expected = [[0.6, 0.4], [0.15, 0.65]]
+    np.testing.assert_allclose(made.matrix(), expected, atol=1e-7)
+    np.testing.assert_allclose(made.trimmed_mass(), [0.0, 0.2], atol=1e-7)
+    assert made.weights["cross"].shape == (4, 5)
+    assert made.matrix().dtype == np.float32
+
+
+def test_words_of_one_token_each_come_back_untouched():
+    weights = np.random.default_rng(0).random((5, 7), np.float32)
+    np.testing.assert_array_equal(record(weights, list("abcdefg"), list("vwxyz")).matrix(), weights)
+
+
+@st.composite
+def records(draw):
+    source = draw(st.lists(st.integers(-1, 4), min_size=1, max_size=8))
+    target = draw(st.lists(st.integers(-1, 3), min_size=1, max_size=7))
+    heads = draw(st.sampled_from([None, 1, 3]))
+    shape = (len(target), len(source)) if heads is None else (heads, len(target), len(source))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    raw = rng.random(shape) + 1e-3
+    return AttentionRecord(
+        source_tokens=draw(st.lists(st.text(max_size=5), min_size=len(source), max_size=len(source))),
+        target_tokens=[f"t{i}" for i in target],
+        source_words=draw(st.lists(st.text(max_size=5), min_size=5, max_size=5)),
+        target_words=["a", "b", "c", "d"],
+        source_word_of=source,
+        target_word_of=target,
+        weights={"cross": raw / raw.sum(-1, keepdims=True)},
+        source_text=draw(st.text(max_size=8)),
+        score=draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
+        reference=draw(st.none() | st.text(max_size=8)),
+    )
+
+
+@given(records())
+def test_merging_loses_no_weight(made):
+    present = np.isin(range(4), made.target_word_of)
+    rows = made.matrix().sum(1) + made.trimmed_mass()
+    np.testing.assert_allclose(rows[present], 1.0, atol=1e-5)
+    assert not made.matrix()[~present].any()
+
+
+def test_heads_are_averaged_unless_one_is_named():
+    weights = np.stack([np.eye(3), np.full((3, 3), 1 / 3)])
+    made = record(weights, list("abc"), list("xyz"))
+    np.testing.assert_allclose(made.matrix(), weights.mean(0), atol=1e-7)
+    np.testing.assert_array_equal(made.matrix(head=0), np.eye(3))
+    assert made.num_heads() == 2
+    with pytest.raises(RequestError, match=r"head 2 was asked for at site 'cross', which has 2 heads: choose one of 0 to 1"):
+        made.matrix(head=2)
+    with pytest.raises(RequestError, match="which has no heads: leave head out"):
+        subwords().matrix(head=0)
+
+
+def test_sites_by_name_by_default_and_by_nearest_match():
+    plain = [[1.0, 0.0]]
+    made = record({"encoder.0": np.eye(2), "cross": plain}, ["a", "b"], ["x"])
+    assert made.sites == ("encoder.0", "cross")
+    assert made.matrix().shape == (1, 2)
+    assert made.matrix("encoder.0").shape == (2, 2)
+    assert made.words("encoder.0") == (("a", "b"), ("a", "b"))
+    assert record({"last": plain}, ["a", "b"], ["x"]).site() == "last"
+    with pytest.raises(RequestError, match=r"no site 'crss', only encoder.0, cross; did you mean 'cross'\?"):
+        made.matrix("crss")
+    with pytest.raises(RequestError, match=r"several sites: say which of cross.0, cross.1, as in site='cross.0'"):
+        record({"cross.0": plain, "cross.1": plain}, ["a", "b"], ["x"]).matrix()
+
+
+def test_alignment_links_each_output_word_once_or_by_threshold():
+    made = subwords()
+    assert made.alignment() == [(0, 0), (1, 1)]
+    assert made.pharaoh() == "0-0 1-1"
+    assert made.alignment(threshold=0.3) == [(0, 0), (1, 0), (1, 1)]
+    assert record([[0.0, 0.0], [0.0, 1.0]], ["a", "b"], ["x", "y"]).pharaoh() == "1-1"
+    assert record(np.zeros((0, 2)), ["a", "b"], []).alignment() == []
+
+
+def test_tensors_of_any_type_become_read_only_float32():
+    weights = torch.full((1, 2), 0.5, dtype=torch.bfloat16, requires_grad=True)
+    made = record(weights, ["a", "b"], ["x"])
+    assert made.weights["cross"].dtype == np.float32
+    with pytest.raises(ValueError, match="read-only"):
+        made.weights["cross"][0, 0] = 1
+
+
+def test_text_is_the_words_unless_given():
+    made = record([[1.0]], ["hallo"], ["hello"], target_text="Hello!")
+    assert (made.source_text, made.target_text) == ("hallo", "Hello!")
+    assert repr(made) == "AttentionRecord('hallo' → 'Hello!'; cross 1×1)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"weights": {"cross": np.zeros((5, 4))}}, ShapeError, r"weights\['cross'\] has shape \(5, 4\), expected \(T, S\) = \(4, 5\).*exchanged"),
+        ({"weights": {"cross": np.zeros((2, 1, 4, 5))}}, ShapeError, r"looks like a batch: give one sentence of it, as in weights\[0\]"),
+        ({"weights": {"cross": np.full((4, 5), np.nan)}}, DataError, r"weights\['cross'\] holds 20 values that are NaN or infinite"),
+        ({"weights": {"cross": [[1.0], [1.0, 2.0]]}}, DataError, "is not a matrix of numbers .*: give rows of equal length"),
+        ({"weights": {}}, DataError, "weights must map at least one site to a matrix"),
+        ({"source_word_of": [0, 0, 0, 1]}, ShapeError, "source_word_of has 4 entries, expected 5: one for each of the source_tokens"),
+        ({"target_word_of": [0, 1, 2, -1]}, DataError, r"target_word_of\[2\] is 2, expected an index into the 2 target_words"),
+        ({"target_word_of": [0, 1, -2, -1]}, DataError, r"target_word_of\[2\] is -2, .* or -1 for a special symbol"),
+        ({"score": float("inf")}, DataError, "score must be finite or None, got inf"),
+        ({"source_words": "unbelievable story"}, DataError, "source_words must be a list of strings, got 'unbelievable story'"),
+        ({"format_version": 2}, DataError, "format_version is 2, this regard reads 1: install a newer one"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_by_name_and_size(changes, error, message):
+    with pytest.raises(error, match=message):
+        subwords(**changes)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import regard; from regard.record import AttentionRecord; made = regard.record(m, 'ab', 'c')",
+        "import regard; made = regard.record(m, 'ab', 'c'); from regard.record import AttentionRecord; regard.record.load_record",
+        "from regard.record import AttentionRecord, record; import regard; made = regard.record(m, 'ab', 'c'); record(m, 'ab', 'c')",
+        "import regard.record; from regard import record, AttentionRecord; made = record(m, 'ab', 'c')",
+    ],
+)
+def test_regard_record_is_callable_and_a_package_in_every_order(code):
+    code = code.replace("'ab'", "['a', 'b']").replace("'c'", "['c']")
+    check = "assert isinstance(made, AttentionRecord); import sys; assert not {'torch', 'matplotlib'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", f"m = [[.5, .5]]\n{code}\n{check}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
