@@ -266,11 +266,10 @@ class _Builder:
         if others:
             message = f"{path} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
             return self._error(full, message)
-        siblings = [f"{path}.{known}" if path else known for known in field_types(cls)]
         namesakes = [known for known in setting_names() if known.rpartition(".")[2] == name]
-        meant = nearest(full, siblings) or nearest(full, namesakes or setting_names())
-        if not meant:
-            meant = f"; did you mean '{namesakes[0]}'?" if namesakes else f"; known here: {', '.join(field_types(cls))}"
+        siblings = [f"{path}.{known}" if path else known for known in field_types(cls)]
+        meant = f"; did you mean '{namesakes[0]}'?" if namesakes else nearest(full, siblings) or nearest(full, setting_names())
+        meant = nearest(full, namesakes) or meant or f"; known here: {', '.join(field_types(cls))}"
         return self._error(full, f"unknown setting '{full}'{meant}")
 
     def _error(

@@ -1,0 +1,126 @@
+"""The command line as a whole: help, mistakes, exit codes."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from regard.cli import main as cli
+from regard.errors import DataError, Interrupted
+
+PYTHON = sys.executable
+
+
+def test_help_teaches_and_is_quick():
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run([PYTHON, "-m", "regard", "--help"], capture_output=True, text=True, check=True)
+        best = min(best, time.perf_counter() - start)
+    for word in ("demo", "presets", "train translation", "resume", "translate", "evaluate", "look", "align"):
+        assert f"regard {word}" in done.stdout
+    assert best < 0.5
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["presets"], ["train", "translation", "--help"], ["translate", "--help"]])
+def test_no_torch_for_what_needs_none(arguments):
+    code = (
+        "import sys; from regard.cli.main import main\n"
+        f"try: main({arguments!r})\nexcept SystemExit: pass\n"
+        "sys.exit(bool({'torch', 'lightning', 'matplotlib', 'pyarrow', 'sacrebleu'} & set(sys.modules)))"
+    )
+    subprocess.run([PYTHON, "-c", code], capture_output=True, check=True)
+
+
+def test_no_arguments_is_help(capsys):
+    assert cli.main([]) == 0
+    assert "regard demo" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == "regard 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "no command is named 'trian'; did you mean 'train'? (`regard --help` shows them)"),
+        (["train", "translatoin"], "train: nothing is named 'translatoin'; did you mean 'translation'?"),
+        (["translate"], "translate: the following arguments are required: DIR"),
+        (["translate", "x", "--bem", "5"], "translate: unexpected argument '--bem'; did you mean '--beam'?"),
+        (["translate", "x", "--bea=5"], "translate: unexpected argument '--bea=5'; did you mean '--beam'?"),
+        (["translate", "x", "hi", "--beam", "0"], "argument --beam: '0' is not a whole number of 1 or more"),
+        (["translate", "x", "hi", "--n-best", "two"], "argument --n-best: 'two' is not a whole number of 1 or more"),
+        (
+            ["translate", "x", "hi", "--heatmap", "map.gif"],
+            "--heatmap names 'map.gif', expected a file that ends in .png, .svg",
+        ),
+        (["translate", "x", "hi", "ho", "--heatmap", "m.png"], "the file m.png, but there are 2 sentences: name a folder"),
+        (["translate", "x", "hi", "--input", "f"], "translate: sentences and --input at once; give one of the two"),
+        (["translate", "x", "--input", "/nowhere/f"], "cannot read /nowhere/f: No such file or directory"),
+        (["look", "x"], "look: the following arguments are required: SENTENCE"),
+        (["look", "x", " "], "look: the sentence is empty"),
+        (["look", "x", "hi", "--to", "map"], "--to names 'map', expected a file that ends in .png"),
+        (["presets", "loung"], "no preset is named 'loung'; did you mean 'luong'? (`regard presets` lists them)"),
+        (["presets", "luong", "more"], "presets: unexpected argument 'more'"),
+    ],
+)
+def test_mistakes_get_one_message_and_code_2(arguments, message, capsys):
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("regard: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (DataError("deu.txt is empty"), 2, "regard: deu.txt is empty\n"),
+        (Interrupted("stopped; resume with …", signal_number=15), 143, "regard: stopped; resume with …\n"),
+        (KeyboardInterrupt(), 130, "regard: interrupted\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "runs/x"),
+            2,
+            "regard: the disk is full: cannot write runs/x; free some space and try again\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "regard: the disk is full; free some space and try again\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "runs/x"), 2, "regard: cannot use runs/x: Permission denied\n"),
+    ],
+)
+def test_what_goes_wrong_becomes_a_code(error, code, message, capsys, monkeypatch):
+    def fail(arguments):
+        raise error
+
+    monkeypatch.setattr("regard.cli.presets.main", fail)
+    assert cli.main(["presets"]) == code
+    assert capsys.readouterr().err == message
+
+
+def test_nobody_reads_the_output():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([PYTHON, "-m", "regard", "presets", "luong"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert done.returncode == 141
+    assert done.stderr == b""
+
+
+def test_public_names_are_lazy_and_complete():
+    code = (
+        "import sys, regard\n"
+        "assert not {'torch', 'numpy', 'yaml'} & set(sys.modules)\n"
+        "assert {'load', 'fit', 'Translator', 'record'} <= set(dir(regard))\n"
+        "for name in regard.__all__: getattr(regard, name)\n"
+        "assert callable(regard.record)\n"
+        "import regard.record\n"
+        "assert regard.record([[1.0]], ['a'], ['b']).pharaoh() == '0-0'\n"
+        "try: regard.nothing\n"
+        "except AttributeError as error: assert 'nothing' in str(error)\n"
+    )
+    subprocess.run([PYTHON, "-c", code], check=True)

@@ -1,0 +1,74 @@
+"""From a command line to a configuration."""
+
+import pytest
+
+from regard.cli.main import main
+from regard.cli.train import read_arguments
+from regard.config import LuongDecoderConfig, SumConcatConfig
+from regard.config.loading import setting_names
+from regard.errors import RegardError
+
+
+def test_layers_in_order(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("training: {max_epochs: 7, learning_rate: 1e-2}\ndata: {train: [other.txt]}\n")
+    config = read_arguments(
+        ["--preset", "tutorial-luong-concat", "--data.train", "deu.txt", f"--config={file}", "--training.max_epochs=3"]
+    )
+    assert config.data.train == ("deu.txt",)
+    assert config.data.target == "de"
+    assert config.training.max_epochs == 3
+    assert config.training.learning_rate == 1e-2
+    assert isinstance(config.model.decoder, LuongDecoderConfig)
+    assert isinstance(config.model.decoder.attention, SumConcatConfig)
+
+
+def test_folder_is_named_after_data_and_preset():
+    assert read_arguments(["--data.train", "x/deu.txt.gz"]).out == "runs/deu"
+    assert read_arguments(["--data.train", "x/deu.txt", "--preset", "luong"]).out == "runs/deu-luong"
+    assert read_arguments(["--data.train", "deu.txt", "--out", "here"]).out == "here"
+
+
+def test_files_with_commas(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a,b.tsv").touch()
+    assert read_arguments(["--data.train", "a,b.tsv"]).data.train == ("a,b.tsv",)
+    assert read_arguments(["--data.train", "a.en,a.de", "--data.dev", "b.en, b.de"]).data.dev == ("b.en", "b.de")
+
+
+def test_short_settings_and_flags():
+    config = read_arguments(["--data.train", "x", "--seed", "7", "--device", "cpu", "--threads", "2", "--overwrite"])
+    assert (config.seed, config.device, config.threads, config.overwrite) == (7, "cpu", 2, True)
+    assert read_arguments(["--data.train", "x", "--data.max-pairs", "5"]).data.max_pairs == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "train translation: nothing to train on; name a file of sentence pairs with --data.train FILE"),
+        (["--data.train"], "train translation: --data.train needs a value: --data.train VALUE"),
+        (["--data.train", "--overwrite"], "train translation: --data.train needs a value"),
+        (["deu.txt"], "train translation: unexpected argument 'deu.txt'"),
+        (["--preset"], "argument --preset: expected one argument"),
+        (["--preset", "tutorial-lstm", "--data.train", "x"], "no preset is named 'tutorial-lstm'; did you mean 'tutorial-"),
+        (["--data.trian", "x"], "unknown setting 'data.trian'; did you mean 'data.train'?"),
+        (["--train", "x"], "unknown setting 'train'; did you mean 'data.train'?"),
+        (["--data.train", "x", "--training.learn", "1"], "unknown setting 'training.learn'"),
+        (["--data.train", "x", "--training.learning_rate", "-1"], "training.learning_rate is -1, expected more than 0"),
+        (["--data.train", "x", "--config", "none.yaml"], "cannot read the configuration none.yaml: No such file or directory"),
+    ],
+)
+def test_mistakes(arguments, message):
+    with pytest.raises(RegardError) as caught:
+        read_arguments(arguments)
+    assert message in str(caught.value)
+
+
+def test_help_lists_every_setting(capsys):
+    assert main(["train", "translation", "--help"]) == 0
+    text = capsys.readouterr().out
+    for name in {name for name in setting_names() if not name.startswith("tokenizers.target.")} - {"model.kind"}:
+        assert f"--{name}" in text, name
+    assert "--training.learning_rate  (default: 0.001)\n          The peak of the schedule." in text
+    assert "with --model.decoder.kind luong: Run the cell first" in text
+    assert max(map(len, text.splitlines())) <= 128

@@ -1,0 +1,60 @@
+"""The ready-made runs."""
+
+import pytest
+
+from regard.config import AdditiveConfig, DotConfig, GeneralConfig, LinearConfig, SpacyConfig, SumConcatConfig
+from regard.errors import ConfigError
+from regard.presets import load_preset, preset_names, preset_text
+
+TUTORIALS = {
+    "tutorial-gru": ("gru", "bahdanau", LinearConfig(), "output"),
+    "tutorial-bahdanau": ("lstm", "bahdanau", AdditiveConfig(), "output"),
+    "tutorial-luong-dot": ("lstm", "luong", DotConfig(), "concat"),
+    "tutorial-luong-general": ("lstm", "luong", GeneralConfig(), "concat"),
+    "tutorial-luong-concat": ("lstm", "luong", SumConcatConfig(), "concat"),
+}
+
+
+def test_names():
+    assert set(preset_names()) == {*TUTORIALS, "bahdanau", "luong", "demo"}
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_loads_and_begins_with_what_it_is(name):
+    load_preset(name)
+    first = preset_text(name).partition("\n")[0]
+    assert first.startswith("# ")
+    assert first.endswith(".")
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_tutorials_are_the_tutorials(name):
+    cell, kind, attention, readout = TUTORIALS[name]
+    config = load_preset(name)
+    decoder = config.model.decoder
+    assert (config.model.encoder.cell, decoder.cell, decoder.kind, decoder.attention) == (cell, cell, kind, attention)
+    assert decoder.readout == readout
+    assert decoder.embedding_dropout == (0.0 if name == "tutorial-gru" else 0.1)
+    assert {config.model.embedding_size, config.model.encoder.hidden_size, decoder.hidden_size} == {256}
+    assert not config.model.encoder.bidirectional
+    assert config.model.bridge == "copy"
+    assert config.tokenizers.source == config.tokenizers.target == SpacyConfig(lowercase=True)
+    assert (config.data.source, config.data.target) == ("en", "de")
+    assert (config.training.max_epochs, config.training.optimizer) == (10, "adam")
+    forcing = config.training.teacher_forcing
+    assert (forcing.unit, forcing.start, forcing.end) == ("sentence", 0.5, 0.5)
+    assert (config.decoding.beam_size, config.decoding.max_length) == (1, 50)
+
+
+def test_overrides_from_python():
+    config = load_preset("luong", {"data.train": ["deu.txt"], "training.max_epochs": 3, "model.decoder.kind": "bahdanau"})
+    assert config.data.train == ("deu.txt",)
+    assert config.training.max_epochs == 3
+    assert config.model.decoder.kind == "bahdanau"
+    with pytest.raises(ConfigError, match=r"unknown setting 'training.epochs'; did you mean 'training.max_epochs'\?"):
+        load_preset("luong", {"training.epochs": 3})
+
+
+def test_unknown_name():
+    with pytest.raises(ConfigError, match="no preset is named 'bahdanu'; did you mean 'bahdanau'?"):
+        load_preset("bahdanu")
