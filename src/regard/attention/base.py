@@ -51,7 +51,7 @@ for _cls in (AttentionOutput, Memory):
 class Attention(nn.Module, ABC):
     """Base of every mechanism that has a query."""
 
-    normalized: ClassVar[bool] = True
+    normalized: bool = True
     """The weights of a row sum to one (to zero where there is nothing to attend to)."""
     permutation_equivariant: ClassVar[bool] = True
     """Permuting the keys permutes the weights."""

@@ -1,0 +1,38 @@
+"""Attention mechanisms behind one contract (`base.Attention`), each of which stands alone."""
+
+from regard.attention.additive import Additive, AdditiveMemory, Concat, SumConcat, additive_attention, additive_scores
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.build import build_attention
+from regard.attention.linear import LinearConcat
+from regard.attention.masks import causal_mask, combine_masks, masked_softmax, padding_mask, window_mask, zero_masked
+from regard.attention.multiplicative import Dot, General, ScaledDot
+from regard.attention.normalizers import Softmax
+from regard.attention.pooling import AttentionPooling, Pooled
+from regard.attention.scored import ScoredAttention
+
+__all__ = [
+    "Additive",
+    "AdditiveMemory",
+    "Attention",
+    "AttentionOutput",
+    "AttentionPooling",
+    "Concat",
+    "Dot",
+    "General",
+    "LinearConcat",
+    "Memory",
+    "Pooled",
+    "ScaledDot",
+    "ScoredAttention",
+    "Softmax",
+    "SumConcat",
+    "additive_attention",
+    "additive_scores",
+    "build_attention",
+    "causal_mask",
+    "combine_masks",
+    "masked_softmax",
+    "padding_mask",
+    "window_mask",
+    "zero_masked",
+]

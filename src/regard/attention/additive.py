@@ -1,0 +1,235 @@
+"""Additive scores: a small network of one hidden layer between query and key.
+
+`additive_scores` and `additive_attention` are useful wherever each of many rows is compared with each of many others through
+a tanh: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al. 2022), speech (Chorowski et al.
+2015).
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.kernels.additive import exponential, fast_additive_scores, is_fast, plain_additive_scores
+from regard.attention.masks import combine_masks, masked_softmax, zero_masked
+from regard.attention.scored import ScoredAttention, check_size
+from regard.shapes import check_shape
+
+PREPARE = 1 << 12
+"""From so many elements of projected keys (B·K·H) on, steps of a decoder gain from their exponentials, computed once."""
+
+
+def additive_scores(
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    score_weight: Float[Tensor, " H"],
+    key_exponential: Float[Tensor, "B K H"] | None = None,
+) -> Float[Tensor, "B Q K"]:
+    """s_ij = Σ_h v_h tanh(q_ih + k_jh), without ever holding a (B,Q,K,H) tensor where that would be large.
+
+    The form is chosen by size and device: blocks on a CPU (see `kernels.additive`), the plain formula for small sizes.
+
+    Args:
+        query: Projected queries W_q q.
+        key: Projected keys W_k k.
+        score_weight: v.
+        key_exponential: `kernels.additive.exponential(key)`, where the same keys meet one query after the other.
+
+    Raises:
+        ShapeError: If an axis does not fit.
+    """
+    sizes = check_shape("query", query, "B Q H")
+    sizes = check_shape("key", key, "B K H", sizes)
+    check_shape("score_weight", score_weight, "H", sizes)
+    if is_fast(query, key, key_exponential):
+        return fast_additive_scores(query, key, score_weight, key_exponential)
+    return plain_additive_scores(query, key, score_weight)
+
+
+def additive_attention(
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    value: Float[Tensor, "B K Dv"],
+    score_weight: Float[Tensor, " H"],
+    *,
+    key_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    need_weights: bool = True,
+) -> AttentionOutput:
+    """Additive attention from projected queries and keys: weights = softmax_j Σ_h v_h tanh(q_ih + k_jh), masked.
+
+    Args:
+        query: Projected queries.
+        key: Projected keys.
+        value: What is averaged.
+        score_weight: v.
+        key_mask: Boolean (B,K); True where there is a key.
+        attn_mask: Boolean (Q,K) or (B,Q,K); True where a query may attend to a key.
+        need_weights: Whether the weights (B,Q,K) are returned.
+
+    Returns:
+        Context (B,Q,Dv) and weights.
+
+    Raises:
+        ShapeError: If an axis does not fit, or a mask is not boolean.
+
+    Example:
+        A pointer network's choice among the encoder's states, by the decoder's:
+        `additive_attention(to_query(decoder), to_key(encoder), encoder, v, key_mask=mask).weights`.
+    """
+    check_shape("value", value, "B K Dv", check_shape("key", key, "B K H"))
+    mask = combine_masks(key_mask, attn_mask, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
+    scores = additive_scores(query, zero_masked(key, key_mask), score_weight)
+    weights = masked_softmax(scores, mask)
+    context = weights.to(value.dtype) @ zero_masked(value, key_mask)
+    return AttentionOutput(context, weights if need_weights else None)
+
+
+@dataclass(frozen=True)
+class AdditiveMemory(Memory):
+    """Projected keys, and their exponentials for decoders that come with one query at a time."""
+
+    key_exponential: Tensor | None = None
+    """e^{2·key} (B,K,Da), without gradient; None where it would not pay."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "AdditiveMemory":
+        """Keep the given rows of the batch, in the given order."""
+        mask = None if self.key_mask is None else self.key_mask[index]
+        ready = None if self.key_exponential is None else self.key_exponential[index]
+        return AdditiveMemory(self.key[index], self.value[index], mask, ready)
+
+
+torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.attention.AdditiveMemory")
+
+
+class _TanhAttention(ScoredAttention):
+    """v·tanh(query part + key part): what the three mechanisms below have in common."""
+
+    def __init__(
+        self, query_size: int, *, key_size: int | None, attention_size: int | None, normalizer: nn.Module | None
+    ) -> None:
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        self.attention_size = query_size if attention_size is None else attention_size
+        check_size(type(self).__name__, "attention_size", self.attention_size)
+        self.score_weight = nn.Parameter(torch.empty(self.attention_size))
+        nn.init.uniform_(self.score_weight, -(self.attention_size**-0.5), self.attention_size**-0.5)
+
+    @abstractmethod
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
+        """The query's part of the sum under the tanh."""
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> AdditiveMemory:
+        """Project the keys once, and make their exponentials ready where that pays."""
+        memory = super().prepare(key, value, key_mask=key_mask)
+        pays = memory.key.device.type == "cpu" and memory.key.numel() >= PREPARE
+        return AdditiveMemory(memory.key, memory.value, key_mask, exponential(memory.key) if pays else None)
+
+    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """v·tanh(query part + key part)."""
+        ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
+        return additive_scores(self.project_query(query), memory.key, self.score_weight, ready)
+
+
+class Additive(_TanhAttention):
+    """Additive attention: score(q, k) = v·tanh(W_q q + W_k k).
+
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions, memory B·Q·K.
+
+    Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        bias: bool = False,
+        normalizer: nn.Module | None = None,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        bias: Whether the sum has a bias (it belongs to the key's projection, which is made once).
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer)
+        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False)
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias)
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
+        """W_q q."""
+        return self.query_projection(query)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        """W_k k (+ bias)."""
+        return self.key_projection(key)
+
+
+class Concat(_TanhAttention):
+    """Luong's concat as the paper has it: score(q, k) = v·tanh(W [q; k]).
+
+    W (Da, Dq + Dk) is one matrix, first the query's columns; because W [q; k] = W_q q + W_k k the keys are still projected
+    once only.
+
+    Reference: Luong, Pham, Manning 2015, eq. 8.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        normalizer: nn.Module | None = None,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer)
+        self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False)
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
+        """The query's columns of W."""
+        return nn.functional.linear(query, self.projection.weight[:, : self.query_size])
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        """The key's columns of W."""
+        return nn.functional.linear(key, self.projection.weight[:, self.query_size :])
+
+
+class SumConcat(_TanhAttention):
+    """Luong's concat as a well-known tutorial has it: score(q, k) = v·tanh(W (q + k)), query and key of one width.
+
+    Differs from the paper: `Concat` has a matrix of its own for each of the two.
+    """
+
+    def __init__(self, query_size: int, *, attention_size: int | None = None, normalizer: nn.Module | None = None) -> None:
+        """Args:
+        query_size: Dq = Dk, ≥ 1.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=None, attention_size=attention_size, normalizer=normalizer)
+        self.projection = nn.Linear(query_size, self.attention_size, bias=False)
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
+        """W q."""
+        return self.projection(query)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        """W k."""
+        return self.projection(key)

@@ -1,0 +1,263 @@
+"""Additive scores without tanh, and without the (B,Q,K,H) tensor.
+
+    s_ij = Σ_h v_h tanh(q_ih + k_jh)                       `plain_additive_scores`, which reads like it
+
+Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), with E = e^{2q} and F = e^{2k} computed once for each row,
+
+    t_ijh = 1 − 2 / (1 + E_ih F_jh)
+
+is one multiply-add and one division an element, which the processor does many at a time. The work is done in blocks that stay
+in the cache, in place, so that memory grows with B·Q·K only, in the backward pass too. Where |q| or |k| is so large that E·F
+could leave the floating type, E or F is NaN on purpose; a block that meets one takes the tanh, so saturated inputs, and large
+ones of opposite signs that cancel, give what tanh gives.
+
+The error against float64 is that of the plain form for inputs of ordinary size. It is absolute, of the order of ε·|v| an
+element, where tanh of something tiny has a relative one.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+BLOCK = 1 << 18
+"""Elements of a block: 1 MB of float32, what a core keeps in its second-level cache."""
+QUERIES = 64
+"""Queries of a block, at most: long enough for the products that reduce over queries to be efficient."""
+SMALL = 1 << 16
+"""Below so many elements (B·Q·K·H) the plain form is as fast: the calls cost more than the arithmetic."""
+SMALL_WITH_GRADIENT = 1 << 19
+"""The same where a gradient will be wanted, which adds calls."""
+FEW = 4
+"""Below so many queries the exponentials of the keys cost what the tanh costs, unless they were made ready before."""
+
+_Index = tuple[slice | int, ...]
+
+
+def plain_additive_scores(
+    query: Float[Tensor, "B Q H"], key: Float[Tensor, "B K H"], score_weight: Float[Tensor, " H"]
+) -> Float[Tensor, "B Q K"]:
+    """Σ_h v_h tanh(q_ih + k_jh), as it is written."""
+    return (query[:, :, None] + key[:, None]).tanh() @ score_weight.to(query.dtype)
+
+
+def fast_additive_scores(
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    score_weight: Float[Tensor, " H"],
+    key_exponential: Float[Tensor, "B K H"] | None = None,
+) -> Float[Tensor, "B Q K"]:
+    """The same scores by blocks of E and F; half types are computed in float32.
+
+    Args:
+        query: Projected queries.
+        key: Projected keys.
+        score_weight: v.
+        key_exponential: `exponential(key)`, where the same keys are met by many queries one after the other.
+    """
+    return torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
+
+
+def additive_scores_backward(
+    grad: Float[Tensor, "B Q K"],
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    score_weight: Float[Tensor, " H"],
+    key_exponential: Float[Tensor, "B K H"] | None = None,
+    *,
+    needs: tuple[bool, bool, bool] = (True, True, True),
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of the scores for query, key and score weight, for loops that walk back by hand.
+
+    dq_i = v Σ_j g_ij t'_ij, dk_j = v Σ_i g_ij t'_ij, dv = Σ_ij g_ij t_ij with t = tanh(q_i + k_j), t' = 1 − t².
+
+    Args:
+        grad: g, the gradient for the scores.
+        query: As in the forward pass.
+        key: As in the forward pass.
+        score_weight: v.
+        key_exponential: `exponential(key)`, if it is at hand.
+        needs: Which of the three are wanted; in place of the others stands an empty tensor.
+    """
+    return torch.ops.regard.additive_scores_backward(grad, query, key, score_weight, key_exponential, list(needs))
+
+
+def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
+    """Whether the blocked form serves these sizes and this device. On a GPU every block would wait for its check."""
+    (batch, queries, width), keys = query.shape, key.shape[1]
+    gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
+    enough = batch * queries * keys * width >= (SMALL_WITH_GRADIENT if gradient else SMALL)
+    return query.device.type == "cpu" and enough and (queries >= FEW or key_exponential is not None)
+
+
+def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
+    """e^{2x}, NaN where a product of two of them might leave the floating type; float32 for half types. Has no gradient."""
+    return torch.ops.regard.additive_exponential(x.detach())
+
+
+@torch.library.custom_op("regard::additive_exponential", mutates_args=())
+def _exponential(x: Tensor) -> Tensor:
+    dtype = _compute_type(x.dtype)
+    limit = math.log(torch.finfo(dtype).max) / 4 - 0.5
+    result = torch.mul(x, 2, out=x.new_empty(x.shape, dtype=dtype)).exp_()
+    if x.numel() and not -limit < x.min().item() <= x.max().item() < limit:
+        result.masked_fill_(~(x.abs() < limit), math.nan)
+    return result
+
+
+def _compute_type(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index]]:
+    """Indices of query, key and scores, block by block.
+
+    Either one sentence, many queries and many keys: (n,H), (1,k,H), (n,k). Or one query and all keys of many sentences: (n,H),
+    (n,K,H), (n,K), which is better for single steps of a decoder and for many small sentences.
+    """
+    (batch, queries, width), keys = query.shape, key.shape[1]
+    num_q = min(queries, QUERIES)
+    num_k = min(keys, max(1, BLOCK // max(1, num_q * width)))
+    num_b = min(batch, BLOCK // max(1, keys * width))
+    if num_b and queries * math.ceil(batch / num_b) <= batch * math.ceil(queries / num_q) * math.ceil(keys / num_k):
+        for b in range(0, batch, num_b):
+            rows = slice(b, b + num_b)
+            for i in range(queries):
+                yield (rows, i), (rows,), (rows, i)
+        return
+    for b in range(batch):
+        for i in range(0, queries, num_q):
+            for j in range(0, keys, num_k):
+                rows, columns = slice(i, i + num_q), slice(j, j + num_k)
+                yield (b, rows), (slice(b, b + 1), columns), (b, rows, columns)
+
+
+def _workspace(query: Tensor, key: Tensor, like: Tensor) -> Tensor:
+    (batch, queries, width), keys = query.shape, key.shape[1]
+    return like.new_empty(min(max(BLOCK, QUERIES * width), batch * queries * keys * width))
+
+
+class _Blocks:
+    """tanh(q_i + k_j) for one block after the other, in one piece of memory."""
+
+    def __init__(self, query: Tensor, key: Tensor, key_exponential: Tensor | None) -> None:
+        self.query, self.key = query, key
+        self.e = _exponential(query)
+        self.f = _exponential(key) if key_exponential is None else key_exponential
+        (batch, queries, width), keys = query.shape, key.shape[1]
+        self.one = self.e.new_ones(width)  # a whole row of ones, because PyTorch vectorises only one scalar an operation
+        self.workspace = self.e.new_empty(min(max(BLOCK, QUERIES * width), batch * queries * keys * width))
+
+    def in_range(self, at_q: _Index, at_k: _Index) -> bool:
+        """Whether no product of this block can leave the floating type."""
+        return math.isfinite((self.e[at_q].sum() + self.f[at_k].sum()).item())
+
+    def fast(self, at_q: _Index, at_k: _Index) -> Tensor:
+        """1 − 2 / (1 + E·F), (n,k,H)."""
+        e, f = self.e[at_q], self.f[at_k]
+        shape = (e.shape[0], f.shape[1], e.shape[1])
+        x = self.workspace[: math.prod(shape)].view(shape)
+        torch.addcmul(self.one, e[:, None], f, out=x)
+        return torch.addcdiv(self.one, self.one, x, value=-2, out=x)
+
+    def exact(self, at_q: _Index, at_k: _Index) -> Tensor:
+        """tanh itself, (n,k,H)."""
+        return (self.query[at_q][:, None].to(self.e.dtype) + self.key[at_k].to(self.e.dtype)).tanh_()
+
+
+@torch.library.custom_op("regard::additive_scores", mutates_args=())
+def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None) -> Tensor:
+    blocks = _Blocks(query, key, key_exponential)
+    v = score_weight.to(blocks.e.dtype)
+    scores = v.new_empty(query.shape[0], query.shape[1], key.shape[1])
+    for at_q, at_k, at_s in _blocks(query, key):
+        block = blocks.fast(at_q, at_k) @ v
+        if not math.isfinite(block.sum().item()):
+            block = blocks.exact(at_q, at_k) @ v
+        scores[at_s] = block
+    return scores.to(torch.promote_types(query.dtype, key.dtype))
+
+
+@torch.library.custom_op("regard::additive_scores_backward", mutates_args=())
+def _backward(
+    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
+) -> tuple[Tensor, Tensor, Tensor]:
+    blocks = _Blocks(query, key, key_exponential)
+    grad, v = grad.to(blocks.e.dtype), score_weight.to(blocks.e.dtype)
+    full = (blocks.e, blocks.f, v)
+    grad_q, grad_k, grad_v = (torch.zeros_like(x) if need else x.new_empty(0) for x, need in zip(full, needs, strict=True))
+    for at_q, at_k, at_s in _blocks(query, key):
+        g = grad[at_s].contiguous()
+        t = blocks.fast(at_q, at_k) if blocks.in_range(at_q, at_k) else blocks.exact(at_q, at_k)
+        if needs[2]:
+            grad_v.addmv_(t.view(-1, t.shape[-1]).t(), g.view(-1))
+        slope = torch.addcmul(blocks.one, t, t, value=-1, out=t)
+        if needs[0]:
+            grad_q[at_q].unsqueeze(1).baddbmm_(g.unsqueeze(1), slope)
+        if needs[1] and slope.shape[0] > blocks.f[at_k].shape[0]:
+            grad_k[at_k][0].unsqueeze(1).baddbmm_(g.t().unsqueeze(1), slope.transpose(0, 1))
+        elif needs[1]:
+            grad_k[at_k].addcmul_(g[..., None], slope)
+    for x, need in zip((grad_q, grad_k), needs, strict=False):
+        if need:
+            x.mul_(v)
+    return grad_q.to(query.dtype), grad_k.to(key.dtype), grad_v.to(score_weight.dtype)
+
+
+@_scores.register_fake
+def _(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None) -> Tensor:
+    dtype = torch.promote_types(query.dtype, key.dtype)
+    return query.new_empty(query.shape[0], query.shape[1], key.shape[1], dtype=dtype)
+
+
+@_backward.register_fake
+def _(
+    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
+) -> tuple[Tensor, Tensor, Tensor]:
+    full = (query, key, score_weight)
+    grad_q, grad_k, grad_v = (x.new_empty(x.shape if need else 0) for x, need in zip(full, needs, strict=True))
+    return grad_q, grad_k, grad_v
+
+
+@_exponential.register_fake
+def _(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape, dtype=_compute_type(x.dtype))
+
+
+def _setup(ctx: Any, inputs: tuple[Tensor | None, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    needs = [bool(need) for need in ctx.needs_input_grad[:3]]
+    grads = torch.ops.regard.additive_scores_backward(grad, *ctx.saved_tensors, needs)
+    return *(x if need else None for x, need in zip(grads, needs, strict=True)), None
+
+
+_scores.register_autograd(_differentiate, setup_context=_setup)
+
+
+@_scores.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor | None) -> tuple[Tensor, int]:
+    return torch.stack([_scores(*row) for row in _rows(info, in_dims, arguments)]), 0
+
+
+@_exponential.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], x: Tensor) -> tuple[Tensor, int | None]:
+    return _exponential(x), in_dims[0]
+
+
+@_backward.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    *tensors, needs = arguments
+    results = [_backward(*row, needs) for row in _rows(info, in_dims[:-1], tensors)]
+    return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0)
+
+
+def _rows(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Tensor | None]) -> Iterator[tuple[Any, ...]]:
+    """One call's arguments for each index of a vmapped axis."""
+    for row in range(info.batch_size):
+        yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))

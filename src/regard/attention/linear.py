@@ -1,0 +1,37 @@
+"""The score that is linear in query and key together, kept because a well-known tutorial trains with it."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.base import Memory
+from regard.attention.scored import ScoredAttention
+
+
+class LinearConcat(ScoredAttention):
+    """score(q, k) = w·[q; k] + b. **The weights do not depend on the query.**
+
+    Proof: w·[q; k] + b = w_q·q + w_k·k + b. For one query, w_q·q + b is the same number for every key, and a softmax does not
+    change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and
+    neither w_q nor b ever gets a gradient through the weights. A tanh between, as in `Additive` or `Concat`, is what makes
+    attention of it.
+
+    Differs from the tutorial: nothing; it is offered so that its results can be repeated. (With a normalizer other than
+    those that ignore a common shift, such as a sigmoid, the query does count.)
+    """
+
+    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | None = None) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        self.projection = nn.Linear(query_size + self.key_size, 1)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K 1"]:
+        """w_k·k + b, all that the weights depend on."""
+        return nn.functional.linear(key, self.projection.weight[:, self.query_size :], self.projection.bias)
+
+    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """w_q·q + (w_k·k + b)."""
+        return nn.functional.linear(query, self.projection.weight[:, : self.query_size]) + memory.key.transpose(1, 2)

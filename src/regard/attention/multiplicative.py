@@ -1,0 +1,95 @@
+"""Multiplicative scores: products of query and key."""
+
+import math
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.normalizers import Softmax
+from regard.attention.scored import ScoredAttention
+
+
+class _ProductAttention(ScoredAttention):
+    """scale · a(q)·b(k): what the mechanisms below have in common, with PyTorch's fused attention where it may serve."""
+
+    scale: float = 1.0
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
+        """What is multiplied with the prepared keys; the query itself by default."""
+        return query
+
+    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """scale · query part · key part."""
+        return self.scale * (self.project_query(query) @ memory.key.transpose(1, 2))
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query; without weights and with a softmax, by the fused kernel."""
+        if need_weights or type(self.normalizer) is not Softmax:
+            return super().attend(query, memory, state, attn_mask=attn_mask, need_weights=need_weights)
+        mask = self.check(query, memory, attn_mask)
+        if mask is not None and mask.ndim == 3:
+            mask = mask[:, None]
+        projected, key, value = self.project_query(query)[:, None], memory.key[:, None], memory.value[:, None]
+        context = nn.functional.scaled_dot_product_attention(projected, key, value, attn_mask=mask, scale=self.scale)
+        return AttentionOutput(context[:, 0]), None
+
+
+class Dot(_ProductAttention):
+    """score(q, k) = q·k, query and key of one width; no parameters.
+
+    Reference: Luong, Pham, Manning 2015, eq. 8.
+    """
+
+    def __init__(self, query_size: int, *, normalizer: nn.Module | None = None) -> None:
+        """Args:
+        query_size: Dq = Dk, ≥ 1.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, normalizer=normalizer)
+
+
+class ScaledDot(_ProductAttention):
+    """score(q, k) = q·k / √D, query and key of one width D; no parameters.
+
+    The scale keeps the variance of the scores at that of a single product, so that the softmax does not saturate.
+
+    Reference: Vaswani et al. 2017, eq. 1.
+    """
+
+    def __init__(self, query_size: int, *, normalizer: nn.Module | None = None) -> None:
+        """Args:
+        query_size: D = Dq = Dk, ≥ 1.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, normalizer=normalizer)
+        self.scale = 1 / math.sqrt(query_size)
+
+
+class General(_ProductAttention):
+    """score(q, k) = k·(W q), W (Dk,Dq).
+
+    Reference: Luong, Pham, Manning 2015, eq. 8 (h_t is the query, h̄_s the key).
+    """
+
+    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | None = None) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        self.projection = nn.Linear(query_size, self.key_size, bias=False)
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dk"]:
+        """W q: there are fewer queries than keys in a decoder's step."""
+        return self.projection(query)

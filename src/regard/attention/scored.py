@@ -1,0 +1,99 @@
+"""The shape that most mechanisms share: a score for each query and key, a normalizer, a weighted sum of the values."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.masks import combine_masks, zero_masked
+from regard.attention.normalizers import Softmax
+from regard.errors import ConfigError
+from regard.shapes import check_shape
+
+
+class ScoredAttention(Attention):
+    """weights = normalizer(scores(query, key)), context = Σ_k weight_k value_k. One head, no state.
+
+    A mechanism of this kind says how it projects the keys once (`project_key`) and what the scores are (`scores`).
+    """
+
+    permutation_equivariant: ClassVar[bool] = True
+    stateful: ClassVar[bool] = False
+
+    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | None = None) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask); None for `Softmax`.
+        """
+        super().__init__()
+        self.query_size = query_size
+        self.key_size = query_size if key_size is None else key_size
+        self.normalizer = Softmax() if normalizer is None else normalizer
+        self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        for name, size in (("query_size", self.query_size), ("key_size", self.key_size)):
+            check_size(type(self).__name__, name, size)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        """What the scores need of the keys and what does not depend on the query; the keys themselves by default."""
+        return key
+
+    @abstractmethod
+    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """The scores, before mask and normalizer."""
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Check the keys, put zeros behind the mask and project them once."""
+        sizes = check_shape("key", key, f"B K {self.key_size}")
+        zeroed = zero_masked(key, key_mask)
+        if value is not None and value is not key:
+            check_shape("value", value, "B K Dv", sizes)
+            return Memory(self.project_key(zeroed), zero_masked(value, key_mask), key_mask)
+        return Memory(self.project_key(zeroed), zeroed, key_mask)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query; see `Attention.attend`."""
+        mask = self.check(query, memory, attn_mask)
+        weights = self.normalizer(self.scores(query, memory), mask)
+        context = weights.to(memory.value.dtype) @ memory.value
+        return AttentionOutput(context, weights if need_weights else None), None
+
+    def check(self, query: Tensor, memory: Memory, attn_mask: Tensor | None) -> Tensor | None:
+        """Check the query against the memory and join the masks.
+
+        Raises:
+            ShapeError: If an axis or a mask does not fit.
+        """
+        batch, keys = memory.value.shape[:2]
+        sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": batch})
+        return combine_masks(memory.key_mask, attn_mask, batch=batch, queries=sizes["Q"], keys=keys)
+
+
+def check_size(called: str, name: str, size: int) -> None:
+    """Refuse a width below 1 at construction."""
+    if size < 1:
+        raise ConfigError(f"{called}({name}={size}): {name} must be 1 or more")
+
+
+def check_equal_widths(called: str, query_size: int, key_size: int, remedy: str) -> None:
+    """Refuse two widths that a formula needs to be one."""
+    if query_size != key_size:
+        raise ConfigError(
+            f"{called}(query_size={query_size}, key_size={key_size}): this score needs query and key of one width. {remedy}"
+        )
