@@ -1,0 +1,210 @@
+"""A decoder that feeds attention back, over a known target: the leanest loop that gives the exact gradient.
+
+Two orders, for a cell whose gates also read x_t, the embedding's part (made for all steps at once, outside):
+
+    attend first (Bahdanau et al. 2015)             cell first, with input feeding (Luong et al. 2015)
+      w_t = softmax(score(W_q h_{t−1}, k))            h_t = cell(x_t + F a_{t−1}, h_{t−1})
+      h_t = cell(x_t + Σ_s w_ts F v_s, h_{t−1})       w_t = softmax(score(W_q h_t, k))
+                                                      a_t = tanh(Σ_s w_ts C v_s + W_h h_t + b)
+
+What can be is taken out of the loop: F v_s or C v_s are projected once for all steps (the caller passes them as `values`),
+and no weight gradient is formed inside; it is one product over all steps, afterwards. Nothing is computed twice.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.layers.cells import LSTMTape, StateMap, build_tape, tanh_
+from regard.layers.scoring import build_score_tape
+
+
+@dataclass(frozen=True)
+class FeedbackInputs:
+    """What both loops read. The shapes: G gates, A width of the scores, P width of the projected values."""
+
+    x_gates: Tensor
+    """(T,B,G·H): the embedding's part with the input's bias."""
+    state: Tensor
+    """(B,H)."""
+    cell: Tensor | None
+    """(B,H) for an LSTM."""
+    weight_hh: Tensor
+    """(G·H,H)."""
+    bias_hh: Tensor
+    """(G·H,)."""
+    keys: Tensor
+    """(B,S,A), prepared."""
+    values: Tensor
+    """(B,S,P)."""
+    query_weight: Tensor
+    """(A,H)."""
+    score_weight: Tensor | None
+    """(A,): v of an additive score; None for a bilinear one."""
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        return tuple(self.__dict__.values())
+
+
+def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Bahdanau's order, P = G·H. Returns the states (T,B,H) and the weights (T,B,S)."""
+    return _AttendFirst.apply(dtype, key_mask, *inputs.tensors())
+
+
+def cell_first(
+    inputs: FeedbackInputs, key_mask: Tensor | None, feed: Tensor, combine: Tensor, bias: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,). Returns a (T,B,P) and weights (T,B,S)."""
+    return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs.tensors())
+
+
+def _exact(tensor: Tensor) -> torch.dtype:
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+class _AttendFirst(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dtype: torch.dtype, key_mask: Tensor | None, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
+        given = FeedbackInputs(*tensors)
+        exact, steps = _exact(given.state), len(given.x_gates)
+        with torch.autocast(given.state.device.type, enabled=False):
+            tape = build_tape(steps, given.state.to(exact), None if given.cell is None else given.cell.to(exact))
+            v = None if given.score_weight is None else given.score_weight.to(exact)
+            scores = build_score_tape(steps, given.keys.to(exact), given.values.to(exact), key_mask, v)
+            state_map = StateMap(given.weight_hh, given.bias_hh, dtype)
+            query_weight = given.query_weight.to(dtype)
+            x_gates = given.x_gates.to(dtype) + state_map.input_bias()
+            slots = x_gates.new_empty(len(given.state), 4 * tape.width)
+            states = x_gates.new_empty(steps + 1, *given.state.shape)
+            states[0] = given.state
+            for step in range(steps):
+                context = scores.forward(step, torch.mm(states[step], query_weight.T).to(exact))
+                state_map.forward(x_gates[step] + context.to(dtype), states[step], slots)
+                tape.forward(step, slots)
+                states[step + 1] = tape.state[step + 1]
+        ctx.tape, ctx.scores, ctx.map, ctx.query_weight, ctx.states, ctx.dtypes = (
+            tape, scores, state_map, query_weight, states, [None if t is None else t.dtype for t in tensors],
+        )  # fmt: skip
+        return tape.state[1:].clone(), scores.weights.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        tape, scores, state_map, states = ctx.tape, ctx.scores, ctx.map, ctx.states
+        d_states, d_weights = grads
+        steps, batch, width = d_states.shape
+        exact, dtype = tape.state.dtype, states.dtype
+        d_slots = states.new_empty(steps, batch, 4 * width)
+        d_contexts = tape.state.new_empty(steps, batch, scores.values.shape[2])
+        d_queries = states.new_empty(steps, batch, scores.keys.shape[2])
+        flow = torch.zeros_like(tape.state[0])
+        with torch.autocast(flow.device.type, enabled=False):
+            for step in reversed(range(steps)):
+                flow += d_states[step]
+                d_step, direct = tape.backward(step, flow)
+                d_slots[step] = d_step
+                d_contexts[step] = d_step[:, : d_contexts.shape[2]]
+                d_queries[step] = scores.backward(step, d_contexts[step], d_weights[step])
+                flow = torch.addmm(state_map.backward(d_slots[step]), d_queries[step], ctx.query_weight).to(exact)
+                if direct is not None:
+                    flow += direct
+            d_keys, d_score_weight = scores.finish()
+            before = states[:-1].flatten(0, 1)
+            d_weight_hh, d_bias_hh = state_map.weight_gradient(d_slots.flatten(0, 1), before)
+            d_query_weight = d_queries.flatten(0, 1).T @ before
+            d_values = scores.values_gradient(d_contexts)
+        d_x = d_slots[:, :, : d_contexts.shape[2]]
+        d_cell = tape.d_cell if isinstance(tape, LSTMTape) else None
+        results = (d_x, flow, d_cell, d_weight_hh, d_bias_hh, d_keys, d_values, d_query_weight, d_score_weight)
+        return (None, None, *(None if r is None else r.to(d) for r, d in zip(results, ctx.dtypes, strict=True)))
+
+
+class _CellFirst(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        dtype: torch.dtype,
+        key_mask: Tensor | None,
+        feed: Tensor,
+        combine: Tensor,
+        bias: Tensor,
+        *tensors: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        given = FeedbackInputs(*tensors)
+        exact, steps, batch = _exact(given.state), len(given.x_gates), len(given.state)
+        with torch.autocast(given.state.device.type, enabled=False):
+            tape = build_tape(steps, given.state.to(exact), None if given.cell is None else given.cell.to(exact))
+            v = None if given.score_weight is None else given.score_weight.to(exact)
+            scores = build_score_tape(steps, given.keys.to(exact), given.values.to(exact), key_mask, v)
+            state_map = StateMap(given.weight_hh, given.bias_hh, dtype)
+            # The new state is read twice, for the query and for the readout: one product.
+            reads = torch.cat((given.query_weight, combine)).to(dtype)
+            size = len(given.query_weight)
+            fed, b = feed.to(dtype), bias.to(exact)
+            x_gates = given.x_gates.to(dtype) + state_map.input_bias()
+            slots = x_gates.new_empty(batch, 4 * tape.width)
+            x_part = slots[:, : x_gates.shape[2]]
+            states = x_gates.new_empty(steps + 1, *given.state.shape)
+            readouts = tape.state.new_zeros(steps + 1, batch, len(combine))
+            readouts_low = x_gates.new_zeros(steps + 1, batch, len(combine))
+            states[0] = given.state
+            for step in range(steps):
+                state_map.forward(x_gates[step], states[step], slots)
+                if step:
+                    torch.addmm(x_part, readouts_low[step], fed.T, out=x_part)
+                tape.forward(step, slots)
+                states[step + 1] = tape.state[step + 1]
+                read = torch.mm(states[step + 1], reads.T).to(exact)
+                context = scores.forward(step, read[:, :size])
+                torch.add(context, read[:, size:], out=readouts[step + 1]).add_(b)
+                tanh_(readouts[step + 1])
+                readouts_low[step + 1] = readouts[step + 1]
+        ctx.tape, ctx.scores, ctx.map, ctx.reads, ctx.fed = tape, scores, state_map, reads, fed
+        ctx.states, ctx.readouts, ctx.readouts_low = states, readouts, readouts_low
+        ctx.dtypes = [None if t is None else t.dtype for t in (feed, combine, bias, *tensors)]
+        return readouts[1:].clone(), scores.weights.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        tape, scores, state_map, reads = ctx.tape, ctx.scores, ctx.map, ctx.reads
+        states, readouts = ctx.states, ctx.readouts
+        d_readouts, d_weights = grads
+        steps, batch, size = d_readouts.shape
+        attention_size, (gates, _) = scores.keys.shape[2], ctx.fed.shape
+        exact, dtype = tape.state.dtype, states.dtype
+        d_slots = states.new_empty(steps, batch, 4 * tape.width)
+        d_contexts = tape.state.new_empty(steps, batch, size)
+        d_reads = states.new_empty(steps, batch, len(reads))
+        flow = torch.zeros_like(tape.state[0])
+        d_fed: Tensor | None = None
+        with torch.autocast(flow.device.type, enabled=False):
+            for step in reversed(range(steps)):
+                d_readout = d_readouts[step] if d_fed is None else d_readouts[step] + d_fed
+                readout, d_context = readouts[step + 1], d_contexts[step]
+                torch.addcmul(d_readout, d_readout * readout, readout, value=-1, out=d_context)
+                d_reads[step, :, :attention_size] = scores.backward(step, d_context, d_weights[step])
+                d_reads[step, :, attention_size:] = d_context
+                flow += torch.mm(d_reads[step], reads)
+                d_step, direct = tape.backward(step, flow)
+                d_slots[step] = d_step
+                flow = state_map.backward(d_slots[step]).to(exact)
+                if direct is not None:
+                    flow += direct
+                if step:
+                    d_fed = torch.mm(d_slots[step, :, :gates], ctx.fed).to(exact)
+            d_keys, d_score_weight = scores.finish()
+            d_weight_hh, d_bias_hh = state_map.weight_gradient(d_slots.flatten(0, 1), states[:-1].flatten(0, 1))
+            d_both = d_reads.flatten(0, 1).T @ states[1:].flatten(0, 1)
+            d_feed = d_slots[:, :, :gates].flatten(0, 1).T @ ctx.readouts_low[:-1].flatten(0, 1)
+            d_bias = d_contexts.sum(dim=(0, 1))
+            d_values = scores.values_gradient(d_contexts)
+        d_x = d_slots[:, :, :gates]
+        d_cell = tape.d_cell if isinstance(tape, LSTMTape) else None
+        d_query, d_combine = d_both[:attention_size], d_both[attention_size:]
+        shared = (d_x, flow, d_cell, d_weight_hh, d_bias_hh, d_keys, d_values, d_query, d_score_weight)
+        results = (d_feed, d_combine, d_bias, *shared)
+        return (None, None, *(None if r is None else r.to(d) for r, d in zip(results, ctx.dtypes, strict=True)))

@@ -1,0 +1,68 @@
+"""What a decoder predicts its next word from, for output o of its cell, context c and embedding y of the word before."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Readout(nn.Module, ABC):
+    """Features of width `size` from output, context and embedding."""
+
+    size: int
+
+    @abstractmethod
+    def forward(
+        self, output: Float[Tensor, "B T H"], context: Float[Tensor, "B T Dv"], embedded: Float[Tensor, "B T E"]
+    ) -> Float[Tensor, "B T R"]:
+        """One step or all of them."""
+
+
+class OutputReadout(Readout):
+    """o, as it is (the attention reached it through the cell)."""
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.size = hidden_size
+
+    def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        return output
+
+
+class ConcatReadout(Readout):
+    """[o; c]."""
+
+    def __init__(self, hidden_size: int, *, context_size: int) -> None:
+        super().__init__()
+        self.size = hidden_size + context_size
+
+    def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        return torch.cat((output, context.to(output.dtype)), dim=-1)
+
+
+class AttentionalReadout(Readout):
+    """tanh(C c + W_h o + b), the attentional state (Luong et al. 2015, eq. 5)."""
+
+    def __init__(self, hidden_size: int, *, context_size: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.context_map = nn.Linear(context_size, size, bias=False)
+        self.output_map = nn.Linear(hidden_size, size)
+
+    def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        return torch.tanh(self.context_map(context) + self.output_map(output))
+
+
+class DeepReadout(Readout):
+    """tanh(C c + W_h o + E y + b): a deep output, with tanh for Bahdanau's maxout (Bahdanau et al. 2015, appendix A.2.2)."""
+
+    def __init__(self, hidden_size: int, *, context_size: int, embedding_size: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.context_map = nn.Linear(context_size, size, bias=False)
+        self.embedding_map = nn.Linear(embedding_size, size, bias=False)
+        self.output_map = nn.Linear(hidden_size, size)
+
+    def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        return torch.tanh(self.context_map(context) + self.output_map(output) + self.embedding_map(embedded))

@@ -1,0 +1,201 @@
+"""Recurrent layers over whole batches: any depth, one or two directions, padding at the end of each row.
+
+Both directions run in one loop; the backward one reads each sequence reversed within its own length, so that nothing is
+packed, no state ever reads padding, and lengths stay on the device.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
+
+State = tuple[Tensor, Tensor | None]
+"""The state of a recurrent layer, and the cell state where it is an LSTM."""
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """What products run in: autocast's dtype where it is on, else the tensor's own."""
+    device = tensor.device.type
+    if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
+        return torch.get_autocast_dtype(device)
+    return tensor.dtype
+
+
+def reverse_index(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """Positions that reverse each row within its length and leave its padding where it is."""
+    position = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - position, position)
+
+
+class RecurrentLayer(nn.Module):
+    """One GRU or LSTM layer in one or two directions.
+
+    The parameters are those of `torch.nn.GRU` and `torch.nn.LSTM`, with the directions stacked first; `cells.py` has the
+    formulas.
+    """
+
+    def __init__(self, input_size: int, *, hidden_size: int, cell: Cell, bidirectional: bool = False) -> None:
+        super().__init__()
+        directions, gates = 1 + bidirectional, NUM_GATES[cell]
+        self.input_size, self.hidden_size, self.num_gates, self.num_directions = input_size, hidden_size, gates, directions
+        self.weight_ih = nn.Parameter(torch.empty(directions, gates * hidden_size, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(directions, gates * hidden_size, hidden_size))
+        self.bias_ih = nn.Parameter(torch.empty(directions, gates * hidden_size))
+        self.bias_hh = nn.Parameter(torch.empty(directions, gates * hidden_size))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform in ±1/√H, as PyTorch's recurrent layers."""
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5)
+
+    def forward(
+        self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None, initial: State | None = None
+    ) -> tuple[Float[Tensor, "B S E"], State]:
+        """Run over each row's valid positions.
+
+        Args:
+            inputs: The sequences, padded at the end.
+            mask: True at valid positions, at least one a row. None: everywhere.
+            initial: The state (B,E), and an LSTM's cell state (B,E) or None, to begin with. None: zero.
+
+        Returns:
+            The states (directions side by side, E = directions · H; meaningless at padding), and the last state of each row:
+            h of each direction, and an LSTM's c.
+        """
+        batch, directions = len(inputs), self.num_directions
+        if mask is None:
+            mask = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
+        state, cell = (None, None) if initial is None else initial
+        if state is None:
+            state = inputs.new_zeros(batch, directions * self.hidden_size, dtype=self.weight_hh.dtype)
+        if cell is None and self.num_gates == 4:
+            cell = torch.zeros_like(state)
+        steps_first = inputs.transpose(0, 1)
+        reversal = reverse_index(mask).T if directions == 2 else None
+        both = (steps_first,) if reversal is None else (steps_first, _Reverse.apply(steps_first, reversal))
+        states, cells = _Recurrence.apply(
+            compute_dtype(inputs),
+            self._split(state),
+            self._split(cell),
+            self.weight_ih,
+            self.weight_hh,
+            self.bias_ih,
+            self.bias_hh,
+            *both,
+        )
+        last, rows = mask.sum(dim=1) - 1, torch.arange(len(mask), device=mask.device)
+        final = states[last, :, rows].flatten(1)
+        final_cell = cells[last, :, rows].flatten(1) if self.num_gates == 4 else None
+        outputs = states[:, 0]
+        if reversal is not None:
+            outputs = torch.cat((outputs, _Reverse.apply(states[:, 1], reversal)), dim=-1)
+        return outputs.transpose(0, 1), (final, final_cell)
+
+    def step(self, inputs: Float[Tensor, "*batch D"], state: State) -> State:
+        """One step forward in time, of any number of rows, by the formula."""
+        hidden, cell = state
+        x_gates = functional.linear(inputs, self.weight_ih[0], self.bias_ih[0])
+        h_gates = functional.linear(hidden, self.weight_hh[0], self.bias_hh[0])
+        if cell is None:
+            return gru_cell(x_gates, h_gates, hidden), None
+        return lstm_cell(x_gates, h_gates, cell)
+
+    def _split(self, state: Tensor | None) -> Tensor | None:
+        """(B, directions · H) to (directions, B, H)."""
+        return None if state is None else state.unflatten(1, (self.num_directions, self.hidden_size)).transpose(0, 1)
+
+
+class _Reverse(torch.autograd.Function):
+    """(T, B, D) by `reverse_index`, which undoes itself: the gradient is reversed alike, where indexing would add it up."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, reversal: Tensor) -> Tensor:
+        ctx.save_for_backward(reversal)
+        return inputs[reversal, torch.arange(inputs.shape[1], device=inputs.device)]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (reversal,) = ctx.saved_tensors
+        return grads[0][reversal, torch.arange(reversal.shape[1], device=reversal.device)], None
+
+
+class _Recurrence(torch.autograd.Function):
+    """A layer whole: for each direction inputs (T, B, D), to states (T, directions, B, H) and an LSTM's cell states."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        dtype: torch.dtype,
+        initial: Tensor,
+        initial_cell: Tensor | None,
+        weight_ih: Tensor,
+        weight_hh: Tensor,
+        bias_ih: Tensor,
+        bias_hh: Tensor,
+        *inputs: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        (directions, batch, width), steps = initial.shape, len(inputs[0])
+        exact = torch.float64 if weight_hh.dtype == torch.float64 else torch.float32
+        start = initial.flatten(0, 1).to(exact)
+        tape = build_tape(steps, start, None if initial_cell is None else initial_cell.flatten(0, 1).to(exact))
+        with torch.autocast(start.device.type, enabled=False):
+            maps = [StateMap(weight_hh[k], bias_hh[k], dtype) for k in range(directions)]
+            inputs = tuple(x.detach().to(dtype).contiguous() for x in inputs)
+            x_gates = [
+                functional.linear(inputs[k], weight_ih[k].to(dtype), bias_ih[k].to(dtype) + maps[k].input_bias())
+                for k in range(directions)
+            ]
+            slots = start.new_empty(directions, batch, 4 * width, dtype=dtype)
+            states = start.new_empty(steps + 1, directions, batch, width, dtype=dtype)
+            states[0] = initial
+            for step in range(steps):
+                for k, state_map in enumerate(maps):
+                    state_map.forward(x_gates[k][step], states[step, k], slots[k])
+                tape.forward(step, slots.flatten(0, 1))
+                states[step + 1] = tape.state[step + 1].view(directions, batch, width)
+        ctx.tape, ctx.maps = tape, maps
+        ctx.save_for_backward(states, weight_ih, *inputs)
+        shape = (steps, directions, batch, width)
+        cells = tape.cell[1:].reshape(shape).clone() if isinstance(tape, LSTMTape) else start.new_empty(0)
+        return tape.state[1:].reshape(shape).clone(), cells
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        tape, maps = ctx.tape, ctx.maps
+        states, weight_ih, *inputs = ctx.saved_tensors
+        d_states, d_cells = grads
+        steps, directions, batch, width = d_states.shape
+        exact, dtype = tape.state.dtype, states.dtype
+        d_slots = states.new_empty(steps, directions, batch, 4 * width)
+        flow = tape.state.new_zeros(directions, batch, width)
+        with torch.autocast(flow.device.type, enabled=False):
+            for step in reversed(range(steps)):
+                flow += d_states[step]
+                if isinstance(tape, LSTMTape):
+                    tape.d_cell += d_cells[step].flatten(0, 1)
+                d_step, direct = tape.backward(step, flow.flatten(0, 1))
+                d_slots[step] = d_step.view(directions, batch, 4 * width)
+                for k, state_map in enumerate(maps):
+                    flow[k] = state_map.backward(d_slots[step, k])
+                if direct is not None:
+                    flow += direct.view_as(flow)
+            d_inputs, d_weight_ih, d_weight_hh, d_bias_ih, d_bias_hh = [], [], [], [], []
+            for k, state_map in enumerate(maps):
+                d_x = d_slots[:, k, :, : weight_ih.shape[1]].flatten(0, 1)
+                d_inputs.append((d_x @ weight_ih[k].detach().to(dtype)).view_as(inputs[k]).to(exact))
+                d_weight_ih.append(d_x.T @ inputs[k].flatten(0, 1))
+                d_bias_ih.append(d_x.sum(dim=0, dtype=exact))
+                weight, bias = state_map.weight_gradient(d_slots[:, k].flatten(0, 1), states[:-1, k].flatten(0, 1))
+                d_weight_hh.append(weight)
+                d_bias_hh.append(bias)
+        parameters = (torch.stack(d).to(weight_ih.dtype) for d in (d_weight_ih, d_weight_hh, d_bias_ih, d_bias_hh))
+        d_cell = tape.d_cell.view_as(flow).to(weight_ih.dtype) if isinstance(tape, LSTMTape) else None
+        return (None, flow.to(weight_ih.dtype), d_cell, *parameters, *d_inputs)

@@ -1,0 +1,133 @@
+"""One query a sentence, step after step, against the same keys: attention inside a hand-written loop.
+
+A tape runs `forward` for each step and `backward` in reverse, and `finish` gives what waits until the loop is over. Scores are
+those of `regard.attention`, held to it by a test:
+
+    additive  e_s = Σ_h v_h tanh(q_h + k_sh)        bilinear  e_s = Σ_h q_h k_sh
+
+tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}), and the softmax does not see Σ_h v_h: so one multiplication, one addition and one
+reciprocal an element replace the tanh, with e^{2k} made once for all steps. Where a key leaves what the exponentials can
+carry in float32, the tanh itself is taken.
+"""
+
+import torch
+from torch import Tensor
+
+KEY_LIMIT = 20.0
+"""Largest |k| for which e^{2k} is used; e^{2q} may then be cut off at ±e^60, where tanh is ±1 to the last bit."""
+QUERY_LIMIT = 30.0
+KEPT_ELEMENTS = 1 << 25
+"""Up to so many values of T·B·S·A the forward's reciprocals are kept for the backward; beyond, they are made again."""
+
+
+class ScoreTape:
+    """What both scores share: softmax, the context over values projected once, and their gradients."""
+
+    def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
+        """`keys` (B,S,A), `values` (B,S,P) in the precision of the sums; a sentence has at least one valid key."""
+        batch, source, _ = keys.shape
+        self.keys, self.values = keys, values
+        self.blocked = None if key_mask is None or bool(key_mask.all()) else ~key_mask
+        self.weights = keys.new_empty(num_steps, batch, source)
+        self.queries = keys.new_empty(num_steps, batch, keys.shape[2])
+
+    def forward(self, step: int, query: Tensor) -> Tensor:
+        """Query (B,A) to Σ_s weight_s value_s (B,P)."""
+        self.queries[step] = query
+        scores = self.scores(step)
+        if self.blocked is not None:
+            scores = scores.masked_fill_(self.blocked, -torch.inf)
+        weights = torch.softmax(scores, dim=-1, out=self.weights[step])
+        return torch.bmm(weights[:, None], self.values)[:, 0]
+
+    def backward(self, step: int, d_context: Tensor, d_weights: Tensor | None) -> Tensor:
+        """From the gradients of what `forward` gave and of the weights to the gradient of the query (B,A)."""
+        weights = self.weights[step]
+        flow = torch.bmm(self.values, d_context[:, :, None])[:, :, 0]
+        if d_weights is not None:
+            flow += d_weights
+        flow *= weights
+        return self.scores_backward(step, flow.addcmul_(weights, flow.sum(dim=-1, keepdim=True), value=-1))
+
+    def values_gradient(self, d_contexts: Tensor) -> Tensor:
+        """The gradient of the values from those of all the contexts (T,B,P)."""
+        return torch.bmm(self.weights.permute(1, 2, 0), d_contexts.transpose(0, 1))
+
+    def scores(self, step: int) -> Tensor:
+        raise NotImplementedError(type(self).__name__)
+
+    def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
+        raise NotImplementedError(type(self).__name__)
+
+
+class AdditiveTape(ScoreTape):
+    """v·tanh(q + k)."""
+
+    def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None, score_weight: Tensor) -> None:
+        super().__init__(num_steps, keys, values, key_mask)
+        self.score_weight = score_weight
+        self.exact = keys.dtype == torch.float64 or bool((keys.abs().amax() > KEY_LIMIT).item())
+        self.exponentials = keys if self.exact else keys.mul(2).exp_()
+        self.kept = keys.new_empty(num_steps, *keys.shape) if num_steps * keys.numel() <= KEPT_ELEMENTS else None
+        self.spare = torch.empty_like(keys) if self.kept is None else None
+        self.d_keys = torch.zeros_like(keys)
+        self.d_score_weight = torch.zeros_like(score_weight)
+
+    def scores(self, step: int) -> Tensor:
+        buffer = self._squash(step, self.spare if self.kept is None else self.kept[step])
+        scores = torch.mv(buffer.view(-1, buffer.shape[-1]), self.score_weight).view(buffer.shape[:2])
+        return scores if self.exact else scores.mul_(-2)
+
+    def _squash(self, step: int, out: Tensor) -> Tensor:
+        """tanh(q + k), or r = 1/(1 + e^{2q} e^{2k}) from which it follows: tanh = 1 − 2r."""
+        query = self.queries[step, :, None]
+        if self.exact:
+            return torch.add(self.keys, query, out=out).tanh_()
+        grown = query.clamp(-QUERY_LIMIT, QUERY_LIMIT).mul_(2).exp_()
+        return torch.mul(self.exponentials, grown, out=out).add_(1).reciprocal_()
+
+    def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
+        squashed = self._squash(step, self.spare) if self.kept is None else self.kept[step]
+        # The slope of tanh is 1 − tanh² = 4 r (1 − r); factors common to all elements wait for `finish`.
+        self.d_score_weight += torch.mv(squashed.view(-1, squashed.shape[-1]).T, d_scores.reshape(-1))
+        if self.exact:
+            slope = torch.addcmul(squashed.new_ones(()), squashed, squashed, value=-1)
+        else:
+            slope = torch.addcmul(squashed, squashed, squashed, value=-1)
+        self.d_keys.addcmul_(slope, d_scores[:, :, None])
+        return torch.bmm(d_scores[:, None], slope)[:, 0].mul_(self._scale())
+
+    def _scale(self) -> Tensor:
+        return self.score_weight if self.exact else 4 * self.score_weight
+
+    def finish(self) -> tuple[Tensor, Tensor]:
+        """Gradients of the keys and of the score weight."""
+        return self.d_keys * self._scale(), self.d_score_weight if self.exact else -2 * self.d_score_weight
+
+
+class BilinearTape(ScoreTape):
+    """q·k."""
+
+    def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
+        super().__init__(num_steps, keys, values, key_mask)
+        self.d_scores = torch.empty_like(self.weights)
+
+    def scores(self, step: int) -> Tensor:
+        return torch.bmm(self.keys, self.queries[step, :, :, None])[:, :, 0]
+
+    def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
+        self.d_scores[step] = d_scores
+        return torch.bmm(d_scores[:, None], self.keys)[:, 0]
+
+    def finish(self) -> tuple[Tensor, None]:
+        """Gradient of the keys."""
+        return torch.bmm(self.d_scores.permute(1, 2, 0), self.queries.transpose(0, 1)), None
+
+
+def build_score_tape(
+    num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None, score_weight: Tensor | None
+) -> AdditiveTape | BilinearTape:
+    """Additive where there is a score weight v, else bilinear."""
+    if score_weight is None:
+        return BilinearTape(num_steps, keys, values, key_mask)
+    return AdditiveTape(num_steps, keys, values, key_mask, score_weight)

@@ -1,0 +1,1 @@
+"""Recurrent translators: encoders, bridges and decoders with attention."""

@@ -1,0 +1,121 @@
+"""A recurrent translator from its configuration."""
+
+import torch
+from torch import nn
+
+from regard.attention.base import Attention
+from regard.attention.build import build_attention
+from regard.config import BahdanauDecoderConfig, DecoderConfig, LuongDecoderConfig, RecurrentConfig
+from regard.errors import ConfigError
+from regard.layers.readout import AttentionalReadout, ConcatReadout, DeepReadout, OutputReadout, Readout
+from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
+from regard.models.recurrent.encoder import Bridge, CopyBridge, LinearBridge, MeanBridge, RecurrentEncoder, ZerosBridge
+from regard.models.recurrent.translator import RecurrentTranslator, check_tying
+
+PAD = 0
+
+
+def build_recurrent(
+    config: RecurrentConfig, *, source_size: int, target_size: int, attention: Attention | None = None
+) -> RecurrentTranslator:
+    """Build the model, its weights drawn from torch's generator.
+
+    Args:
+        config: What it is made of.
+        source_size: Words of the source.
+        target_size: Words of the target.
+        attention: A mechanism of the caller's own, in place of the configured one.
+
+    Raises:
+        ConfigError: If widths do not fit together.
+    """
+    encoder = RecurrentEncoder(config.encoder, embedding_size=config.embedding_size)
+    decoder_config = config.decoder
+    if attention is None:
+        attention = build_attention(decoder_config.attention, query_size=decoder_config.hidden_size, key_size=encoder.size)
+    source = build_embedding(source_size, config.embedding_size)
+    target = build_embedding(target_size, config.embedding_size)
+    decoder = build_decoder(decoder_config, attention, embedding_size=config.embedding_size, context_size=encoder.size)
+    output = nn.Linear(decoder.readout.size, target_size)
+    check_tying(source, target, decoder.readout.size, config.tie_embeddings)
+    if config.tie_embeddings != "none":
+        output.weight = target.weight
+    if config.tie_embeddings == "all":
+        source.weight = target.weight
+    return RecurrentTranslator(
+        source_embedding=source,
+        encoder=encoder,
+        bridge=build_bridge(config, encoder),
+        target_embedding=target,
+        decoder=decoder,
+        output=output,
+        embedding_dropout=decoder_config.embedding_dropout,
+        readout_dropout=decoder_config.readout_dropout,
+    )
+
+
+def build_embedding(size: int, width: int) -> nn.Embedding:
+    """Words as vectors of norm about one, padding at zero."""
+    embedding = nn.Embedding(size, width, padding_idx=PAD)
+    with torch.no_grad():
+        embedding.weight.normal_(0, width**-0.5)[PAD] = 0
+    return embedding
+
+
+def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size: int, context_size: int) -> RecurrentDecoder:
+    """The decoder of the configured order."""
+    readout = build_readout(config, embedding_size=embedding_size, context_size=context_size)
+    match config:
+        case BahdanauDecoderConfig():
+            kind, input_size = BahdanauDecoder, embedding_size + context_size
+        case LuongDecoderConfig(input_feeding=True):
+            kind, input_size = InputFeedingDecoder, embedding_size + readout.size
+        case LuongDecoderConfig():
+            kind, input_size = LuongDecoder, embedding_size
+    return kind(
+        input_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_layers,
+        cell=config.cell,
+        attention=attention,
+        readout=readout,
+        layer_dropout=config.layer_dropout,
+    )
+
+
+def build_readout(config: DecoderConfig, *, embedding_size: int, context_size: int) -> Readout:
+    """The configured readout; those with a map of their own are as wide as the embedding, so that it can be tied."""
+    hidden = config.hidden_size
+    match config.readout:
+        case "output":
+            return OutputReadout(hidden)
+        case "concat":
+            return ConcatReadout(hidden, context_size=context_size)
+        case "attentional":
+            return AttentionalReadout(hidden, context_size=context_size, size=embedding_size)
+        case "deep":
+            return DeepReadout(hidden, context_size=context_size, embedding_size=embedding_size, size=embedding_size)
+
+
+def build_bridge(config: RecurrentConfig, encoder: RecurrentEncoder) -> Bridge:
+    """The configured bridge.
+
+    Raises:
+        ConfigError: If `copy` does not fit.
+    """
+    hidden, layers, lstm = config.decoder.hidden_size, config.decoder.num_layers, config.decoder.cell == "lstm"
+    match config.bridge:
+        case "zeros":
+            return ZerosBridge(hidden, num_layers=layers, lstm=lstm)
+        case "copy":
+            if encoder.size != hidden:
+                raise ConfigError(
+                    f"bridge: copy starts the decoder ({hidden} wide) from the encoder's last state ({encoder.size} wide): make "
+                    "model.decoder.hidden_size equal to model.encoder.hidden_size (twice that with two directions), or set "
+                    "model.bridge to linear"
+                )
+            return CopyBridge(num_layers=layers, lstm=lstm)
+        case "linear":
+            return LinearBridge(encoder.size, hidden_size=hidden, num_layers=layers, lstm=lstm)
+        case "mean":
+            return MeanBridge(encoder.size, hidden_size=hidden, num_layers=layers, lstm=lstm)

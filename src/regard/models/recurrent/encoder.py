@@ -1,0 +1,102 @@
+"""The encoder, and the bridge that starts the decoder."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.config import EncoderConfig
+from regard.layers.recurrent import RecurrentLayer, State
+
+
+class RecurrentEncoder(nn.Module):
+    """A stack of recurrent layers over embedded words."""
+
+    def __init__(self, config: EncoderConfig, *, embedding_size: int) -> None:
+        super().__init__()
+        self.size = config.hidden_size * (1 + config.bidirectional)
+        """Width of the states, and of the last state."""
+        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.layer_dropout = nn.Dropout(config.layer_dropout)
+        self.output_dropout = nn.Dropout(config.output_dropout)
+        self.layers = nn.ModuleList(
+            RecurrentLayer(
+                self.size if depth else embedding_size,
+                hidden_size=config.hidden_size,
+                cell=config.cell,
+                bidirectional=config.bidirectional,
+            )
+            for depth in range(config.num_layers)
+        )
+
+    def forward(
+        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B S D"], list[State]]:
+        """The states of the topmost layer, and the last state of each layer."""
+        states, finals = self.embedding_dropout(embedded), []
+        for depth, layer in enumerate(self.layers):
+            states, final = layer(self.layer_dropout(states) if depth else states, mask)
+            finals.append(final)
+        return self.output_dropout(states), finals
+
+
+class Bridge(nn.Module, ABC):
+    """The decoder's first state, for each of its layers: (L,B,H), and for an LSTM the cell state alike."""
+
+    @abstractmethod
+    def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
+        """From the encoder's states (B,S,D), the source mask (B,S) and the last state (B,D) of each of its layers."""
+
+
+class ZerosBridge(Bridge):
+    """Start at zero."""
+
+    def __init__(self, hidden_size: int, *, num_layers: int, lstm: bool) -> None:
+        super().__init__()
+        self.hidden_size, self.num_layers, self.lstm = hidden_size, num_layers, lstm
+
+    def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
+        zeros = finals[0][0].new_zeros(self.num_layers, len(states), self.hidden_size)
+        return zeros, zeros if self.lstm else None
+
+
+class CopyBridge(Bridge):
+    """Start from the encoder's last states as they are: layer from layer, or every layer from the topmost."""
+
+    def __init__(self, *, num_layers: int, lstm: bool) -> None:
+        super().__init__()
+        self.num_layers, self.lstm = num_layers, lstm
+
+    def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
+        chosen = finals if len(finals) == self.num_layers else [finals[-1]] * self.num_layers
+        hidden = torch.stack([final[0] for final in chosen])
+        if not self.lstm:
+            return hidden, None
+        return hidden, torch.stack([final[0] if final[1] is None else final[1] for final in chosen])
+
+
+class LinearBridge(Bridge):
+    """tanh(W s + b) of the encoder's last state s, for each layer's state and cell state."""
+
+    def __init__(self, size: int, *, hidden_size: int, num_layers: int, lstm: bool) -> None:
+        super().__init__()
+        self.num_layers, self.lstm = num_layers, lstm
+        self.map = nn.Linear(size, hidden_size * num_layers * (1 + lstm))
+
+    def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
+        """What the decoder starts from, (B,D)."""
+        return finals[-1][0]
+
+    def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
+        mapped = torch.tanh(self.map(self.summary(states, mask, finals)).to(states.dtype))
+        parts = mapped.unflatten(1, (1 + self.lstm, self.num_layers, -1)).permute(1, 2, 0, 3)
+        return parts[0], parts[1] if self.lstm else None
+
+
+class MeanBridge(LinearBridge):
+    """tanh(W s̄ + b) of the mean s̄ of the encoder's states."""
+
+    def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
+        kept = states.masked_fill(~mask[..., None], 0)
+        return kept.sum(dim=1) / mask.sum(dim=1, keepdim=True)

@@ -1,0 +1,120 @@
+"""A recurrent translator: embeddings, encoder, bridge, decoder, output layer."""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
+from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
+from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.shapes import check_shape
+
+
+class RecurrentTranslator(Seq2Seq):
+    """p(target | source) by a recurrent decoder that attends to a recurrent encoder's states."""
+
+    sites = ("cross",)
+
+    def __init__(
+        self,
+        *,
+        source_embedding: nn.Embedding,
+        encoder: RecurrentEncoder,
+        bridge: Bridge,
+        target_embedding: nn.Embedding,
+        decoder: RecurrentDecoder,
+        output: nn.Linear,
+        embedding_dropout: float = 0.0,
+        readout_dropout: float = 0.0,
+    ) -> None:
+        """Put the parts together; tied weights are tied by the caller. Dropouts are the decoder's."""
+        super().__init__()
+        self.source_embedding, self.encoder, self.bridge = source_embedding, encoder, bridge
+        self.target_embedding, self.decoder, self.output = target_embedding, decoder, output
+        self.embedding_dropout = nn.Dropout(embedding_dropout)
+        self.readout_dropout = nn.Dropout(readout_dropout)
+        self.feeds_back = decoder.feeds_back
+
+    def encode(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+    ) -> RecurrentState:
+        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
+        states, finals = self.encoder(self.source_embedding(source), source_mask)
+        hidden, cell = self.bridge(states, source_mask, finals)
+        return RecurrentState(
+            memory=self.decoder.attention.prepare(states, key_mask=source_mask),
+            hidden=hidden[:, :, None],
+            cell=None if cell is None else cell[:, :, None],
+        )
+
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        state: RecurrentState,
+        *,
+        use_gold: Bool[Tensor, "B T"] | None = None,
+        record: Collection[str] = (),
+    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        if use_gold is not None:
+            target_in = self.draft(target_in, state, use_gold)
+        embedded = self.embedding_dropout(self.target_embedding(target_in))
+        features, weights = self.decoder.decode(embedded, state, need_weights="cross" in record)
+        return self.readout_dropout(features), {} if weights is None else {"cross": weights}
+
+    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        return self.output(features)
+
+    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
+        return self.output.weight, self.output.bias
+
+    def step(
+        self, tokens: Int[Tensor, "B N"], state: RecurrentState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, RecurrentState]:
+        embedded = self.embedding_dropout(self.target_embedding(tokens))
+        features, weights, state = self.decoder.step(embedded, state, need_weights="cross" in record)
+        return self.logits(self.readout_dropout(features)), {} if weights is None else {"cross": weights}, state
+
+    @torch.no_grad()
+    def draft(self, target_in: Int[Tensor, "B T"], state: RecurrentState, use_gold: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+        """The words that are fed where not every word is gold: elsewhere the model's best word of the step before.
+
+        No gradient flows through a choice of words, so they are chosen first, without dropout; the target so drafted is then
+        as known as any other. Sentences that are all gold take no part.
+        """
+        fed = target_in.clone()
+        rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]
+        if not len(rows):
+            return fed
+        training = self.training
+        self.eval()
+        try:
+            drafted, gold, going = target_in[rows], use_gold[rows], state.keep(rows)
+            for position in range(1, target_in.shape[1]):
+                logits, _, going = self.step(drafted[:, position - 1, None], going)
+                best = logits[:, 0].argmax(dim=-1)
+                drafted[:, position] = torch.where(gold[:, position], drafted[:, position], best)
+            fed[rows] = drafted
+        finally:
+            self.train(training)
+        return fed
+
+
+def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:
+    """Refuse embeddings that cannot be shared.
+
+    Raises:
+        ConfigError: If widths or vocabularies differ.
+    """
+    if tie != "none" and readout_size != target.embedding_dim:
+        raise ConfigError(
+            f"tie_embeddings: {tie} makes the output layer the target embedding, whose width is {target.embedding_dim}, but the "
+            f"readout is {readout_size} wide: set model.embedding_size to {readout_size}, or tie_embeddings to none"
+        )
+    if tie == "all" and source.num_embeddings != target.num_embeddings:
+        raise ConfigError(
+            f"tie_embeddings: all needs one vocabulary for both sides, but the source has {source.num_embeddings} symbols and the "
+            f"target {target.num_embeddings}: set tokenizers.joint to true, or tie_embeddings to target"
+        )
