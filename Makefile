@@ -22,7 +22,7 @@ help:
 	@echo "make clean      remove what the goals above made, .venv too"
 
 demo: $(USE)
-	$(BIN)/regard demo
+	$(BIN)/regard demo --overwrite
 
 test: $(DEVELOP)
 	$(PYTEST) -m "not slow and not compile"

@@ -56,5 +56,5 @@ def test_overrides_from_python():
 
 
 def test_unknown_name():
-    with pytest.raises(ConfigError, match="no preset is named 'bahdanu'; did you mean 'bahdanau'?"):
+    with pytest.raises(ConfigError, match=r"no preset is named 'bahdanu'; did you mean 'bahdanau'\?"):
         load_preset("bahdanu")

@@ -1,5 +1,5 @@
 """What can be said about a trained model."""
 
-from regard.analysis.quality import Quality, evaluate
+from regard.analysis.alignments import evaluate_alignment
 
-__all__ = ["Quality", "evaluate"]
+__all__ = ["evaluate_alignment"]

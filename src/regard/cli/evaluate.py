@@ -29,8 +29,5 @@ def main(arguments: Sequence[str]) -> None:
         sources += chunk.source
         references += chunk.target
     print(report.render(), file=sys.stderr)
-
-    from regard.analysis import evaluate
-
-    quality = evaluate(translator, sources, references, beam_size=options.beam, progress=True)
-    print(json.dumps(quality.to_dict(), ensure_ascii=False) if options.json else quality.render())
+    scores = translator.evaluate(sources, references, beam_size=options.beam, progress=True)
+    print(json.dumps(scores.to_dict(), ensure_ascii=False) if options.json else scores.render())

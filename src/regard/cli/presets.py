@@ -11,7 +11,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "presets",
         "Ready-made runs. Without a name: a list. With one: its settings as YAML, to use as it is or to edit for --config.",
-        "  regard presets\n  regard presets luong > mine.yaml && regard train translation --config mine.yaml --data.train pairs.tsv",
+        "  regard presets\n"
+        "  regard presets luong > mine.yaml && regard train translation --config mine.yaml --data.train pairs.tsv",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="a preset")
     name = parser.read(arguments).name

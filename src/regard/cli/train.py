@@ -18,9 +18,9 @@ _EXAMPLES = """\
 """
 
 _NOTE = """\
-Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line goes over
-the file, the file over the preset, the preset over the defaults shown here. Choosing another `kind` for a part resets the rest
-of that part."""
+Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line
+goes over the file, the file over the preset, the preset over the defaults shown here. Choosing another `kind` for a
+part resets the rest of that part."""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from regard.errors import DataError, RequestError
 
 if TYPE_CHECKING:
     from regard.predict import Translation, Translator
+    from regard.record import AttentionRecord
 
 _PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
 _AT_ONCE = 1024
@@ -96,6 +97,8 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
 
 def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:
     search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best}
+    if not (options.json or options.heatmap):
+        search["record"] = ()  # quicker
     if options.beam is None and options.n_best > 1:
         search["beam_size"] = max(translator.config.decoding.beam_size, options.n_best)
     if not options.live:
@@ -167,7 +170,13 @@ def _save(translation: "Translation", number: int, target: Path) -> None:
     if target.suffix:
         if number > 1:
             raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
-        translation.attention.save(target)
+        _record(translation).save(target)
         return
     target.mkdir(parents=True, exist_ok=True)
-    translation.attention.save(target / f"{number}.png")
+    _record(translation).save(target / f"{number}.png")
+
+
+def _record(translation: "Translation") -> "AttentionRecord":
+    if translation.attention is None:
+        raise RequestError("--heatmap: this model has no attention over the source, so there is nothing to draw")
+    return translation.attention

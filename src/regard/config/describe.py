@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
 from regard.config.loading import field_types, kinds_of
@@ -58,7 +59,7 @@ def field_docs(cls: type) -> dict[str, str]:
         body = ast.parse(inspect.getsource(cls)).body[0].body  # type: ignore[attr-defined]
     except (OSError, SyntaxError):
         return docs
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in pairwise(body):
         if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr) and isinstance(statement.target, ast.Name):
             docs[statement.target.id] = " ".join(ast.literal_eval(following.value).split())
     return docs
