@@ -81,7 +81,7 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
         if state.st_size > largest:
             raise BundleError(f"{path} has {state.st_size:,} bytes, expected at most {largest:,}: it is not one of regard's")
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
-            return file.read(largest + 1)
+            return file.read(state.st_size)
     except FileNotFoundError as error:
         raise BundleError(f"{path} is missing: the model's folder is incomplete; copy it again, whole") from error
     except OSError as error:

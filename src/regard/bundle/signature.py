@@ -93,7 +93,7 @@ def _check_signature(signature: Any, path: Path) -> None:
         versions = signature.get("versions")
         maker = versions.get("regard", "a newer regard") if isinstance(versions, dict) else "a newer regard"
         raise BundleError(
-            f"{path}: the model has format {newer}, written by regard {maker}; this is regard {regard.__version__}, which reads "
+            f"{path}: the model has format {newer}, written by regard {maker}; this regard, {regard.__version__}, reads "
             f"up to format {FORMAT_VERSION}: upgrade with `pip install --upgrade regard`"
         )
     files = signature.get("files")

@@ -1,0 +1,100 @@
+"""How good a translator is on given pairs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from regard.config import TokenizersConfig, WhitespaceConfig
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.predict.translator import Translator
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores over some pairs."""
+
+    loss: float
+    """−log p of a target token, natural logarithm, end symbols included; of the given targets."""
+    perplexity: float
+    """exp(loss)."""
+    bleu: float
+    """From 0 to 100; of the model's own translations."""
+    chrf: float
+    """From 0 to 100."""
+    bleu_signature: str
+    """How sacrebleu computed it; quote it with the score."""
+    chrf_signature: str
+    pairs: int
+    beam_size: int
+    length_penalty: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def render(self) -> str:
+        """A few lines for a terminal."""
+        search = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}, length penalty {self.length_penalty:g}"
+        return (
+            f"{self.pairs:,} pairs, {search}\n"
+            f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
+            f"BLEU       {self.bleu:.2f}   ({self.bleu_signature})\n"
+            f"chrF       {self.chrf:.2f}   ({self.chrf_signature})"
+        )
+
+
+def evaluate(
+    translator: "Translator",
+    sources: Sequence[str],
+    targets: Sequence[str],
+    *,
+    beam_size: int | None = None,
+    progress: bool = False,
+) -> Evaluation:
+    """Score a translator on pairs: loss of the given targets, BLEU (Papineni et al. 2002) and chrF (Popović 2015) of its own.
+
+    Args:
+        translator: The translator.
+        sources: The sources.
+        targets: One reference each.
+        beam_size: As for `Translator.translate`.
+        progress: Whether to show bars on standard error.
+
+    Raises:
+        RequestError: If there are no pairs, or not as many targets as sources.
+    """
+    if not sources:
+        raise RequestError("evaluate: there are no pairs, expected at least one")
+    forced = translator.force(sources, targets, record=(), progress=progress)
+    sizes = translator.bundle.target_tokenizer.encode_batch(list(targets))[1]
+    loss = -math.fsum(one.log_probability for one in forced) / (int(sizes[-1]) + len(sources))
+    found = translator.translate(sources, beam_size=beam_size, record=(), progress=progress)
+    texts = [one.text for one in found]
+    bleu, chrf = build_metrics(translator.config.tokenizers)
+    bleu_score, chrf_score = bleu.corpus_score(texts, [list(targets)]), chrf.corpus_score(texts, [list(targets)])
+    decoding = translator.config.decoding
+    return Evaluation(
+        loss=loss,
+        perplexity=math.exp(min(loss, 700.0)),
+        bleu=bleu_score.score,
+        chrf=chrf_score.score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+        pairs=len(sources),
+        beam_size=decoding.beam_size if beam_size is None else beam_size,
+        length_penalty=decoding.length_penalty,
+    )
+
+
+def build_metrics(tokenizers: TokenizersConfig) -> tuple[BLEU, CHRF]:
+    """The metrics that fit a model's output: text that was tokenised already is taken as it is, and lower-cased text is
+    compared without case."""
+    lowercase = tokenizers.target.lowercase
+    tokenize = "none" if isinstance(tokenizers.target, WhitespaceConfig) else "13a"
+    # `force` only silences a warning about text that looks tokenised.
+    return BLEU(tokenize=tokenize, lowercase=lowercase, force=True), CHRF(lowercase=lowercase)

@@ -1,0 +1,119 @@
+"""Sources on their way to the model: encoded, cut where they are too long, and put into batches.
+
+A source with more tokens than any the model was trained on is cut into pieces, at the ends of its sentences where there are
+any and between words else. The pieces are translated by themselves and put together again: nothing of a line is lost, and the
+attention of each piece stands in its own block.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.decoding import Hypothesis, length_penalty_of
+from regard.text.symbols import END, END_TOKEN, PAD
+from regard.text.tokenizer import Encoding, Tokenizer
+
+_SENTENCE_ENDS = frozenset(".!?…;。！？；")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text, and the ids it goes to the model as: one piece, unless it is very long; none where it is empty."""
+
+    text: str
+    pieces: tuple[np.ndarray, ...]
+    """Ids, each with an end symbol."""
+
+    def describe(self, tokenizer: Tokenizer) -> tuple[list[str], list[str], list[int]]:
+        """Tokens with the end symbols, words, and the word of each token (−1 for end symbols)."""
+        encoding = tokenizer.encode(self.text)
+        tokens, word_of, start = [], [], 0
+        for piece in self.pieces:
+            stop = start + len(piece) - 1
+            tokens += [*encoding.tokens[start:stop], END_TOKEN]
+            word_of += [*encoding.word_of[start:stop], -1]
+            start = stop
+        return tokens, encoding.words, word_of
+
+
+def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> list[Source]:
+    """Encode texts, and cut those of more than `longest` tokens."""
+    ids, offsets = tokenizer.encode_batch(texts)
+    sources = []
+    for number, text in enumerate(texts):
+        own = ids[offsets[number] : offsets[number + 1]]
+        cuts = [0, *_cuts(tokenizer.encode(text), longest), len(own)] if len(own) > longest else [0, len(own)]
+        pieces = [np.append(own[start:stop], END) for start, stop in pairwise(cuts) if stop > start]
+        sources.append(Source(text, tuple(pieces)))
+    return sources
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Numbers of sequences that go together: of similar length, at most `budget` symbols a batch, padding included.
+
+    A sequence that is longer than the budget comes alone. The order depends on nothing but the lengths.
+    """
+    batch: list[int] = []
+    for number in np.argsort(np.asarray(lengths), kind="stable").tolist():
+        if batch and (len(batch) + 1) * lengths[number] > budget:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Rows of ids as one tensor, and the mask of what is not padding."""
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids[mask] = np.concatenate(rows)
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
+
+
+def join(pieces: Sequence[Hypothesis], alpha: float) -> Hypothesis:
+    """The hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks."""
+    if len(pieces) == 1:
+        return pieces[0]
+    tokens: list[int] = []
+    for piece in pieces[:-1]:
+        tokens += [*piece.tokens, END] if piece.finished else piece.tokens
+    total = sum(piece.log_probability for piece in pieces)
+    each = np.concatenate([piece.token_log_probabilities for piece in pieces])
+    return Hypothesis(
+        tokens=tokens + pieces[-1].tokens,
+        log_probability=total,
+        score=total / length_penalty_of(float(len(each)), alpha),
+        finished=pieces[-1].finished,
+        token_log_probabilities=each,
+        attention={site: _blocks([piece.attention[site] for piece in pieces]) for site in pieces[0].attention},
+    )
+
+
+def _cuts(encoding: Encoding, longest: int) -> list[int]:
+    """Where to cut a long text: the last end of a sentence in reach, else the last end of a word, else anywhere."""
+    starts = [at for at in range(1, len(encoding.ids)) if encoding.word_of[at] != encoding.word_of[at - 1]]
+    ends = {at for at in starts if encoding.words[encoding.word_of[at - 1]][-1:] in _SENTENCE_ENDS}
+    cuts, at = [], 0
+    while len(encoding.ids) - at > longest:
+        reach = [start for start in starts if at < start <= at + longest]
+        sentences = [start for start in reach if start in ends]
+        at = max(sentences, default=max(reach, default=at + longest))
+        cuts.append(at)
+    return cuts
+
+
+def _blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
+    rows, columns = sum(part.shape[-2] for part in parts), sum(part.shape[-1] for part in parts)
+    whole = np.zeros((*parts[0].shape[:-2], rows, columns), dtype=np.float32)
+    row = column = 0
+    for part in parts:
+        whole[..., row : row + part.shape[-2], column : column + part.shape[-1]] = part
+        row, column = row + part.shape[-2], column + part.shape[-1]
+    return whole

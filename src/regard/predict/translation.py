@@ -1,0 +1,117 @@
+"""One translation: text, scores, and where the model looked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from regard.decoding import Hypothesis
+from regard.predict.sources import Source
+from regard.record import AttentionRecord
+from regard.text.symbols import END, UNKNOWN
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one source."""
+
+    source: str
+    """As it was given."""
+    text: str
+    score: float
+    """What the search ranks by: `log_probability` over the length penalty."""
+    log_probability: float
+    """log p(translation | source)."""
+    finished: bool = True
+    """False where the length limit cut it off."""
+    alternatives: list["Translation"] = field(default_factory=list, repr=False)
+    """The other ones that were asked for by `n_best`, by falling score."""
+    _origin: "Origin | None" = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def attention(self) -> AttentionRecord | None:
+        """The record, made when first asked for; None where no attention was recorded."""
+        return None if self._origin is None else self._origin.record(self)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a translation's record is made from."""
+
+    hypothesis: Hypothesis
+    source: Source
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    replaced: dict[int, str]
+    """Words in place of the unknown symbols at these positions."""
+
+    def record(self, translation: Translation) -> AttentionRecord:
+        """Assemble the record; the end symbols are its tokens, but belong to no word."""
+        source_tokens, source_words, source_word_of = self.source.describe(self.tokenizers[0])
+        tokens = self.hypothesis.tokens
+        output = self.tokenizers[1].describe([*tokens, END] if self.hypothesis.finished else tokens)
+        target_words = list(output.words)
+        for position, word in self.replaced.items():
+            target_words[output.word_of[position]] = word
+        return AttentionRecord(
+            source_tokens=tuple(source_tokens),
+            target_tokens=tuple(output.tokens),
+            source_words=tuple(source_words),
+            target_words=tuple(target_words),
+            source_word_of=tuple(source_word_of),
+            target_word_of=tuple(output.word_of),
+            weights=self.hypothesis.attention,
+            source_text=translation.source,
+            target_text=translation.text,
+            score=translation.score,
+            log_probability=translation.log_probability,
+        )
+
+
+def translation_of(
+    source: Source,
+    hypotheses: Sequence[Hypothesis],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    *,
+    replace_unknown: str | None,
+    text: str | None = None,
+) -> Translation:
+    """Turn what the search found for a source into a translation and its alternatives.
+
+    Args:
+        source: The source.
+        hypotheses: The best first.
+        tokenizers: The source's and the target's.
+        replace_unknown: The attention site that says which source word takes an unknown symbol's place; None for no
+            replacing.
+        text: The target's text where it was given and not searched for.
+    """
+    made = []
+    for hypothesis in hypotheses:
+        replaced = _replacements(hypothesis, source, tokenizers[0], replace_unknown) if replace_unknown else {}
+        made.append(
+            Translation(
+                source=source.text,
+                text=tokenizers[1].decode(hypothesis.tokens, replace=replaced) if text is None else text,
+                score=hypothesis.score,
+                log_probability=hypothesis.log_probability,
+                finished=hypothesis.finished,
+                _origin=Origin(hypothesis, source, tokenizers, replaced) if hypothesis.attention else None,
+            )
+        )
+    made[0].alternatives.extend(made[1:])
+    return made[0]
+
+
+def _replacements(hypothesis: Hypothesis, source: Source, tokenizer: Tokenizer, site: str) -> dict[int, str]:
+    """For each unknown symbol, the source word most attended to when it was predicted (Luong et al. 2015b)."""
+    unknown = [position for position, token in enumerate(hypothesis.tokens) if token == UNKNOWN]
+    if not unknown:
+        return {}
+    _, words, word_of = source.describe(tokenizer)
+    weights = hypothesis.attention[site]
+    weights = weights if weights.ndim == 2 else weights.mean(0)
+    ordinary = np.array(word_of) >= 0
+    best = np.where(ordinary, weights[unknown], -1.0).argmax(-1)
+    return {position: words[word_of[place]] for position, place in zip(unknown, best.tolist(), strict=True)}

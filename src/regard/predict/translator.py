@@ -1,0 +1,266 @@
+"""A trained translator: text in, translations out."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from regard.attention.base import Attention
+from regard.bundle import Bundle, load_bundle, save_bundle
+from regard.config import DecodingConfig, TranslationConfig
+from regard.decoding import Hypothesis, force, search
+from regard.errors import RequestError
+from regard.models.seq2seq import Seq2Seq
+from regard.predict.evaluate import Evaluation, evaluate
+from regard.predict.sources import Source, batches, encode_sources, join, pad
+from regard.predict.translation import Translation, translation_of
+from regard.text.symbols import END, START
+
+_BLOCK = 2048
+"""Lines of a stream that are translated together."""
+
+
+class Translator:
+    """Translates with a trained model.
+
+    Args:
+        bundle: The model and its tokenizers. The model is put into evaluation mode and stays on its device.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.model: Seq2Seq = bundle.model.eval()
+        self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
+
+    @property
+    def config(self) -> TranslationConfig:
+        """What the run was."""
+        return self.bundle.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        beam_size: int | None = None,
+        n_best: int = 1,
+        length_penalty: float | None = None,
+        max_length: int | None = None,
+        replace_unknown: bool | None = None,
+        record: Collection[str] | None = None,
+        progress: bool = False,
+    ) -> list[Translation]:
+        """Translate texts, one translation each, in their order.
+
+        What stands in the model's configuration (`decoding`) holds where an argument is None.
+
+        Args:
+            texts: One sentence each. An empty one has an empty translation; a very long one is translated in pieces.
+            beam_size: Hypotheses kept at each step; 1 is greedy.
+            n_best: How many translations of each, at most the beam size; all but the best are its `alternatives`.
+            length_penalty: α ≥ 0 of log p / ((5 + length) / 6)^α.
+            max_length: Most tokens of a translation, its end included; 0 for twice the source and 20 more.
+            replace_unknown: Whether the source word most attended to takes an unknown symbol's place.
+            record: Attention sites to record, `cross` by default; an empty tuple for none.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            RequestError: If an argument is out of range.
+        """
+        texts = _checked_texts("translate", texts)
+        decoding = self._decoding(beam_size, length_penalty, max_length, replace_unknown)
+        sites = self._sites(record)
+        site = self._replacing_site() if decoding.replace_unknown else None
+        sources = encode_sources(texts, self._tokenizers[0], self.config.data.max_tokens)
+        wanted = {*sites, site} if site else sites
+        found = self._search(sources, decoding, n_best, sorted(wanted), progress=progress)
+        return [
+            translation_of(source, hypotheses, self._tokenizers, replace_unknown=site)
+            for source, hypotheses in zip(sources, found, strict=True)
+        ]
+
+    def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:
+        """Translate lines from anywhere, in order, without holding more than some thousand of them.
+
+        Args:
+            lines: Such as an open file; their line ends are cut off.
+            options: As for `translate`.
+        """
+        remaining = iter(lines)
+        while block := [line.rstrip("\r\n") for line in islice(remaining, _BLOCK)]:
+            yield from self.translate(block, **options)
+
+    def force(
+        self, sources: Sequence[str], targets: Sequence[str], *, record: Collection[str] | None = None, progress: bool = False
+    ) -> list[Translation]:
+        """Score given translations, and record where the model looks when it has to write them.
+
+        Args:
+            sources: The sources.
+            targets: As many targets.
+            record: Attention sites to record, `cross` by default; an empty tuple for none.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            RequestError: If there are not as many targets as sources.
+        """
+        sources, targets = _checked_texts("force", sources), _checked_texts("force", targets)
+        if len(sources) != len(targets):
+            raise RequestError(f"force: got {len(sources)} sources and {len(targets)} targets, expected as many of each")
+        ids = [
+            _with_end(*tokenizer.encode_batch(texts))
+            for tokenizer, texts in zip(self._tokenizers, (sources, targets), strict=True)
+        ]
+        longest = [max(len(source), len(target)) for source, target in zip(*ids, strict=True)]
+        found: list[Hypothesis | None] = [None] * len(sources)
+        sites, alpha = self._sites(record), self.config.decoding.length_penalty
+        with _bar("scoring", len(sources), shown=progress) as advance:
+            for numbers in batches(longest, self.config.decoding.batch_tokens):
+                source, source_mask = pad([ids[0][number] for number in numbers], self.device)
+                target_out, _ = pad([ids[1][number] for number in numbers], self.device)
+                target_in, _ = pad([np.append(START, ids[1][number][:-1]) for number in numbers], self.device)
+                batch = force(self.model, source, source_mask, target_in, target_out, length_penalty=alpha, record=sites)
+                for number, hypothesis in zip(numbers, batch, strict=True):
+                    found[number] = hypothesis
+                advance(len(numbers))
+        return [
+            translation_of(Source(text, (own,)), [hypothesis], self._tokenizers, replace_unknown=None, text=target)
+            for text, own, hypothesis, target in zip(sources, ids[0], found, targets, strict=True)
+            if hypothesis is not None
+        ]
+
+    def evaluate(
+        self, sources: Sequence[str], targets: Sequence[str], *, beam_size: int | None = None, progress: bool = False
+    ) -> Evaluation:
+        """Loss and perplexity of given targets, and BLEU and chrF of the model's own; see `regard.predict.evaluate`."""
+        return evaluate(self, sources, targets, beam_size=beam_size, progress=progress)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model into a folder, from which `regard.load` reads it.
+
+        Raises:
+            BundleError: If it cannot be written.
+        """
+        save_bundle(folder, self.bundle)
+
+    def _search(
+        self, sources: list[Source], decoding: DecodingConfig, n_best: int, sites: list[str], *, progress: bool
+    ) -> list[list[Hypothesis]]:
+        """Search for each source's pieces in batches of similar length, and put them together again."""
+        pieces = [piece for source in sources for piece in source.pieces]
+        found: list[list[Hypothesis]] = [[]] * len(pieces)
+        budget = max(1, decoding.batch_tokens // max(1, decoding.beam_size))
+        with _bar("translating", len(pieces), shown=progress) as advance:
+            for numbers in batches([len(piece) for piece in pieces], budget):
+                ids, mask = pad([pieces[number] for number in numbers], self.device)
+                batch = search(self.model, ids, mask, decoding, n_best=n_best, record=sites)
+                for number, hypotheses in zip(numbers, batch, strict=True):
+                    found[number] = hypotheses
+                advance(len(numbers))
+        remaining = iter(found)
+        joined = []
+        for source in sources:
+            own = list(islice(remaining, len(source.pieces)))
+            ranks = zip(*own, strict=False)  # the best of each piece together, then the second best of each
+            joined.append([join(rank, decoding.length_penalty) for rank in ranks] or [_nothing(sites)])
+        return joined
+
+    def _decoding(
+        self, beam_size: int | None, length_penalty: float | None, max_length: int | None, replace_unknown: bool | None
+    ) -> DecodingConfig:
+        given: dict[str, Any] = {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "max_length": max_length,
+            "replace_unknown": replace_unknown,
+        }
+        return replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
+
+    def _sites(self, record: Collection[str] | None) -> list[str]:
+        if record is None:
+            cross = [site for site in self.model.sites if site.startswith("cross")]
+            return ["cross"] if "cross" in cross else cross
+        if isinstance(record, str):
+            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
+        return list(record)
+
+    def _replacing_site(self) -> str:
+        sites = self._sites(None)
+        if not sites:
+            raise RequestError("replace_unknown needs attention over the source, which this model has none of: turn it off")
+        return sites[-1]
+
+
+def load(
+    folder: str | Path, device: str = "auto", *, model: Seq2Seq | None = None, attention: Attention | None = None
+) -> Translator:
+    """Load a trained translator.
+
+    Args:
+        folder: A folder that training made.
+        device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:N`.
+        model: The model object, where it is its maker's own.
+        attention: The mechanism, where it is its maker's own.
+
+    Raises:
+        BundleError: If the folder is not a trained model, or is damaged.
+        RequestError: If the device is not there, or an object is missing or not needed.
+    """
+    return Translator(load_bundle(folder, device=_device(device), model=model, attention=attention))
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N") from error
+    if device.type not in ("cpu", "cuda"):
+        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N")
+    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    if (device.index or 0) >= count:
+        raise RequestError(
+            f"device is {name!r}, but PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; use cpu or auto"
+        )
+    return device
+
+
+def _checked_texts(caller: str, texts: Sequence[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
+    checked = list(texts)
+    for number, text in enumerate(checked):
+        if not isinstance(text, str):
+            raise RequestError(f"{caller}: text {number} is a {type(text).__name__}, expected a str")
+    return checked
+
+
+def _with_end(ids: np.ndarray, offsets: np.ndarray) -> list[np.ndarray]:
+    return [np.append(ids[start:stop], END) for start, stop in pairwise(offsets)]
+
+
+def _nothing(sites: Collection[str]) -> Hypothesis:
+    """The translation of an empty source, which the model is not asked for."""
+    none = np.zeros((1, 0), dtype=np.float32)  # the row of the end symbol
+    return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), dict.fromkeys(sites, none))
+
+
+@contextmanager
+def _bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error; gives what advances it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        task = bar.add_task(words, total=total)
+        yield lambda count: bar.advance(task, count)
