@@ -62,8 +62,8 @@ def test_files(tmp_path):
     path = tmp_path / "gold.txt"
     path.write_bytes(b"\xef\xbb\xbf0-0\r\n\r\n")
     assert list(read_pharaoh(path)) == [({(0, 0)}, {(0, 0)}), (set(), set())]
-    with pytest.raises(DataError, match="absent.txt: alignments cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"absent.txt: alignments cannot be read: No such file"):
         list(read_pharaoh(tmp_path / "absent.txt"))
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="gold.txt: alignments cannot be read: it is not UTF-8 text"):
+    with pytest.raises(DataError, match=r"gold.txt: alignments cannot be read: it is not UTF-8 text"):
         list(read_pharaoh(path))

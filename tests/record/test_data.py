@@ -13,15 +13,17 @@ from regard.record import AttentionRecord, record
 
 def subwords(**changes):
     """`un|believ|able story </s>` → `die Ge|schichte </s>`, with weights by hand."""
-    fields = dict(
-        source_tokens=["un", "believ", "able", "story", "</s>"],
-        target_tokens=["die", "Ge", "schichte", "</s>"],
-        source_words=["unbelievable", "story"],
-        target_words=["die", "Geschichte"],
-        source_word_of=[0, 0, 0, 1, -1],
-        target_word_of=[0, 1, 1, -1],
-        weights={"cross": [[0.1, 0.2, 0.3, 0.4, 0.0], [0.1, 0.1, 0.0, 0.5, 0.3], [0.0, 0.0, 0.1, 0.8, 0.1], [0, 0, 0, 0, 1]]},
-    )
+    fields = {
+        "source_tokens": ["un", "believ", "able", "story", "</s>"],
+        "target_tokens": ["die", "Ge", "schichte", "</s>"],
+        "source_words": ["unbelievable", "story"],
+        "target_words": ["die", "Geschichte"],
+        "source_word_of": [0, 0, 0, 1, -1],
+        "target_word_of": [0, 1, 1, -1],
+        "weights": {
+            "cross": [[0.1, 0.2, 0.3, 0.4, 0.0], [0.1, 0.1, 0.0, 0.5, 0.3], [0.0, 0.0, 0.1, 0.8, 0.1], [0, 0, 0, 0, 1]]
+        },
+    }
     return AttentionRecord(**fields | changes)
 
 
@@ -121,12 +123,12 @@ def test_text_is_the_words_unless_given():
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"weights": {"cross": np.zeros((5, 4))}}, ShapeError, r"weights\['cross'\] has shape \(5, 4\), expected \(T, S\) = \(4, 5\).*exchanged"),
-        ({"weights": {"cross": np.zeros((2, 1, 4, 5))}}, ShapeError, r"looks like a batch: give one sentence of it, as in weights\[0\]"),
-        ({"weights": {"cross": np.full((4, 5), np.nan)}}, DataError, r"weights\['cross'\] holds 20 values that are NaN or infinite"),
+        ({"weights": {"cross": np.zeros((5, 4))}}, ShapeError, r"has shape \(5, 4\), expected \(T, S\) = \(4, 5\).*exchanged"),
+        ({"weights": {"cross": np.zeros((2, 1, 4, 5))}}, ShapeError, r"a batch: give one sentence of it, as in weights\[0\]"),
+        ({"weights": {"cross": np.full((4, 5), np.nan)}}, DataError, r"cross'\] holds 20 values that are NaN or infinite"),
         ({"weights": {"cross": [[1.0], [1.0, 2.0]]}}, DataError, "is not a matrix of numbers .*: give rows of equal length"),
         ({"weights": {}}, DataError, "weights must map at least one site to a matrix"),
-        ({"source_word_of": [0, 0, 0, 1]}, ShapeError, "source_word_of has 4 entries, expected 5: one for each of the source_tokens"),
+        ({"source_word_of": [0, 0, 0, 1]}, ShapeError, "source_word_of has 4 entries, expected 5: one for each of the"),
         ({"target_word_of": [0, 1, 2, -1]}, DataError, r"target_word_of\[2\] is 2, expected an index into the 2 target_words"),
         ({"target_word_of": [0, 1, -2, -1]}, DataError, r"target_word_of\[2\] is -2, .* or -1 for a special symbol"),
         ({"score": float("inf")}, DataError, "score must be finite or None, got inf"),
@@ -143,8 +145,8 @@ def test_what_does_not_fit_is_refused_by_name_and_size(changes, error, message):
     "code",
     [
         "import regard; from regard.record import AttentionRecord; made = regard.record(m, 'ab', 'c')",
-        "import regard; made = regard.record(m, 'ab', 'c'); from regard.record import AttentionRecord; regard.record.load_record",
-        "from regard.record import AttentionRecord, record; import regard; made = regard.record(m, 'ab', 'c'); record(m, 'ab', 'c')",
+        "import regard; made = regard.record(m, 'ab', 'c'); regard.record.load_record; from regard import AttentionRecord",
+        "from regard.record import *; import regard; record(m, 'ab', 'c'); made = regard.record(m,'ab','c')",
         "import regard.record; from regard import record, AttentionRecord; made = record(m, 'ab', 'c')",
     ],
 )

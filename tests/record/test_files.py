@@ -58,7 +58,7 @@ def test_unknown_endings(tmp_path):
     message = r"map.pgn: cannot save as '.pgn', expected one of .json .npz .png .svg .pdf .html; did you mean '.png'\?"
     with pytest.raises(RequestError, match=message):
         made.save(tmp_path / "map.pgn")
-    with pytest.raises(RequestError, match="records are read from .json and .npz files, not from '.png'"):
+    with pytest.raises(RequestError, match=r"records are read from .json and .npz files, not from '.png'"):
         load_record(tmp_path / "map.png")
 
 

@@ -160,8 +160,8 @@ class AttentionRecord:
         site = self.site(site)
         rows, columns = views.sides(site)
         row_of, column_of = getattr(self, f"{rows}_word_of"), getattr(self, f"{columns}_word_of")
-        words = tuple(map(len, self.words(site)))
-        return views.merge(self._raw(site, head), row_of, column_of, words)
+        down, across = self.words(site)
+        return views.merge(self._raw(site, head), row_of, column_of, (len(down), len(across)))
 
     def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
         """For each output word, the weight that fell on special symbols and is in no column of `matrix`."""

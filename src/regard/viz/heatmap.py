@@ -38,7 +38,7 @@ _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same
     ".svg": {"Creator": "regard", "Date": None},
     ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
 }
-_STYLE = {
+_STYLE: Any = {
     "font.size": 10.0,
     "text.color": "#111111",
     "text.usetex": False,
@@ -268,7 +268,7 @@ def _draw_map(figure: Figure, layout: _Layout, matrix: np.ndarray, rows: list[st
     axes.set_ylim(layout.rows, 0)
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=4, labelsize=layout.font_size, labelcolor="#111111")
-    slanted = {
+    slanted: dict[str, Any] = {
         "rotation": layout.angle,
         "rotation_mode": "anchor",
         "ha": "left",
@@ -287,7 +287,7 @@ def _draw_bar(figure: Figure, layout: _Layout, mappable: ScalarMappable) -> None
     height = min(max(layout.map_height, 0.9), 3.0)
     box = layout.box(layout.left + layout.map_width + _GAP, layout.top, _BAR, height)
     bar = figure.colorbar(mappable, cax=figure.add_axes(box))
-    bar.set_ticks(np.linspace(*mappable.get_clim(), 3 if height < 1.5 else 5))
+    bar.set_ticks(np.linspace(*mappable.get_clim(), 3 if height < 1.5 else 5).tolist())
     bar.ax.tick_params(labelsize=_SMALL, length=2, color="#999999", labelcolor=_GREY)
     bar.ax.yaxis.set_major_formatter("{x:.3g}")
     bar.outline.set_linewidth(0.4)

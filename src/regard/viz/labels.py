@@ -8,8 +8,9 @@ _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 def label(word: str, limit: int = 48) -> str:
     """A word as it is shown.
 
-    Control characters become their symbols (␛), so that no word can move a terminal's cursor or break a file; direction
-    marks and lone surrogates go; a word of nothing or of spaces shows as ␣; a long one is cut, with an ellipsis.
+    Control characters are written with a caret (escape is ^[), so that no word can move a terminal's cursor or break a
+    file; direction marks go, and lone surrogates become �; a word of nothing or of spaces shows as ␣; a long one is cut,
+    with an ellipsis.
 
     Args:
         word: Any string.
@@ -23,12 +24,10 @@ def label(word: str, limit: int = 48) -> str:
 
 def _visible(character: str) -> str:
     code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
+    if code < 0x20 or code == 0x7F:
+        return "^" + chr(code ^ 0x40)
     if code in _BIDI:
         return ""
-    if code == 0x7F:
-        return "␡"
     category = unicodedata.category(character)
     if category in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE:
         return "\ufffd"

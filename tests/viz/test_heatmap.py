@@ -1,0 +1,172 @@
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from regard.errors import RequestError
+from regard.record import AttentionRecord, record
+from regard.viz import fonts, heatmap
+
+SVG = "{http://www.w3.org/2000/svg}"
+WORDS = ["über", "die", "Straße", "gehen", "Mädchen", "Kühlschrank", "wahrscheinlich", "ja", "nein", "Donaudampfschifffahrt"]
+
+
+def made(rows, columns, seed=0):
+    weights = np.random.default_rng(seed).dirichlet(np.full(columns, 0.3), rows)
+    return record(weights, [f"{WORDS[i % 10]}{i}" for i in range(columns)], [f"{WORDS[-i % 10]}{i}" for i in range(rows)])
+
+
+def texts(path):
+    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (7, 6), (3, 30), (40, 45), (100, 100)], ids=str)
+def test_svg_holds_every_word_as_text(tmp_path, size):
+    it = made(*size)
+    it.save(tmp_path / "map.svg")
+    found = texts(tmp_path / "map.svg")
+    assert set(it.source_words) | set(it.target_words) <= set(found)
+    assert {"source", "output"} <= set(found)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (9, 4), (16, 17), (30, 41), (100, 100)], ids=str)
+def test_nothing_is_cut_off_and_no_two_labels_overlap(size):
+    figure = heatmap.draw(made(*size))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    axes = figure.axes[0]
+    frame = figure.bbox
+    labels = [*axes.get_xticklabels(), *axes.get_yticklabels(), *figure.texts]
+    for text in labels:
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= -1, text
+        assert box.y0 >= -1, text
+        assert box.x1 <= frame.x1 + 1, text
+        assert box.y1 <= frame.y1 + 1, text
+    rows = sorted(text.get_window_extent(renderer).y0 for text in axes.get_yticklabels())
+    assert all(b - a >= 7 * 1.2 / 72 * figure.dpi * 0.95 for a, b in pairwise(rows))
+    columns = axes.get_xticklabels()
+    if columns[0].get_rotation() == 0:
+        boxes = [text.get_window_extent(renderer) for text in columns]
+        assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
+
+
+def test_the_picture_grows_with_words_and_the_longest_label():
+    def size(it):
+        return heatmap.draw(it).get_size_inches()
+
+    assert size(made(2, 2))[0] < size(made(20, 20))[0] < size(made(100, 100))[0] < 30
+    assert size(record(np.eye(2), ["a", "b"], ["c", "d" * 45]))[0] > size(record(np.eye(2), ["a", "b"], ["c", "d"]))[0]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_same_record_same_bytes(tmp_path, ending):
+    for name in ("one", "two"):
+        heatmap.draw(made(5, 6), tmp_path / f"{name}.{ending}", title="Title")
+    assert (tmp_path / f"one.{ending}").read_bytes() == (tmp_path / f"two.{ending}").read_bytes()
+
+
+def test_bytes_do_not_depend_on_the_process_or_the_users_style(tmp_path):
+    code = (
+        "import matplotlib, numpy as np; matplotlib.rcParams.update({'font.size': 30, 'text.color': 'red'}); "
+        "from regard.record import record; record(np.eye(2), ['a', 'b'], ['c', 'd']).save('map.svg')"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    record(np.eye(2), ["a", "b"], ["c", "d"]).save(tmp_path / "here.svg")
+    assert (tmp_path / "map.svg").read_bytes() == (tmp_path / "here.svg").read_bytes()
+
+
+def test_png_opens_and_has_the_colours_of_its_weights(tmp_path):
+    path = tmp_path / "map.png"
+    figure = heatmap.draw(record([[1.0, 0.0]], ["a", "b"], ["x"]), path, dpi=100)
+    image = Image.open(path).convert("RGB")
+    assert image.size == tuple(round(100 * x) for x in figure.get_size_inches())
+    colours = {colour for _, colour in image.getcolors(1 << 20)}
+    assert {(255, 255, 255), (8, 48, 107)} <= colours
+
+
+def test_global_state_is_left_alone(tmp_path):
+    before = dict(matplotlib.rcParams)
+    made(2, 2).save(tmp_path / "map.pdf")
+    assert dict(matplotlib.rcParams) == before
+    code = (
+        "import sys; from regard.record import record; record([[1.]], ['a'], ['b']).plot(); assert 'matplotlib.pyplot' not in "
+    )
+    code += "sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_small_print_says_what_is_shown_and_what_is_not(tmp_path):
+    it = AttentionRecord(
+        source_tokens=["a", "b", "</s>"],
+        target_tokens=["x"],
+        source_words=["a", "b"],
+        target_words=["x"],
+        source_word_of=[0, 1, -1],
+        target_word_of=[0],
+        weights={"cross": [[[0.5, 0.2, 0.3]], [[0.1, 0.0, 0.9]]]},
+        reference="y z",
+    )
+    it.save(tmp_path / "map.svg", head=0)
+    shown = " ".join(texts(tmp_path / "map.svg"))
+    assert "Reference: y z" in shown
+    assert "Weights: cross, head 0 of 2. Up to 0.30 of a row fell on special symbols and is not shown." in shown
+    assert "They do not prove that those words caused it." in shown
+    assert "0.50" in shown
+    heatmap.draw(it, tmp_path / "mean.svg")
+    assert "mean of 2 heads. Up to 0.60" in " ".join(texts(tmp_path / "mean.svg"))
+
+
+def test_hostile_words_are_drawn_as_text(tmp_path):
+    words = ["$x^2$", "<b>&amp;", "\x1b[0m", "\ud800", "", "a\nb", "$", "x" * 300, "\\frac"]
+    it = record(np.eye(9), words, words)
+    for ending in ("png", "svg", "pdf"):
+        it.save(tmp_path / f"map.{ending}")
+    found = texts(tmp_path / "map.svg")
+    assert {"$x^2$", "<b>&amp;", "^[[0m", "␣", "a^Jb", "$", "x" * 47 + "…", "\\frac"} <= set(found)
+
+
+def test_negative_weights_are_drawn_around_white(tmp_path):
+    path = tmp_path / "map.png"
+    heatmap.draw(record([[1.0, -1.0, 0.0]], ["a", "b", "c"], ["x"]), path)
+    colours = {colour for _, colour in Image.open(path).convert("RGB").getcolors(1 << 20)}
+    assert {(8, 48, 107), (103, 0, 31), (255, 255, 255)} <= colours
+
+
+def test_a_letter_without_a_font_is_said_once_and_not_in_svg(tmp_path, monkeypatch):
+    monkeypatch.setattr(fonts, "_installed", dict)
+    it = record(np.eye(2), ["吻", "了"], ["kissed", "past"])
+    with pytest.warns(fonts.FontWarning, match=r"heatmap: No installed font has 2 of the characters.*Noto Sans CJK") as caught:
+        it.save(tmp_path / "map.png")
+    assert len(caught) == 1
+    it.save(tmp_path / "map.svg")
+    assert {"吻", "了"} <= set(texts(tmp_path / "map.svg"))
+
+
+def test_fonts_are_chosen_by_what_they_have(monkeypatch):
+    monkeypatch.setattr(fonts, "_installed", lambda: {"Main": ("m", 0), "Chinese": ("c", 0), "Other": ("o", 0)})
+    have = {"m": {ord("a")}, "c": {ord("吻")}, "o": {ord("吻"), ord("अ")}}
+    monkeypatch.setattr(fonts, "_characters", lambda path, index: frozenset(have.get(path, {ord("ü")})))
+    assert fonts.families(["aü"]) == ([fonts.MAIN], "")
+    assert fonts.families(["吻"]) == ([fonts.MAIN, "Chinese"], "")
+    assert fonts.families(["吻अ", "☃"]) == ([fonts.MAIN, "Chinese", "Other"], "☃")
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(RequestError, match=r"map.gif: a heatmap is drawn as .png .svg .pdf, not as '.gif'"):
+        heatmap.draw(made(2, 2), tmp_path / "map.gif")
+    with pytest.raises(RequestError, match="the record has 0 output and 2 source words: nothing to draw"):
+        heatmap.draw(record(np.zeros((0, 2)), ["a", "b"], []))
+    with pytest.raises(RequestError, match=r"cell is 0 and dpi 150, expected 0.05 to 5 inches and 10 to 2400"):
+        heatmap.draw(made(2, 2), cell=0)
+
+
+def test_a_notebook_gets_a_png():
+    assert made(2, 2).plot()._repr_png_().startswith(b"\x89PNG")

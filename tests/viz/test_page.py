@@ -1,0 +1,160 @@
+import base64
+import hashlib
+import html
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from regard.errors import RequestError
+from regard.record import AttentionRecord, record
+from regard.viz import page
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "\"'&amp;",
+    "<!--",
+    "]]>",
+    "\x00\x1b\u2028",
+    "\ud800",
+]
+
+
+class Reader(HTMLParser):
+    """All tags, and the text of every cell, heading and word."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.open, self.texts = [], [], {}
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in ("meta", "br"):
+            self.open.append((tag, dict(attributes).get("class", "")))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if self.open and data.strip():
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def data_of(text):
+    return [json.loads(x) for x in re.findall(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)]
+
+
+def heads():
+    weights = np.random.default_rng(0).dirichlet(np.ones(3), (2, 4)).astype(np.float32)
+    return record({"cross": weights, "encoder.0": np.eye(3)}, ["a", "b", "c"], ["w", "x", "y", "z"], score=-1.5, reference="r")
+
+
+def test_the_table_is_there_without_scripts():
+    reader = read(page.render(record([[0.25, 0.75], [1.0, 0.0]], ["good", "day"], ["guten", "tag"])))
+    assert reader.texts["td", "a5"] == ["0.250"]
+    assert reader.texts["td", "a15"] == ["0.750"]
+    assert reader.texts["td", "a20"] == ["1.000"]
+    assert [t for t in reader.texts["span", ""] if t in ("good", "day", "guten", "tag")] == ["good", "day", "guten", "tag"]
+    assert reader.texts["span", "word"] == ["good", "day", "guten", "tag"]
+
+
+def test_nothing_is_fetched_and_only_the_own_script_may_run():
+    text = page.render([heads(), heads()])
+    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|<link|\bon\w+=|style=", text.split("<script>")[0])
+    assert not re.search(r"fetch|XMLHttp|import\(|WebSocket|innerHTML|eval", page._asset("page.js"))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for tag, name in (("style", "style-src"), ("script", "script-src")):
+        content = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{name} 'sha256-{digest}'" in policy
+
+
+def test_hostile_words_stay_words():
+    it = record(
+        np.eye(7), HOSTILE, HOSTILE, source_text=HOSTILE[0], target_text=HOSTILE[1], reference=HOSTILE[0], note=HOSTILE[0]
+    )
+    text = page.render([it, it])
+    text.encode()
+    tags = [tag for tag, _ in read(text).tags]
+    assert tags.count("script") == 3
+    assert "img" not in tags
+    assert not any(name.startswith("on") for _, attributes in read(text).tags for name in attributes)
+    assert data_of(text)[0]["words"]["source"][0] == HOSTILE[0]
+    assert "\x00" not in text
+
+
+def test_a_hostile_site_stays_a_name():
+    it = record({HOSTILE[0]: [[1.0]]}, ["a"], ["b"])
+    assert [tag for tag, _ in read(page.render(it)).tags].count("script") == 2
+    assert data_of(page.render(it))[0]["views"][0]["site"] == HOSTILE[0]
+
+
+def test_all_sites_and_heads_are_in_the_data_on_one_scale():
+    [data] = data_of(page.render(heads()))
+    assert [(view["site"], view["head"]) for view in data["views"]] == [
+        ("cross", None), ("cross", 0), ("cross", 1), ("encoder.0", None),
+    ]  # fmt: skip
+    for view in data["views"]:
+        expected = heads().matrix(view["site"], view["head"])
+        got = np.array(view["cells"]).reshape(expected.shape) / data["units"] * data["scale"]
+        np.testing.assert_allclose(got, expected, atol=0.0006)
+    assert data["views"][3]["rows"] == data["views"][3]["columns"] == "source"
+
+
+def test_facts_and_several_records():
+    text = page.render([heads(), record([[1.0]], ["a"], ["b"])])
+    assert '<dt>reference</dt><dd dir="auto">r</dd><dt>score</dt><dd dir="auto">-1.500</dd>' in text
+    assert 'href="#record-1"' in text
+    assert 'id="record-1"' in text
+    with pytest.raises(RequestError, match="there is no record to show, expected at least one"):
+        page.render([])
+
+
+def test_what_was_trimmed_is_said():
+    it = AttentionRecord(
+        source_tokens=["a", "</s>"], target_tokens=["x"], source_words=["a"], target_words=["x"],
+        source_word_of=[0, -1], target_word_of=[0], weights={"cross": [[0.6, 0.4]]},
+    )  # fmt: skip
+    assert "Up to 0.40 of a row fell on special symbols" in page.render(it)
+
+
+def test_size_is_bounded(monkeypatch):
+    words = [f"w{i}" for i in range(100)]
+    weights = np.random.default_rng(0).dirichlet(np.full(100, 0.1), (8, 100))
+    assert len(page.render(record(weights, words, words))) < 800_000
+    monkeypatch.setattr(page, "MAX_CELLS", 35_000)
+    text = page.render(record(weights, words, words))
+    assert [view["head"] for view in data_of(text)[0]["views"]] == [None, 0, 1]
+    assert "6 further matrices (heads or sites) are left out" in text
+
+
+def test_empty_and_negative_matrices_have_a_page():
+    assert "<td" not in page.render(record(np.zeros((0, 1)), ["a"], []))
+    text = page.render(record([[-1.0, 0.5]], ["a", "b"], ["x"]))
+    assert "<td class=b20>-1.000</td>" in text
+    assert "−1" in text
+
+
+def test_same_records_same_text():
+    assert page.render(heads()) == page.render(heads())
+
+
+def test_a_notebook_gets_the_page_in_a_sandboxed_frame():
+    frame = heads()._repr_html_()
+    [(tag, attributes)] = read(frame).tags
+    assert (tag, attributes["sandbox"]) == ("iframe", "allow-scripts")
+    assert attributes["srcdoc"] == page.render(heads())
+    assert html.escape(page.render(heads())) in frame

@@ -1,0 +1,108 @@
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from regard.record import record
+from regard.viz import page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--virtual-time-budget=2000", "--dump-dom",
+]  # fmt: skip
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
+
+
+def dump(tmp_path, text, script=None):
+    """The page after its own script and, with its policy lifted, a given one have run."""
+    if script is not None:
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+        text = text.replace("</body>", f"<script>{script}</script></body>")
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def made():
+    weights = np.array([[0.8, 0.2, 0.0], [0.0, 0.1, 0.9]])
+    return record(
+        {"cross": np.stack([weights, 1 - weights]), "encoder.0": np.eye(3)}, ["she", "kissed", "him"], ["küsste", "ihn"]
+    )
+
+
+def results(dom):
+    return re.search(r'<output id="results">(.*?)</output>', dom, re.DOTALL)[1].split("|")
+
+
+SCRIPT = """
+const all = (q) => [...document.querySelectorAll(q)];
+const got = [];
+const readout = () => got.push(document.querySelector(".readout").textContent);
+const over = (element) => element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+const key = (name) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+const choose = (q, value) => {
+  document.querySelector(q).value = value;
+  document.querySelector(q).dispatchEvent(new Event("change"));
+};
+choose("select.head", "0");
+over(document.querySelector(".rows .word"));
+readout();
+got.push(all(".columns .word").map((x) => x.className).join(","));
+over(all(".columns .word")[2]);
+readout();
+got.push(all(".rows .word").map((x) => x.className).join(","));
+over(all("td")[5]);
+readout();
+got.push(all(".here").map((x) => x.textContent).join(","));
+all("[tabindex]")[0].focus();
+readout();
+key("ArrowRight");
+readout();
+document.querySelector("td").focus();
+key("ArrowDown");
+key("End");
+readout();
+got.push(all('[tabindex="0"]').length);
+choose("select.site", "encoder.0");
+got.push(all(".name").map((x) => x.textContent).join(","), all("tbody tr").length);
+got.push(document.querySelector(".head").parentElement.hidden);
+got.push(performance.getEntriesByType("resource").length);
+const output = document.createElement("output");
+output.id = "results";
+output.textContent = got.join("|");
+document.body.append(output);
+"""
+
+
+def test_words_and_cells_shade_and_speak(tmp_path):
+    assert results(dump(tmp_path, page.render(made()), SCRIPT)) == [
+        "küsste ← she 0.800 · kissed 0.200",
+        "word a16,word a4,word a0",
+        "him → ihn 0.900",
+        "word a0,word a18",
+        "ihn ← him: 0.900",
+        "him,ihn,him,ihn,0.900",
+        "she → küsste 0.800",
+        "kissed → küsste 0.200 · ihn 0.100",
+        "ihn ← him: 0.900",
+        "3",
+        "source,source",
+        "3",
+        "true",
+        "0",
+    ]
+
+
+def test_the_page_runs_under_its_own_policy_and_stays_its_own(tmp_path):
+    hostile = (
+        "</script><script>document.title='taken'</script><img src=https://example.org/x onerror=\"document.title='taken'\">"
+    )
+    dom = dump(tmp_path, page.render(record([[0.5, 0.5]], [hostile, "b"], ["x"])))
+    assert "Hover or focus a word or a cell." in dom
+    assert "<title>taken" not in dom
+    assert "<img" not in dom
