@@ -1,0 +1,187 @@
+"""The built-in corpus: English–German sentence pairs with gold word alignments, reached by number."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import Progress
+
+from regard.errors import DataError
+from regard.text.demo.marks import align, name_row, read_marks
+from regard.text.demo.sentences import Pattern, draw_pattern
+
+_INDEX_BITS = 24
+_RANK_BITS = 8
+_SIZE = 1 << _INDEX_BITS
+_SHARE = 1 << _RANK_BITS
+_BUCKETS = _SIZE // _SHARE
+_DEALT = 16
+_CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class DemoPair:
+    """One sentence pair.
+
+    `alignment` holds the sure links and `possible` the possible ones, the sure among them, as (source index, target index)
+    over `source_words` and `target_words`, which are the words and punctuation marks of the two sentences.
+    """
+
+    source: str
+    target: str
+    source_words: tuple[str, ...]
+    target_words: tuple[str, ...]
+    alignment: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]]
+
+    def pharaoh(self) -> str:
+        """The sure links as `0-0 1-2 …`, by source and target index."""
+        return " ".join(f"{i}-{j}" for i, j in sorted(self.alignment))
+
+
+@dataclass
+class _Share:
+    """A pattern and how many of its sentences the corpus holds; every bucket takes `_SHARE` of them."""
+
+    pattern: Pattern
+    buckets: int
+    multiplier: int
+    offset: int
+
+
+class DemoCorpus:
+    """English–German sentence pairs written by a small grammar, each reached by its index.
+
+    No two indices give the same pair, no English sentence has two translations, and the same seed gives the same corpus.
+    An index is scrambled by a permutation of [0, 2^24); its low bits choose a bucket, buckets were dealt out to sentence
+    patterns when the corpus was made, and the high bits number the sentences of that bucket's part of the pattern, which
+    are scrambled once more (rank · a + b modulo the number of sentences, a coprime to it) and read as digits of a mixed
+    radix, one digit for every slot. Every step is a bijection, and patterns do not overlap.
+
+    Args:
+        seed: governs which pairs are in the corpus and their order.
+    """
+
+    def __init__(self, *, seed: int = 1) -> None:
+        self.seed = seed
+        random = Random(seed)
+        self._first = random.getrandbits(_INDEX_BITS) | 1
+        self._second = random.getrandbits(_INDEX_BITS) | 1
+        self._shift = random.getrandbits(_INDEX_BITS)
+        self._shares: list[_Share] = []
+        self._buckets: list[tuple[_Share, int]] = []
+        self._deal(random)
+
+    def _deal(self, random: Random) -> None:
+        """Deal the buckets out to patterns, none more than it has sentences for."""
+        shares: dict[object, _Share] = {}
+        while len(self._buckets) < _BUCKETS:
+            pattern = draw_pattern(random)
+            share = shares.get(pattern.key)
+            if share is None:
+                share = shares[pattern.key] = _Share(pattern, 0, pattern.multiplier(random), random.randrange(pattern.size))
+            room = pattern.size // _SHARE - share.buckets
+            for _ in range(min(room, _DEALT, _BUCKETS - len(self._buckets))):
+                self._buckets.append((share, share.buckets * _SHARE))
+                share.buckets += 1
+
+    def __len__(self) -> int:
+        return _SIZE
+
+    def __getitem__(self, index: int) -> DemoPair:
+        """The pair with this index, with its alignment.
+
+        Raises:
+            IndexError: `index` is not in [0, len(self)).
+        """
+        pattern, rank = self._locate(index)
+        rows = {name: name_row(row, name) for name, row in pattern.rows(rank, marked=True).items()}
+        source, target = (read_marks(template.format(**rows)) for template in (pattern.marked_source, pattern.marked_target))
+        sure, possible = align(source, target)
+        stop = {(len(source) - 1, len(target) - 1)}
+        texts = pattern.text(rank)
+        words = (
+            tuple([text[: len(first.text)], *(word.text for word in rest)])
+            for text, (first, *rest) in zip(texts, (source, target), strict=True)
+        )
+        return DemoPair(*texts, *words, sure | stop, possible | stop)
+
+    def text(self, index: int) -> tuple[str, str]:
+        """The two sentences of the pair with this index, without its alignment, and faster."""
+        pattern, rank = self._locate(index)
+        return pattern.text(rank)
+
+    def _locate(self, index: int) -> tuple[Pattern, int]:
+        """The pattern of a pair, and its number within that pattern."""
+        if not 0 <= index < _SIZE:
+            raise IndexError(f"DemoCorpus: there is no pair {index}; the corpus has pairs 0 to {_SIZE - 1}")
+        number = (index * self._first + self._shift) % _SIZE
+        number ^= number >> (_INDEX_BITS // 2)
+        number = number * self._second % _SIZE
+        number ^= number >> (_INDEX_BITS // 2)
+        share, start = self._buckets[number % _BUCKETS]
+        rank = start + number // _BUCKETS
+        return share.pattern, (rank * share.multiplier + share.offset) % share.pattern.size
+
+    def pairs(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
+        """The sentences of the pairs from `start` to before `stop`, without their alignments."""
+        return map(self.text, range(start, _SIZE if stop is None else stop))
+
+    def write(
+        self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *,
+        alignments: str | os.PathLike[str] | None = None, progress: bool = True,
+    ) -> None:  # fmt: skip
+        """Write pairs as `source TAB target` lines, and by choice their sure links as Pharaoh lines.
+
+        The files appear whole or not at all.
+
+        Args:
+            path: the file of the pairs, UTF-8.
+            start: the first index.
+            stop: the index after the last; None for all.
+            alignments: a second file, with `0-0 1-2 …` for each pair (about ten times slower).
+            progress: show a bar on standard error.
+
+        Raises:
+            DataError: a file cannot be written.
+            IndexError: the range is not within the corpus.
+        """
+        stop = _SIZE if stop is None else stop
+        if not 0 <= start <= stop <= _SIZE:
+            raise IndexError(f"DemoCorpus.write: pairs {start} to {stop} were asked for; the corpus has pairs 0 to {_SIZE - 1}")
+        chunks = [range(first, min(first + _CHUNK, stop)) for first in range(start, stop, _CHUNK)]
+        bar = Progress(*Progress.get_default_columns(), console=Console(stderr=True), disable=not progress)
+        with bar, ExitStack() as files:
+            pairs_file = files.enter_context(_whole_file(Path(path)))
+            links_file = files.enter_context(_whole_file(Path(alignments))) if alignments is not None else None
+            task = bar.add_task("writing built-in pairs", total=stop - start)
+            for chunk in chunks:
+                if links_file is None:
+                    pairs_file.write("".join([f"{source}\t{target}\n" for source, target in map(self.text, chunk)]))
+                else:
+                    pairs = [self[index] for index in chunk]
+                    pairs_file.write("".join([f"{pair.source}\t{pair.target}\n" for pair in pairs]))
+                    links_file.write("".join([f"{pair.pharaoh()}\n" for pair in pairs]))
+                bar.advance(task, len(chunk))
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[TextIO]:
+    """A text file that takes its name when it is complete, and leaves nothing when it is not."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        draft.replace(path)
+    except OSError as error:
+        raise DataError(
+            f"the built-in corpus cannot be written to {path}: {error.strerror or error}; name a file in a folder that exists, "
+            "may be written to and has room"
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)

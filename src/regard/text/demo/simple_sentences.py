@@ -1,0 +1,136 @@
+"""Sentences of one clause: statements, fronted adverbials, questions, imperatives."""
+
+from dataclasses import replace
+from random import Random
+
+from regard.text.demo import draw, verbs
+from regard.text.demo.frames import (
+    DEED_SHAPES,
+    SHAPES,
+    Choice,
+    Clause,
+    Slot,
+    draw_predicate,
+    finite,
+    imperative,
+    state_clause,
+)
+from regard.text.demo.inflection import THIRD, THIRD_PLURAL
+from regard.text.demo.patterns import Pattern
+from regard.text.demo.phrases import Table, pronoun_table, words_table
+from regard.text.demo.verb_phrases import verb_tables
+
+STATIVE_TENSES = ("present", "past", "future")
+_THERE = tuple(words_table(((f"there|#e {verb}|#v", "gibt|#v es|#e"),)) for verb in ("is", "are"))
+
+
+def draw_tense(random: Random, *among: str) -> str:
+    """A group of tenses, by weight, among those named or all."""
+    weights = draw.TENSE_WEIGHTS
+    return draw.pick(random, {name: weights[name] for name in among} if among else weights)
+
+
+def draw_clause(
+    random: Random, tense: str, choice: Choice, *, subject: Table | None = None, negation: float = 0.12
+) -> tuple[tuple[Slot, ...], Clause]:
+    """A subject (drawn unless given, as a pronoun) and its predicate: all slots, and the predicate's templates."""
+    negated = random.random() < negation
+    pronoun = True
+    if subject is None:
+        subject, pronoun = draw.subjects(random, negated=negated, adjective=choice.adjective)
+    shapes = choice.shapes if tense in STATIVE_TENSES else tuple(shape for shape in choice.shapes if shape in DEED_SHAPES)
+    choice = replace(choice, negated=negated, shapes=shapes, object_pronouns=() if pronoun else choice.object_pronouns)
+    clause = draw_predicate(random, finite(tense, negated), choice)
+    return (Slot("s", (subject,)), *clause.slots), clause
+
+
+def statement(random: Random) -> Pattern:
+    """The verb second: subject first, or an adverbial of time first, or that adverbial in the middle field."""
+    tense = draw_tense(random)
+    slots, clause = draw_clause(random, tense, Choice())
+    if random.random() < 0.55:
+        return Pattern("{s.en} {v.en}" + clause.tail + ".", "{s.nom} {v.fin}" + clause.middle + "{v.rest}.", slots)
+    slots = (*slots, Slot("t", (words_table(draw.TENSE_GROUPS[tense][2]),)))
+    if random.random() < 0.4:
+        return Pattern("{s.en} {v.en}" + clause.tail + " {t.en}.", "{s.nom} {v.fin}" + clause.timed + "{v.rest}.", slots)
+    return Pattern("{t.en} {s.en} {v.en}" + clause.tail + ".", "{t.de} {v.fin}" + clause.behind("{s.nom}") + "{v.rest}.", slots)
+
+
+def fronted_place(random: Random) -> Pattern:
+    """A place first, the verb second."""
+    slots, _ = draw_clause(random, draw_tense(random, "present", "past", "perfect"), Choice(("place",)), negation=0)
+    return Pattern("{p.en} {s.en} {v.en}.", "{p.de} {v.fin} {s.nom}{v.rest}.", slots)
+
+
+def there_is(random: Random) -> Pattern:
+    """What there is somewhere: "gibt es" with the accusative."""
+    group = random.choice((draw.PERSONS, draw.ANIMALS, draw.THINGS, draw.TEXTS))
+    table = draw.noun_phrases(random, group, kinds={"indefinite": 1}, adjective=0.6)
+    existence = tuple(_THERE[person == THIRD_PLURAL] for person in range(5))
+    slots = (Slot("p", (draw.rooms(random),)), Slot("o", (table,)), Slot("v", existence, "o", "person"))
+    return Pattern("{p.en} {v.en} {o.en}.", "{p.de} {v.de} {o.acc}.", slots)
+
+
+def state(random: Random) -> Pattern:
+    """What animals and things are like."""
+    group = random.choice(draw.STATED)
+    choice = Choice(negated=random.random() < 0.2)
+    subject = draw.noun_phrases(random, group, negated=choice.negated)
+    verb = finite(draw_tense(random, "present", "past"), choice.negated)((verbs.BE,), "nicht" if choice.negated else "")
+    clause = state_clause(random, group, verb, choice)
+    slots = (Slot("s", (subject,)), *clause.slots)
+    return Pattern("{s.en} {v.en}" + clause.tail + ".", "{s.nom} {v.fin}" + clause.middle + "{v.rest}.", slots)
+
+
+def question(random: Random) -> Pattern:
+    """Yes or no, or why and when: the verb first, or second behind the question word. Half are put to a friend: du."""
+    you = random.random() < 0.5
+    tense = draw_tense(random, "present", "perfect", "future", "modal") if you else draw_tense(random)
+    subject = pronoun_table("you") if you else None
+    slots, clause = draw_clause(random, tense, Choice(), subject=subject, negation=0)
+    source, target = "{v.aux} {s.en}{v.bare}" + clause.tail + "?", "{v.fin}" + clause.behind("{s.nom}") + "{v.rest}?"
+    if random.random() < 0.6:
+        return Pattern(source, target, slots)
+    asked = Slot("w", (words_table((("why|#w", "warum|#w"), ("when|#w", "wann|#w"))),))
+    return Pattern("{w.en} " + source, "{w.de} " + target, (*slots, asked))
+
+
+def question_of_object(random: Random) -> Pattern:
+    """What, whom, where and where to, asked of what somebody does."""
+    source, target, used = random.choice(
+        (
+            ("what|W", "was|W", verbs.WHAT_VERBS),
+            ("whom|W", "wen|W", verbs.PERSON_VERBS),
+            ("whom|W", "wem|W", verbs.DATIVE_VERBS),
+            ("where|W", "wo|W", verbs.PLACE_VERBS),
+            ("where|W", "wohin|W", verbs.MOTION_VERBS),
+        )  # fmt: skip
+    )
+    you = random.random() < 0.3
+    tense = draw_tense(random, "present", "perfect", "future", "modal") if you else draw_tense(random)
+    subject = pronoun_table("you") if you else draw.subjects(random)[0]
+    slots = (Slot("s", (subject,)), finite(tense, False)(used, ""))
+    return Pattern(source + " {v.aux} {s.en}{v.bare}?", target + " {v.fin} {s.nom}{v.rest}?", slots)
+
+
+def question_of_subject(random: Random) -> Pattern:
+    """Who does it."""
+    tense = draw_tense(random)
+    shapes = tuple(SHAPES) if tense in STATIVE_TENSES else DEED_SHAPES
+    clause = draw_predicate(random, _third(tense), Choice(shapes))
+    return Pattern("who|W {v.en}" + clause.tail + "?", "wer|W {v.fin}" + clause.middle + "{v.rest}?", clause.slots)
+
+
+def _third(tense: str):  # type: ignore[no-untyped-def]
+    tenses = draw.TENSE_GROUPS[tense][0]
+    return lambda used, negation: Slot("v", (verb_tables(used, tenses, negation)[THIRD],))
+
+
+def command(random: Random) -> Pattern:
+    """Tell a friend to do something, or not to."""
+    negated = random.random() < 0.25
+    shapes = tuple(shape for shape in DEED_SHAPES if shape not in ("plain", "accusative place"))
+    clause = draw_predicate(random, imperative, Choice(shapes, negated, ("i", "he", "she", "we")))
+    if negated or random.random() < 0.6:
+        return Pattern("{v.en}" + clause.tail + "!", "{v.fin}" + clause.middle + "{v.rest}!", clause.slots)
+    return Pattern("please|B {v.en}" + clause.tail + "!", "bitte|B {v.fin}" + clause.middle + "{v.rest}!", clause.slots)
