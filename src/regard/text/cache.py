@@ -26,6 +26,10 @@ FORMAT_VERSION = 1
 """Grows whenever the same file and settings would give another entry than before."""
 
 MANIFEST = "manifest.json"
+
+_WRITING_FAILS = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.EFBIG)
+)
 ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which the unfinished work of a killed run is cleared away."""
 
@@ -93,6 +97,8 @@ def workspace(cache: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
+        if error.errno not in _WRITING_FAILS:
+            raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             what = "the disk is full; free some space, or name a folder on another disk with data.cache"
         else:

@@ -22,11 +22,11 @@ RawChunk = tuple[Sequence[str], Sequence[str], Sequence[int]]
 HEAD_ROWS = 1000
 """Rows that a file's layout is judged by."""
 
-CHUNK_ROWS = 16384
+CHUNK_ROWS = 4096
 
 _LONE_RETURN = re.compile(r"\r(?!\n|$)")
-_STAND_IN = "\ufdd0"
-"""A noncharacter that stands in for a lone carriage return, which the csv module takes for the end of a row."""
+_STAND_IN = "\ud800"
+"""Stands in for a lone carriage return, which the csv module takes for the end of a row; no decoded text holds it."""
 
 
 def read_tsv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[RawChunk]:

@@ -33,7 +33,7 @@ from regard.text.split import Split, first_occurrences, hash_pairs, split_pairs
 from regard.text.spool import Spool, spool_pairs
 from regard.text.tokenizer import Tokenizer, build_tokenizers
 
-CHUNK_PAIRS = 16384
+CHUNK_PAIRS = 4096
 Chosen = npt.NDArray[np.bool_]
 Item = TypeVar("Item")
 

@@ -86,7 +86,8 @@ class ReadingReport:
         width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
         for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
             more = ", …" if entry.count > len(entry.lines) else ""
-            places = f" ({self.unit[:-1] if entry.count == 1 else self.unit} {', '.join(map(str, entry.lines))}{more})"
+            place = "row" if self.form == "Parquet" else "line"
+            places = f" ({place}{'s' * (entry.count > 1)} {', '.join(map(str, entry.lines))}{more})"
             rows.append(f"  skipped {entry.count:>{width},}: {reason}{places if entry.lines else ''}")
         broken = self.skipped.get(NOT_UNICODE)
         if broken and broken.count * 100 > self.read:

@@ -1,0 +1,256 @@
+import csv
+import gzip
+import io
+import json
+import unicodedata
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.config import DataConfig
+from regard.text import lines as lines_module
+from regard.text.readers import LONGEST_SIDE, read_pairs
+from regard.text.report import (
+    COLUMN_NUMBERS,
+    EMPTY_LINE,
+    EMPTY_SOURCE,
+    EMPTY_TARGET,
+    HEADER,
+    NOT_UNICODE,
+    NUL,
+    OVER_LONG,
+    TOO_FEW_COLUMNS,
+    ReadingReport,
+)
+
+Pairs = list[tuple[str, str]]
+
+
+def read(*paths: Path, **settings: object) -> tuple[Pairs, ReadingReport, list[int]]:
+    report = ReadingReport()
+    pairs, numbers = [], []
+    for chunk in read_pairs(paths, DataConfig(**settings), report):
+        pairs += zip(chunk.source, chunk.target, strict=True)
+        numbers += chunk.line
+    assert report.kept == len(pairs) == len(numbers)
+    assert report.read == report.kept + report.num_skipped
+    return pairs, report, numbers
+
+
+def write(folder: Path, content: str | bytes, name: str = "pairs.tsv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def reasons(report: ReadingReport) -> dict[str, list[int]]:
+    return {reason: entry.lines for reason, entry in report.skipped.items()}
+
+
+# Texts that survive stripping and NFC; inside they may hold anything that is no separator of the format.
+def sides(separators: str) -> st.SearchStrategy[str]:
+    characters = st.characters(exclude_characters=separators + "\0", exclude_categories=("Cs",))
+    odd = st.sampled_from(['"', "'", "\r", "\u2028", "\x85", "\x1c", ",", ";", "None", "null", "nan", "e\u0301", "\ufeff", "ß", " "])
+    text = st.lists(st.one_of(characters, odd), min_size=1, max_size=12).map("".join)
+    cleaned = text.map(lambda side: unicodedata.normalize("NFC", "".join(c for c in side if c not in separators)).strip())
+    return cleaned.filter(lambda side: side and side[0] != "\ufeff")  # at the start of a file it is a byte order mark
+
+
+def pairs_of(separators: str) -> st.SearchStrategy[Pairs]:
+    return st.lists(st.tuples(sides(separators), sides(separators)), min_size=1, max_size=20)
+
+
+many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@many
+@given(pairs=pairs_of("\t\n"), end=st.sampled_from(["\n", "\r\n"]), last=st.booleans(), mark=st.booleans(), zipped=st.booleans())
+def test_tab_separated_pairs_come_back(tmp_path, pairs, end, last, mark, zipped):
+    text = end.join(f"{source}\t{target}\tCC-BY" for source, target in pairs) + (end if last else "")
+    data = (b"\xef\xbb\xbf" if mark else b"") + text.encode()
+    path = write(tmp_path, gzip.compress(data) if zipped else data, "pairs.txt.gz" if zipped else "pairs.txt")
+    assert read(path, header="no", format="tsv")[0] == pairs
+
+
+@many
+@given(pairs=pairs_of("\0"), end=st.sampled_from(["\n", "\r\n"]))
+def test_csv_pairs_come_back(tmp_path, pairs, end):
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator=end).writerows([("source", "target"), *pairs])
+    assert read(write(tmp_path, buffer.getvalue(), "pairs.csv"))[0] == pairs
+
+
+@many
+@given(pairs=pairs_of("\0"), ascii_only=st.booleans())
+def test_json_pairs_come_back(tmp_path, pairs, ascii_only):
+    rows = [json.dumps({"id": 3, "en": source, "de": target}, ensure_ascii=ascii_only) for source, target in pairs]
+    path = write(tmp_path, "\n".join(rows), "pairs.jsonl")
+    assert read(path, source="en", target="de")[0] == pairs
+    assert read(path, columns=("de", "en"))[0] == [(target, source) for source, target in pairs]
+
+
+@many
+@given(pairs=pairs_of("\0"))
+def test_parquet_pairs_come_back(tmp_path, pairs):
+    table = pa.table({"id": range(len(pairs)), "de": [pair[1] for pair in pairs], "en": [pair[0] for pair in pairs]})
+    pq.write_table(table, tmp_path / "pairs.parquet")
+    assert read(tmp_path / "pairs.parquet", source="en", target="de")[0] == pairs
+
+
+@many
+@given(pairs=pairs_of("\n"), block=st.sampled_from([3, 17, 1 << 19]))
+def test_parallel_pairs_come_back_whatever_the_blocks(tmp_path, pairs, block):
+    source = write(tmp_path, "\n".join(pair[0] for pair in pairs) + "\n", "a.en")
+    target = write(tmp_path, "\r\n".join(pair[1] for pair in pairs), "a.de")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines_module, "BLOCK_BYTES", block)
+        assert read(source, target)[0] == pairs
+
+
+def test_lines_keep_their_numbers_over_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 7)
+    path = write(tmp_path, "".join(f"a{i}\tb{i}\n" if i % 3 else "\n" for i in range(1, 50)))
+    pairs, report, numbers = read(path)
+    assert numbers == [i for i in range(1, 50) if i % 3]
+    assert pairs[0] == ("a1", "b1")
+    assert reasons(report) == {EMPTY_LINE: [3, 6, 9, 12, 15]}
+    assert report.skipped[EMPTY_LINE].count == 16
+
+
+def test_quotes_and_words_for_nothing_are_text(tmp_path):
+    content = '"\tEin "Wort\n"He\'s\tnan\nNone\tnull\nNA\t"quoted"\n'
+    assert read(write(tmp_path, content))[0] == [('"', 'Ein "Wort'), ('"He\'s', "nan"), ("None", "null"), ("NA", '"quoted"')]
+
+
+def test_separators_inside_a_sentence_do_not_split_lines(tmp_path):
+    pairs, report, _ = read(write(tmp_path, "a\rb\tc\u2028d\r\ne\x85f\tg\x0ch\r\n"))
+    assert pairs == [("a\rb", "c\u2028d"), ("e\x85f", "g\x0ch")]
+    assert report.read == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "settings", "reason"),
+    [
+        ("1\t2", {}, COLUMN_NUMBERS),
+        ("0\t1\t2", {}, COLUMN_NUMBERS),
+        ("en\tde", {"source": "en", "target": "de"}, HEADER),
+        ("English\tGerman", {}, HEADER),
+        ("SRC\ttgt", {}, HEADER),
+        ("anything\tat all", {"header": "yes"}, HEADER),
+        ("1\t2", {"header": "no"}, None),
+        ("Hi\tNo", {}, None),
+        ("English is easy\tGerman", {}, None),
+    ],
+)
+def test_the_first_line_of_a_tab_separated_file(tmp_path, first, settings, reason):
+    pairs, report, _ = read(write(tmp_path, f"{first}\nGo.\tGeh.\n"), **settings)
+    assert reasons(report) == ({reason: [1]} if reason else {})
+    assert pairs == ([] if reason else [tuple(first.split("\t")[:2])]) + [("Go.", "Geh.")]
+
+
+@pytest.mark.parametrize(
+    ("header", "settings"),
+    [
+        ("id\tde\ten", {"source": "en", "target": "de"}),
+        ("id\tgerman\tEnglish", {"source": "en", "target": "de"}),
+        ("id\tsentence_de\tsentence_en", {"source": "en", "target": "de"}),
+        ("id\ttarget\tsource", {}),
+        ("id\tdeutsch\tenglisch", {"columns": ("englisch", "deutsch")}),
+        ("id\tdeutsch\tenglisch", {"columns": ("2", "deutsch"), "header": "yes"}),
+        ("7\tWie?\tWhat?", {"columns": ("2", "1")}),
+    ],
+)
+def test_columns_are_found_by_name_or_number(tmp_path, header, settings):
+    pairs, _, _ = read(write(tmp_path, f"{header}\n1\tGeh.\tGo.\n2\tHallo!\tHi.\n"), **settings)
+    assert pairs[-2:] == [("Go.", "Geh."), ("Hi.", "Hallo!")]
+
+
+def test_every_fault_has_its_reason_and_line(tmp_path):
+    rows = [b"Go.\tGeh.", b"\tx", b"x\t ", b"one", b"", b" \t", b"a\xff\tb", b"a\0\tb", b"x" * (LONGEST_SIDE + 1) + b"\ty", b"End\tEnde"]
+    pairs, report, numbers = read(write(tmp_path, b"\n".join(rows)))
+    assert pairs == [("Go.", "Geh."), ("End", "Ende")]
+    assert numbers == [1, 10]
+    assert reasons(report) == {
+        EMPTY_SOURCE: [2, 6],
+        EMPTY_TARGET: [3],
+        TOO_FEW_COLUMNS: [4],
+        EMPTY_LINE: [5],
+        NOT_UNICODE: [7],
+        NUL: [8],
+        OVER_LONG: [9],
+    }
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_line_without_end_does_not_fill_memory_nor_shift_the_numbers(tmp_path, monkeypatch, ends):
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 300)
+    long = "x" * 5000
+    content = f"a\tb\n{long}\nc\td\n{long}" + ("\ne\tf\n" if ends else "")
+    pairs, report, numbers = read(write(tmp_path, content))
+    assert pairs == [("a", "b"), ("c", "d"), ("e", "f")][: 3 if ends else 2]
+    assert numbers == [1, 3, 5][: 3 if ends else 2]
+    assert reasons(report) == {OVER_LONG: [2, 4]}
+    source, target = write(tmp_path, content, "x.en"), write(tmp_path, "1\n2\n3\n4\n" + ("5\n" if ends else ""), "x.de")
+    assert read(source, target)[2] == numbers
+    rows = "".join(json.dumps({"s": side, "t": "y"}) + "\n" for side in ("a", long, "b"))
+    assert read(write(tmp_path, rows, "x.jsonl"))[2] == [1, 3]
+
+
+@pytest.mark.parametrize(("form", "expected"), [("nfc", "\u00e9 ﬁ"), ("nfkc", "\u00e9 fi"), ("none", "e\u0301 ﬁ")])
+def test_unicode_forms(tmp_path, form, expected):
+    assert read(write(tmp_path, "e\u0301 ﬁ\tx\n"), normalization=form)[0] == [(expected, "x")]
+
+
+def test_bad_bytes_in_csv_json_and_parquet(tmp_path):
+    good = ("Go.", "Geh.")
+    path = write(tmp_path, b'source,target\nGo.,Geh.\n"a\xff\nb",c\n', "x.csv")
+    assert read(path)[0] == [good]
+    path = write(tmp_path, b'{"s":"Go.","t":"Geh."}\n{"s":"\\ud800","t":"x"}\n{"s":"\xff","t":"x"}\n', "x.jsonl")
+    pairs, report, _ = read(path)
+    assert pairs == [good]
+    assert reasons(report) == {NOT_UNICODE: [2, 3]}
+    raw = pa.array([b"Go.", b"\xff"]).view(pa.string())
+    pq.write_table(pa.table({"a": raw, "b": ["Geh.", "x"]}), tmp_path / "x.parquet")
+    assert read(tmp_path / "x.parquet")[0] == [good]
+
+
+def test_csv_rows_that_span_lines_are_numbered_by_their_first(tmp_path):
+    path = write(tmp_path, 'en;de\n"a\nb";c\n\nd;"e ""f"""\n', "x.csv")
+    pairs, report, numbers = read(path, source="en", target="de")
+    assert pairs == [("a\nb", "c"), ("d", 'e "f"')]
+    assert numbers == [2, 5]
+    assert reasons(report) == {HEADER: [1], EMPTY_LINE: [4]}
+
+
+def test_json_with_nested_translation_nulls_and_blank_lines(tmp_path):
+    rows = '{"id":1,"translation":{"de":"Geh.","en":"Go."}}\n\n{"translation":{"en":null,"de":"x"}}\n'
+    pairs, report, _ = read(write(tmp_path, rows, "x.json"), source="en", target="de")
+    assert pairs == [("Go.", "Geh.")]
+    assert reasons(report) == {EMPTY_LINE: [2], EMPTY_SOURCE: [3]}
+    assert report.columns == ["translation.en", "translation.de"]
+
+
+def test_parquet_with_structs_dictionaries_and_gzip(tmp_path):
+    inner = pa.array([{"en": "Go.", "de": "Geh."}, {"en": None, "de": "x"}])
+    pq.write_table(pa.table({"translation": inner}), tmp_path / "x.parquet")
+    zipped = write(tmp_path, gzip.compress((tmp_path / "x.parquet").read_bytes()), "x.parquet.gz")
+    for path in (tmp_path / "x.parquet", zipped):
+        pairs, report, _ = read(path, source="en", target="de", format="parquet")
+        assert pairs == [("Go.", "Geh.")]
+        assert reasons(report) == {EMPTY_SOURCE: [2]}
+    coded = pa.table({"a": pa.array(["x", "x"]).dictionary_encode(), "n": [1, 2], "b": pa.array(["y", "z"], pa.large_string())})
+    pq.write_table(coded, tmp_path / "y.pq")
+    assert read(tmp_path / "y.pq")[0] == [("x", "y"), ("x", "z")]
+
+
+def test_the_format_is_seen_where_the_name_does_not_tell(tmp_path):
+    assert read(write(tmp_path, '{"a":"x","b":"y"}\n', "data"))[1].form == "JSON lines"
+    assert read(write(tmp_path, "{a\tb\n", "braces"))[0] == [("{a", "b")]
+    pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "unnamed")
+    assert read(tmp_path / "unnamed")[1].form == "Parquet"
+    assert read(write(tmp_path, "x,y\n", "commas"), format="csv")[0] == [("x", "y")]

@@ -1,0 +1,132 @@
+import gzip
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from regard.config import DataConfig
+from regard.errors import DataError
+from regard.text.readers import read_pairs
+from regard.text.report import ReadingReport
+
+
+def fail(*paths: Path, **settings: object) -> str:
+    with pytest.raises(DataError) as caught:
+        list(read_pairs(paths, DataConfig(**settings), ReadingReport()))
+    return str(caught.value)
+
+
+def write(folder: Path, content: str | bytes, name: str = "pairs.tsv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_a_missing_file_offers_its_neighbour(tmp_path):
+    write(tmp_path, "a\tb\n", "deu.txt")
+    assert fail(tmp_path / "due.txt").endswith("due.txt: there is no such file; did you mean 'deu.txt'?")
+    assert fail(tmp_path / "none" / "x.tsv").endswith("there is no such file; check the path")
+
+
+def test_a_folder_and_an_empty_file(tmp_path):
+    assert fail(tmp_path).endswith("is a folder, expected a file of sentence pairs; name the file in it")
+    assert fail(write(tmp_path, "")).endswith("is empty, expected sentence pairs")
+    assert "no usable pair" in fail(write(tmp_path, gzip.compress(b""), "x.tsv.gz"))
+    assert "no usable pair" in fail(write(tmp_path, gzip.compress(b""), "x.jsonl.gz"))
+    assert "one column" in fail(write(tmp_path, gzip.compress(b""), "x.csv.gz"))
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.txt", "x.csv"])
+def test_one_column(tmp_path, name):
+    message = fail(write(tmp_path, "Only English here\nand here\n", name))
+    assert "has one column (it starts with 'Only English here'), expected a source and a target separated by a tab" in message
+    assert "FILE,FILE" in message
+    assert "data.format" in message
+
+
+def test_unknown_columns(tmp_path):
+    path = write(tmp_path, "english\tgerman\nGo.\tGeh.\n")
+    message = fail(path, columns=("englsh", "german"))
+    assert message.endswith("there is no column 'englsh'; it has 'english', 'german'; did you mean 'english'?")
+    assert fail(path, columns=("0", "2")).endswith("there is no column 2; it has 2 columns, numbered 0 to 1")
+    assert fail(path, columns=("0", "0")).endswith("data.columns 0,0 is one column twice, expected two different ones")
+    assert fail(path, columns=("0",)).endswith("data.columns is 0, expected two: the source's and the target's")
+    assert "but data.header is 'no'; give numbers" in fail(path, columns=("english", "german"), header="no")
+
+
+def test_parallel_files_of_different_length(tmp_path):
+    source, target = write(tmp_path, "a\nb\nc\n", "x.en"), write(tmp_path, "a\nb", "x.de")
+    for first, second, counts in ((source, target, (3, 2)), (target, source, (2, 3))):
+        message = fail(first, second)
+        assert f"{first} has {counts[0]} lines and {second} has {counts[1]}, expected as many" in message
+        assert "check that neither was cut" in message
+
+
+def test_wrong_numbers_of_files(tmp_path):
+    path = write(tmp_path, "a\tb\n")
+    assert "data.format is 'text', which needs two parallel files (FILE,FILE), and one was given" in fail(path, format="text")
+    assert "two files were given with data.format 'csv', expected one" in fail(path, path, format="csv")
+    assert "3 files were given, expected one file of pairs or two parallel text files" in fail(path, path, path)
+
+
+def test_no_usable_pair_says_what_became_of_the_lines(tmp_path):
+    message = fail(write(tmp_path, "1\t2\na\t\n\tb\n"))
+    assert message.startswith("no usable pair in ")
+    assert "3 lines read, 0 pairs kept" in message
+    assert "skipped 1: empty target (line 2)" in message
+
+
+def test_damaged_gzip(tmp_path):
+    whole = gzip.compress(b"Go.\tGeh.\n" * 1000)
+    message = fail(write(tmp_path, whole[:-20], "cut.tsv.gz"))
+    assert message.endswith("the gzip file ends too early; copy or download it again")
+    broken = whole[:20] + b"\0\0\0\0\0\0" + whole[26:]
+    assert "the gzip file is damaged" in fail(write(tmp_path, broken, "broken.tsv.gz"))
+
+
+def test_what_is_not_parquet(tmp_path):
+    message = fail(write(tmp_path, "Go.\tGeh.\n", "x.parquet"))
+    assert "cannot be read as Parquet" in message
+    assert "data.format" in message
+    pq.write_table(pa.table({"a": ["x"] * 5000, "b": ["y"] * 5000}), tmp_path / "y.parquet")
+    data = (tmp_path / "y.parquet").read_bytes()
+    assert "cannot be read as Parquet" in fail(write(tmp_path, data[: len(data) // 2], "z.parquet"))
+
+
+def test_parquet_without_two_text_columns(tmp_path):
+    pq.write_table(pa.table({"text": ["x"], "label": [1]}), tmp_path / "x.parquet")
+    message = fail(tmp_path / "x.parquet")
+    assert message.endswith("has 1 text columns, expected a source and a target; it holds text (string), label (int64)")
+    pq.write_table(pa.table({"en": ["x"], "de": ["y"]}), tmp_path / "y.parquet")
+    assert "there is no column 'fr'; it has 'en', 'de'" in fail(tmp_path / "y.parquet", columns=("en", "fr"))
+
+
+def test_json_lines_that_are_none(tmp_path):
+    good = '{"en": "Go.", "de": "Geh."}\n'
+    assert re.search(r"x.jsonl, line 2: is not JSON \(.+\), expected one object a line: 'oops'", fail(write(tmp_path, good + "oops\n", "x.jsonl")))
+    assert "line 1: is a JSON list, expected an object" in fail(write(tmp_path, '[{"en": "a"}]\n', "x.jsonl"))
+    message = fail(write(tmp_path, good + '{"en": "Hi.", "de ": "Hallo"}\n', "x.jsonl"))
+    assert "line 2: there is no 'de' in it, only en, de ; did you mean 'de '?" in message
+    assert "line 2: 'de' is 7, expected text" in fail(write(tmp_path, good + '{"en": "Hi.", "de": 7}\n', "x.jsonl"))
+    assert "line 1: has 1 text values (keys: en, n)" in fail(write(tmp_path, '{"en": "a", "n": 1}\n', "x.jsonl"))
+    assert "line 1: JSON nested too deeply" in fail(write(tmp_path, "[" * 100_000, "x.jsonl"))
+
+
+def test_csv_quotes(tmp_path):
+    message = fail(write(tmp_path, 'source,target\na,b\n"open,c\nd,e\n', "x.csv"))
+    assert "x.csv, line 3: a quote is opened and not closed" in message
+    assert "data.format tsv" in message
+    assert "line 2: bad quoting" in fail(write(tmp_path, 'source,target\n"a"b,c\n', "x.csv"))
+    assert "line 1: a quote is opened and not closed" in fail(write(tmp_path, '"open,c\n' + "d,e\n" * 100_000, "x.csv"))
+
+
+def test_utf_16(tmp_path):
+    assert "is UTF-16, expected UTF-8; convert it: iconv" in fail(write(tmp_path, "a\tb\n".encode("utf-16")))
+
+
+def test_latin_1_gets_a_hint(tmp_path):
+    report = ReadingReport()
+    list(read_pairs([write(tmp_path, "Go.\tGeh.\nOver.\tÜber.\n".encode("latin-1"))], DataConfig(), report))
+    assert "Is the file in another encoding? Convert it: iconv -f LATIN1" in report.render()

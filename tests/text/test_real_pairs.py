@@ -1,0 +1,50 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from regard.config import DataConfig, TokenizersConfig, WhitespaceConfig
+from regard.text.prepare import prepare
+from regard.text.report import COLUMN_NUMBERS
+
+pytestmark = pytest.mark.real
+FOLDER = Path(os.environ.get("REGARD_DATA") or Path(__file__).parents[3] / "shared" / "data")
+
+
+def real(name: str) -> str:
+    if not (FOLDER / name).exists():
+        pytest.skip(f"{FOLDER / name} is not there: set REGARD_DATA to the folder with the real data")
+    return str(FOLDER / name)
+
+
+def test_tatoeba(tmp_path):
+    data = DataConfig(train=(real("tatoeba/deu.txt"),), source="en", target="de", cache=str(tmp_path))
+    prepared = prepare(data, TokenizersConfig(), seed=1, progress=False)
+    report = prepared.report.train
+    assert report.read == 50_002 == len(prepared.train) + len(prepared.dev) + report.num_skipped
+    assert report.skipped[COLUMN_NUMBERS].lines == [1]
+    assert len(prepared.dev) == 1000
+    train, dev = (corpus.texts(range(len(corpus))) for corpus in (prepared.train, prepared.dev))
+    for side in (0, 1):
+        assert not set(train[side]) & set(dev[side])
+    assert ("Go.", "Geh.") in set(zip(*train, strict=True)) | set(zip(*dev, strict=True))
+    assert not any(text.endswith("\r") for text in train[1])
+
+
+def test_tatoeba_first_ten_thousand(tmp_path):
+    data = DataConfig(train=(real("tatoeba/deu.txt"),), max_pairs=10_000, cache=str(tmp_path))
+    prepared = prepare(data, TokenizersConfig(), seed=1, progress=False)
+    with open(real("tatoeba/deu.txt"), encoding="utf-8", newline="\n") as file:
+        lines = [line.rstrip("\r\n").split("\t") for line in file][1:10_001]
+    assert prepared.train.texts(range(10_000)) == ([line[0] for line in lines], [line[1] for line in lines])
+    assert len(prepared.dev) == 1000
+
+
+def test_multi30k(tmp_path):
+    files = {part: tuple(real(f"multi30k/{part}.lc.norm.tok.{side}") for side in ("en", "de")) for part in ("train", "val")}
+    words = WhitespaceConfig(min_count=2)
+    data = DataConfig(train=files["train"], dev=files["val"], drop_repeats=False, cache=str(tmp_path))
+    prepared = prepare(data, TokenizersConfig(source=words, target=words), seed=1, progress=False)
+    assert (prepared.report.train.read, len(prepared.train), len(prepared.dev)) == (29_000, 29_000, 1_014)
+    # Vocabularies as published for minimum count 2.
+    assert (prepared.source_tokenizer.size, prepared.target_tokenizer.size) == (5_922 + 0, 7_859 + 0)

@@ -1,0 +1,44 @@
+import json
+
+from regard.text.report import Overlap, PreparationReport, ReadingReport
+
+
+def reading() -> ReadingReport:
+    report = ReadingReport(files=["a.tsv"], form="tab-separated", columns=["en", "de"], read=1210)
+    for line in range(2, 9):
+        report.skip("empty target", line)
+    report.skip("header", 1)
+    report.kept = 1202
+    return report
+
+
+def test_a_report_reads_like_one():
+    assert reading().render() == (
+        "a.tsv (tab-separated, columns en and de): 1,210 lines read, 1,202 pairs kept\n"
+        "  skipped 7: empty target (lines 2, 3, 4, 5, 6, …)\n"
+        "  skipped 1: header (line 1)"
+    )
+
+
+def test_what_later_steps_leave_out_is_withdrawn():
+    report = reading()
+    report.withdraw("repeat", range(100, 300), 200)
+    report.withdraw("repeat", [], 0)
+    assert report.kept == 1002
+    assert report.read == report.kept + report.num_skipped
+    assert "skipped 200: repeat (lines 100, 101, 102, 103, 104, …)" in report.render()
+
+
+def test_reports_survive_json():
+    report = PreparationReport(
+        train=reading(), dev=reading(), train_pairs=1000, dev_pairs=2, source_size=50, target_size=60,
+        train_tokens=(7000, 8000), overlap=Overlap(pairs=1, sources=2, targets=3), notes=["A note."],
+    )  # fmt: skip
+    assert PreparationReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert report.render().endswith(
+        "1,000 pairs to train on, 2 to validate on (from their own files)\n"
+        "  of the dev pairs, training holds 1 whole, 2 by their source and 3 by their target\n"
+        "vocabularies of 50 and 60 symbols; 7,000 and 8,000 tokens\n"
+        "A note."
+    )
+    assert ReadingReport.from_dict(reading().to_dict()) == reading()
