@@ -8,7 +8,7 @@ import lightning
 
 from regard.errors import Interrupted
 from regard.training.logs import Logs, Row
-from regard.training.module import TrainingModule, weights_of
+from regard.training.module import TrainingModule, not_finite, weights_of
 from regard.training.progress import Reporter
 from regard.training.run import Run
 from regard.training.signals import Signals
@@ -17,7 +17,7 @@ from regard.training.validation import Scores, Validator
 LOGGED_EVERY = 50
 """Updates between two rows of the logs, besides one at each validation."""
 
-SaveBundle = Callable[[Scores | None], None]
+SaveBundle = Callable[[dict[str, Any]], None]
 
 
 class _Stopped(Exception):
@@ -79,12 +79,14 @@ class Validation(lightning.Callback):
         if self._validator is not None:
             with self._reporter.validating(self._validator.num_batches) as advance:
                 scores = self._validator.validate(run.model, after_batch=lambda: self._go_on(advance))
+            if not math.isfinite(scores.nll):
+                raise not_finite(run, "loss on dev")
             value = scores.monitored(run.config.training.monitor)
-        better = run.record_validation(value)
-        if run.progress.step in {run.progress.best_step, *run.progress.last_steps}:
+        better = run.record_validation(value, scores.to_dict() if scores else {})
+        if run.progress.step in run.final_steps():
             run.folder.save_weights(run.progress.step, weights_of(run.model))
         if better:
-            self._save_bundle(scores)
+            self._save_bundle(scores.to_dict() if scores else {})
         self._reporter.say(describe_validation(run, scores, better=better))
         return scores
 
@@ -126,7 +128,8 @@ class Checkpointing(lightning.Callback):
         run.folder.save_checkpoint(run.state_dict(), keep=run.final_steps())
         if self._signals.received is not None:
             raise Interrupted(
-                f"stopped after update {run.progress.step:,} of {run.total_steps:,}; go on with: regard resume {run.folder.path}",
+                f"stopped after update {run.progress.step:,} of {run.total_steps:,}; "
+                f"go on with: regard resume {run.folder.path}",
                 signal_number=self._signals.received,
             )
 
@@ -178,9 +181,16 @@ def describe_validation(run: Run, scores: Scores | None, *, better: bool) -> str
     head += f", dev loss {scores.nll:.3f} (perplexity {scores.perplexity:,.2f})"
     if scores.num_translated:
         head += f", BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}"
-    lines = [head + (", the best so far" if better else "")]
+    lines = [head + (", the best so far" if better and progress.validations > 1 else "")]
     if progress.validations == 1 and scores.num_translated:
-        lines.append(f"  BLEU is {scores.bleu_signature}, chrF is {scores.chrf_signature}, greedy, {scores.num_translated:,} pairs")
+        lines.append(
+            f"  BLEU is {scores.bleu_signature}, chrF is {scores.chrf_signature}, greedy, {scores.num_translated:,} pairs"
+        )
     for sample in scores.samples:
-        lines += [f"  source      {sample.source}", f"  prediction  {sample.prediction}", f"  reference   {sample.reference}", ""]
-    return "\n".join(lines).rstrip()
+        lines += [
+            "",
+            f"  source      {sample.source}",
+            f"  prediction  {sample.prediction}",
+            f"  reference   {sample.reference}",
+        ]
+    return "\n".join([*lines, ""] if scores.samples else lines)

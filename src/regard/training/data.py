@@ -30,7 +30,9 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     """Move a batch's tensors."""
     if device.type == "cpu":
         return batch
-    moved = {name: value.to(device, non_blocking=True) for name, value in vars(batch).items() if isinstance(value, torch.Tensor)}
+    moved = {
+        name: value.to(device, non_blocking=True) for name, value in vars(batch).items() if isinstance(value, torch.Tensor)
+    }
     return replace(batch, **moved)
 
 
@@ -44,7 +46,7 @@ class UpdateLoader:
         self._corpus, self._sampler, self._accumulate, self._progress = corpus, sampler, accumulate, progress
 
     def __iter__(self) -> Iterator[Update]:
-        self._sampler.load_state_dict({"epoch": self._progress.epoch, "position": self._progress.batch})
+        self._sampler.resume_at(self._progress.epoch, self._progress.batch)
         group: list[np.ndarray] = []
         for indices in self._sampler:
             if len(group) == self._accumulate:
@@ -57,14 +59,3 @@ class UpdateLoader:
     def _update(self, group: list[np.ndarray], *, last: bool) -> Update:
         batches = [self._corpus.batch(indices) for indices in group]
         return Update(batches, sum(int(batch.target_mask.sum()) for batch in batches), last)
-
-
-def batches_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Cut indices, sorted by length, into batches of at most `batch_tokens` tokens, padding included, and at least one."""
-    order = np.argsort(lengths, kind="stable")[::-1]
-    batches, start = [], 0
-    while start < len(order):
-        size = max(1, batch_tokens // max(int(lengths[order[start]]), 1))
-        batches.append(order[start : start + size])
-        start += size
-    return batches

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lightning
-import torch
 
 from regard import __version__
 from regard.attention.base import Attention
 from regard.bundle import Bundle, save_bundle
+from regard.bundle.bundle import Custom
 from regard.config import TranslationConfig
 from regard.config.checks import check_config
 from regard.errors import ConfigError, DataError
@@ -31,7 +31,7 @@ from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Run
 from regard.training.signals import Signals
-from regard.training.validation import Scores, Validator
+from regard.training.validation import Validator
 
 if TYPE_CHECKING:
     from regard.predict import Translator
@@ -68,8 +68,8 @@ def fit(
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress)
         run, sampler = _build_run(config, folder, machine, data, model, attention)
         reporter.say(data.report.render())
-        own = {"own_model": model is not None, "own_attention": attention is not None}
-        folder.start(config, {"regard": __version__, "fingerprint": data.fingerprint, **machine.to_dict(), **own})
+        facts = {"regard": __version__, "fingerprint": data.fingerprint, "custom": run.custom, **machine.to_dict()}
+        folder.start(config, facts)
         return _train(run, sampler, reporter)
 
 
@@ -97,7 +97,7 @@ def resume(
     place = RunFolder(folder)
     config, facts = place.read_start()
     for name, given in (("model", model), ("attention", attention)):
-        if facts[f"own_{name}"] != (given is not None):
+        if (facts["custom"] == name) != (given is not None):
             needed = f"was given a {name} of its own; resume it from Python: regard.resume('{folder}', {name}=…)"
             raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was given no {name} of its own'}")
     config = replace(config, out=str(folder))
@@ -151,7 +151,9 @@ def _build_run(
         seed=config.seed,
     )
     built = _build_model(config, data, model, attention)
-    return Run(config, folder=folder, machine=machine, data=data, model=built, epoch_batches=len(sampler)), sampler
+    custom: Custom = "model" if model is not None else "attention" if attention is not None else ""
+    run = Run(config, folder=folder, machine=machine, data=data, model=built, custom=custom, epoch_batches=len(sampler))
+    return run, sampler
 
 
 def _build_model(config: TranslationConfig, data: PreparedData, model: Model | None, attention: Attention | None) -> Seq2Seq:
@@ -166,8 +168,10 @@ def _build_model(config: TranslationConfig, data: PreparedData, model: Model | N
         )
     words = made.output_weight()[0].shape[0]
     if words != target_size:
-        raise ConfigError(f"model predicts {words:,} words, but the target vocabulary has {target_size:,}; give fit a function "
-                          "of the two vocabulary sizes that makes the model")
+        raise ConfigError(
+            f"model predicts {words:,} words, but the target vocabulary has {target_size:,}; give fit a function "
+            "of the two vocabulary sizes that makes the model"
+        )
     return made
 
 
@@ -227,21 +231,26 @@ def _build_trainer(run: Run, callbacks: list[lightning.Callback]) -> lightning.T
     )
 
 
-def _finish(run: Run, validator: Validator | None) -> Scores | None:
-    """Make the final model of the kept weights, and write it."""
+def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:
+    """Make the final model of the kept weights, and write it with its scores."""
     steps = run.final_steps()
     weights = [run.folder.load_weights(step) for step in steps]
-    run.model.load_state_dict(mean_weights(weights) if len(weights) > 1 else weights[0])
-    scores = validator.validate(run.model) if validator is not None else None
+    scores = run.progress.scores[steps[-1]]
+    if len(weights) == 1:
+        run.model.load_state_dict(weights[0])
+    else:
+        run.model.load_state_dict(mean_weights(weights))
+        scores = validator.validate(run.model).to_dict() if validator is not None else {}
+    run.model.eval()
     _save(run, scores)
     return scores
 
 
-def _save(run: Run, scores: Scores | None) -> None:
+def _save(run: Run, scores: dict[str, Any]) -> None:
     save_bundle(run.folder.path, _bundle(run, scores))
 
 
-def _bundle(run: Run, scores: Scores | None) -> Bundle:
+def _bundle(run: Run, scores: dict[str, Any]) -> Bundle:
     return Bundle(
         config=run.config,
         model=run.model,
@@ -251,9 +260,10 @@ def _bundle(run: Run, scores: Scores | None) -> Bundle:
             "seed": run.config.seed,
             "data": run.data.fingerprint,
             "updates": run.progress.step,
-            "scores": scores.to_dict() if scores else {},
+            "scores": scores,
         },
         report=run.data.report.to_dict(),
+        custom=run.custom,
     )
 
 
@@ -266,19 +276,24 @@ def _describe_resume(run: Run, facts: dict[str, Any]) -> str:
     return head + (f"\n  not bit for bit as it would have gone on: {', '.join(changed)}" if changed else "")
 
 
-def _describe_end(run: Run, scores: Scores | None) -> str:
+def _describe_end(run: Run, scores: dict[str, Any]) -> str:
     progress = run.progress
     epochs = progress.step / run.epoch_steps
     speed = progress.tokens / progress.seconds if progress.seconds else 0.0
     lines = [
-        f"trained {epochs:,.4g} epoch{'s' * (epochs != 1)} ({progress.step:,} updates) in {progress.seconds:,.0f} s, validation and "
-        f"writing {progress.validation_seconds:,.0f} s more; {speed:,.0f} target tokens/s"
+        f"trained {epochs:,.4g} epoch{'s' * (epochs != 1)} ({progress.step:,} updates) in {_seconds(progress.seconds)} s, "
+        f"validation and writing {_seconds(progress.validation_seconds)} s more; {speed:,.0f} target tokens/s"
     ]
-    if scores is not None:
-        best = "mean of the last validations' weights" if run.config.training.average_last > 1 else "final model"
-        figures = f"loss {scores.nll:.3f}" + (f", BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}" if scores.num_translated else "")
-        lines.append(f"{best}, on dev: {figures}")
+    if scores:
+        mean = f"the mean of the last {len(run.final_steps())} validations' weights"
+        what = mean if len(run.final_steps()) > 1 else f"the model after update {run.final_steps()[0]:,}"
+        bleu = f", BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}" if scores["translated_pairs"] else ""
+        lines.append(f"kept {what}; on dev: loss {scores['loss']:.3f}{bleu}")
     return "\n".join(lines)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 @contextmanager

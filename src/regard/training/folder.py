@@ -22,20 +22,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.bundle.bundle import (
+    CARD,
+    CONFIG,
+    JOINT_TOKENIZER,
+    REPORT,
+    SIGNATURE,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    WEIGHTS,
+)
 from regard.config import TranslationConfig
 from regard.config.loading import read_config, render_config
 from regard.errors import BundleError, ConfigError, RegardError, TrainingError
 
-_BUNDLE_FILES = (
-    "config.yaml",
-    "model.safetensors",
-    "signature.json",
-    "report.json",
-    "README.md",
-    "tokenizer.json",
-    "tokenizer.source.json",
-    "tokenizer.target.json",
-)
+_BUNDLE_FILES = (CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD, JOINT_TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER)
 
 
 class RunFolder:
@@ -48,7 +49,7 @@ class RunFolder:
 
     def holds_run(self) -> bool:
         """Whether a run, or a model, is in here."""
-        return (self.checkpoints / "config.yaml").exists() or (self.path / "model.safetensors").exists()
+        return (self.checkpoints / "config.yaml").exists() or (self.path / WEIGHTS).exists()
 
     def check_free(self, *, overwrite: bool) -> None:
         """Refuse a folder that must not be written to, before any work is done. Nothing is changed.
@@ -93,7 +94,7 @@ class RunFolder:
         (self.checkpoints / "config.yaml").unlink(missing_ok=True)
         for name in _BUNDLE_FILES:
             (self.path / name).unlink(missing_ok=True)
-        for folder in (self.checkpoints, self.logs):
+        for folder in (self.checkpoints, self.logs, *self.path.glob(".incoming*")):
             if folder.exists():
                 shutil.rmtree(folder)
 
@@ -158,7 +159,9 @@ class RunFolder:
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
         except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-            raise BundleError(f"cannot resume '{self.path}': {path.name} is missing or damaged ({_first_line(error)})") from error
+            raise BundleError(
+                f"cannot resume '{self.path}': {path.name} is missing or damaged ({_first_line(error)})"
+            ) from error
 
     def _write(self, path: Path, content: bytes | memoryview) -> None:
         temporary = path.with_name(path.name + ".new")

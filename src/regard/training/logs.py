@@ -68,4 +68,4 @@ def _open_board(folder: Path, history: list[Row]) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
     # What an interrupted run wrote after its last checkpoint is taken back.
-    return SummaryWriter(str(folder), purge_step=int(history[-1]["step"]) + 1 if history else None)
+    return SummaryWriter(str(folder), purge_step=int(history[-1]["step"]) + 1 if history else 0)

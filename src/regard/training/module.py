@@ -117,11 +117,13 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
     training, step = run.config.training, run.progress.step
     clip = "a lower training.clip_norm" if training.clip_norm else "training.clip_norm 1.0 (clipping is off)"
     precision = ", training.precision float32 (now bfloat16)" if run.machine.bfloat16 else ""
-    kept = f"the last good checkpoint is kept in {run.folder.checkpoints}" if run.folder.has_checkpoint() else "none was kept yet"
+    kept = (
+        f"the last good checkpoint is kept in {run.folder.checkpoints}" if run.folder.has_checkpoint() else "none was kept yet"
+    )
     verb = "are" if wrong == "weights" else "is"
     return TrainingError(
-        f"training has stopped: the {wrong} {verb} not finite at update {step:,} (learning rate {run.learning_rate(step):.3g}); "
-        f"{kept}. Train anew with a lower training.learning_rate, {clip}{precision}"
+        f"training has stopped: the {wrong} {verb} not finite at update {step:,} "
+        f"(learning rate {run.learning_rate(step):.3g}); {kept}. Train anew with a lower training.learning_rate, {clip}{precision}"
     )
 
 

@@ -40,9 +40,7 @@ def objective(
     )
 
 
-def draw_gold(
-    target_in: Tensor, probability: float, unit: Literal["sentence", "token"]
-) -> Bool[Tensor, "B T"] | None:
+def draw_gold(target_in: Tensor, probability: float, unit: Literal["sentence", "token"]) -> Bool[Tensor, "B T"] | None:
     """Draw where the decoder is fed the gold word.
 
     Args:

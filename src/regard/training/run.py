@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 
+from regard.bundle.bundle import Custom
 from regard.config import PlateauConfig, TranslationConfig
 from regard.errors import BundleError
 from regard.models.seq2seq import Seq2Seq
@@ -50,6 +51,8 @@ class Progress:
     best_step: int = 0
     last_steps: list[int] = field(default_factory=list)
     """Updates after which the last validations took place, as many as are averaged."""
+    scores: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What the validations found whose weights are kept, by their updates; without dev pairs, nothing."""
 
 
 class Clock:
@@ -77,6 +80,7 @@ class Run:
         machine: Machine,
         data: PreparedData,
         model: Seq2Seq,
+        custom: Custom,
         epoch_batches: int,
     ) -> None:
         """Put a run together, at its beginning.
@@ -87,9 +91,10 @@ class Run:
             machine: What it is computed with.
             data: What it learns from.
             model: What learns.
+            custom: What part of it is not the configured one.
             epoch_batches: Batches in an epoch.
         """
-        self.config, self.folder, self.machine, self.data = config, folder, machine, data
+        self.config, self.folder, self.machine, self.data, self.custom = config, folder, machine, data, custom
         training = config.training
         self.model = model.to(machine.device)
         self.optimizer = build_optimizer(self.model, training)
@@ -122,11 +127,12 @@ class Run:
         """How often the gold word is fed at an update, numbered from 1."""
         return gold_probability(self.config.training.teacher_forcing, step, self.total_steps)
 
-    def record_validation(self, value: float) -> bool:
+    def record_validation(self, value: float, scores: dict[str, Any]) -> bool:
         """Take note of a validation of the weights as they are.
 
         Args:
             value: The figure that is monitored, the higher the better.
+            scores: All that was found.
 
         Returns:
             Whether it is the best so far.
@@ -140,6 +146,9 @@ class Run:
         progress.validation_due = False
         if training.average_last:
             progress.last_steps = [*progress.last_steps, progress.step][-training.average_last :]
+        progress.scores = {step: found for step, found in progress.scores.items() if step in self.final_steps()}
+        if progress.step in self.final_steps():
+            progress.scores[progress.step] = scores
         if isinstance(training.schedule, PlateauConfig):
             self.plateau.update(training.schedule, better, training.learning_rate)
         if training.patience and progress.bad_validations >= training.patience:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from sacrebleu.metrics import BLEU, CHRF
 from torch import nn
 
-from regard.config import DecodingConfig, TokenizersConfig, WhitespaceConfig
+from regard.config import DecodingConfig, TokenizersConfig
 from regard.decoding.search import search
 from regard.models.seq2seq import Seq2Seq
+from regard.text.batching import length_batches
 from regard.text.encoded import EncodedCorpus
+from regard.text.metrics import build_metrics
 from regard.text.tokenizer import Tokenizer
-from regard.training.data import batches_by_length, to_device
+from regard.training.data import to_device
 from regard.training.machine import Machine
 from regard.training.objective import objective
 
@@ -93,8 +94,7 @@ class Validator:
         Args:
             corpus: The dev pairs.
             target_tokenizer: Turns output into text.
-            tokenizers: Say how BLEU is to read the text: as it is where it was tokenised already, without case where the
-                target is lower-cased.
+            tokenizers: Say how BLEU is to read the text.
             decoding: For the length limit; validation decodes greedily.
             machine: What it is computed with.
             num_translated: How many pairs to translate.
@@ -102,16 +102,12 @@ class Validator:
         """
         self._corpus, self._tokenizer, self._machine = corpus, target_tokenizer, machine
         self._decoding = replace(decoding, beam_size=1)
-        self._loss_batches = batches_by_length(np.maximum(corpus.source_lengths, corpus.target_lengths), batch_tokens)
+        self._loss_batches = length_batches(np.maximum(corpus.source_lengths, corpus.target_lengths), batch_tokens)
         count = min(num_translated, len(corpus))
         self._chosen = np.arange(count) * len(corpus) // max(count, 1)
-        cut = batches_by_length(corpus.source_lengths[self._chosen], self._decoding.batch_tokens)
+        cut = length_batches(corpus.source_lengths[self._chosen], self._decoding.batch_tokens)
         self._translated_batches = [self._chosen[places] for places in cut]
-        lower = tokenizers.target.lowercase
-        tokenized = isinstance(tokenizers.target, WhitespaceConfig)
-        # `force` only silences a warning about text that looks tokenised.
-        self._bleu = BLEU(tokenize="none" if tokenized else "13a", lowercase=lower, force=True)
-        self._chrf = CHRF(lowercase=lower)
+        self._bleu, self._chrf = build_metrics(tokenizers)
 
     @property
     def num_batches(self) -> int:

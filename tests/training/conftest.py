@@ -1,0 +1,44 @@
+"""A small file of pairs, and runs on it that take a fraction of a second."""
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from regard.config import DataConfig, TeacherForcingConfig, TrainingConfig, TranslationConfig
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory):
+    """300 sentences of letters, and each backwards."""
+    draw, path = random.Random(0), tmp_path_factory.mktemp("data") / "letters.tsv"
+    lines = {" ".join(draw.choices("abcdefgh", k=draw.randint(2, 7))) for _ in range(300)}
+    path.write_text("".join(f"{line}\t{line[::-1]}\n" for line in sorted(lines)))
+    return path
+
+
+@pytest.fixture
+def config(pairs, tmp_path):
+    """A run that uses what an exact resume must restore: a schedule, a moving average, mixed feeding, accumulation."""
+    training = TrainingConfig(
+        max_epochs=3,
+        batch_tokens=120,
+        accumulate=2,
+        validation_pairs=8,
+        teacher_forcing=TeacherForcingConfig(unit="token", start=1.0, end=0.5),
+        ema_decay=0.9,
+        precision="float32",
+        tensorboard=False,
+    )
+    data = DataConfig(train=(str(pairs),), dev_size=30, cache=str(pairs.parent / "cache"))
+    return TranslationConfig(data=data, training=training, out=str(tmp_path / "run"), threads=1)
+
+
+@pytest.fixture
+def change():
+    """`change(config, max_epochs=1)`: other settings of the training."""
+    return lambda config, **settings: replace(config, training=replace(config.training, **settings))

@@ -1,0 +1,295 @@
+"""A run that is stopped, by whatever means and whenever, and goes on, ends with the bytes of one never stopped."""
+
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import TinyTranslator
+
+from regard.config import PlateauConfig
+from regard.config.loading import render_config
+from regard.errors import BundleError, ConfigError, DataError, Interrupted
+from regard.training import fit, resume
+from regard.training.callbacks import Checkpointing, Validation
+from regard.training.signals import Signals
+
+SCRIPT = Path(__file__).with_name("killed.py")
+
+
+def model_bytes(config):
+    return Path(config.out, "model.safetensors").read_bytes()
+
+
+def run_whole(config):
+    config = replace(config, out=config.out + "-whole")
+    fit(config, model=TinyTranslator, progress=False)
+    return model_bytes(config)
+
+
+class Stop(Exception):
+    """The power fails."""
+
+
+@pytest.fixture
+def stop_at(monkeypatch):
+    """Let the power fail after an update: before or after what belongs to it is kept."""
+
+    def arm(step, *, moment=Validation):
+        inner = moment.on_train_batch_end
+
+        def fail(self, trainer, *arguments):
+            if self._run.progress.step == step:
+                raise Stop
+            inner(self, trainer, *arguments)
+
+        monkeypatch.setattr(moment, "on_train_batch_end", fail)
+        return lambda: monkeypatch.setattr(moment, "on_train_batch_end", inner)
+
+    return arm
+
+
+@pytest.fixture
+def signal_at(monkeypatch):
+    """Send a signal while an update is made."""
+
+    def arm(step, number=signal.SIGINT):
+        inner = Validation.on_train_batch_end
+
+        def send(self, trainer, *arguments):
+            if self._run.progress.step == step:
+                signal.raise_signal(number)
+            inner(self, trainer, *arguments)
+
+        monkeypatch.setattr(Validation, "on_train_batch_end", send)
+
+    return arm
+
+
+SETTINGS = {
+    "best": {},
+    "last": {"average_last": 1},
+    "average": {"average_last": 3, "validate_every": 4, "ema_decay": 0.0},
+    "plateau": {"schedule": PlateauConfig(patience=0, warmup_steps=3), "monitor": "loss"},
+    "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
+    "bfloat16": {"precision": "bfloat16"},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("step", [1, 6, 11])
+def test_power_failure_in_mid_epoch(config, change, stop_at, settings, step):
+    config = change(config, checkpoint_every=5, **settings)
+    whole = run_whole(config)
+    disarm = stop_at(step)
+    with pytest.raises(Stop):
+        fit(config, model=TinyTranslator, progress=False)
+    disarm()
+    resume(config.out, model=TinyTranslator, progress=False)
+    assert model_bytes(config) == whole
+
+
+def test_power_failure_between_validation_and_checkpoint(config, stop_at):
+    whole = run_whole(config)
+    steps = torch.load(Path(config.out + "-whole", "checkpoints", "last.ckpt"), weights_only=True)["progress"]["step"]
+    disarm = stop_at(steps // 3 * 2, moment=Checkpointing)
+    with pytest.raises(Stop):
+        fit(config, model=TinyTranslator, progress=False)
+    disarm()
+    resume(config.out, model=TinyTranslator, progress=False)
+    assert model_bytes(config) == whole
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_keeps_a_checkpoint_and_says_how_to_resume(config, signal_at, capfd, number, code):
+    whole = run_whole(config)
+    before = signal.getsignal(number)
+    signal_at(7, number)
+    with pytest.raises(Interrupted) as caught:
+        fit(config, model=TinyTranslator, progress=False)
+    assert caught.value.exit_code == code
+    assert str(caught.value).startswith("stopped after update 7 of ")
+    assert str(caught.value).endswith(f"go on with: regard resume {config.out}")
+    assert "stopping: saving a checkpoint" in capfd.readouterr().err
+    assert signal.getsignal(number) is before
+    signal_at(10_000)
+    resume(config.out, model=TinyTranslator, progress=False)
+    assert model_bytes(config) == whole
+
+
+def test_signal_during_a_validation_breaks_it_off_and_resume_makes_up_for_it(config, monkeypatch):
+    whole = run_whole(config)
+    inner, calls = Validation._go_on, []
+
+    def send(self, advance):
+        calls.append(1)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        inner(self, advance)
+
+    monkeypatch.setattr(Validation, "_go_on", send)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    state = torch.load(Path(config.out, "checkpoints", "last.ckpt"), weights_only=True)
+    assert state["progress"]["validation_due"]
+    assert state["progress"]["epoch"] == 1
+    assert not Path(config.out, "model.safetensors").exists()
+    resume(config.out, model=TinyTranslator, progress=False)
+    assert model_bytes(config) == whole
+
+
+def test_metrics_of_a_resumed_run_are_those_of_a_whole_one(config, change, signal_at):
+    config = change(config, validate_every=3)
+    run_whole(config)
+    signal_at(7)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    signal_at(10_000)
+    resume(config.out, model=TinyTranslator, progress=False)
+    tables = [Path(out, "logs", "metrics.csv").read_text().splitlines() for out in (config.out, config.out + "-whole")]
+    one, other = ([line.rsplit(",", 2)[0] for line in table] for table in tables)  # all but the two columns of speed
+    assert one == other
+    assert len(one) > 4
+
+
+def test_the_same_command_twice_gives_the_same_bytes(config):
+    assert run_whole(config) == run_whole(replace(config, out=config.out + "-again"))
+
+
+def test_validation_does_not_disturb_training(config, change):
+    often, seldom = (change(replace(config, out=config.out + str(n)), average_last=1, validate_every=n) for n in (1, 1000))
+    assert run_whole(often) == run_whole(seldom)
+
+
+def test_resuming_a_run_that_has_ended_writes_its_model_again(config):
+    fit(config, model=TinyTranslator, progress=False)
+    before = model_bytes(config)
+    Path(config.out, "model.safetensors").unlink()
+    resume(config.out, model=TinyTranslator, progress=False)
+    assert model_bytes(config) == before
+
+
+def test_resume_before_the_first_checkpoint_begins_again(config, stop_at):
+    whole = run_whole(config)
+    disarm = stop_at(1)
+    with pytest.raises(Stop):
+        fit(config, model=TinyTranslator, progress=False)
+    disarm()
+    assert not Path(config.out, "checkpoints", "last.ckpt").exists()
+    resume(config.out, model=TinyTranslator, progress=False)
+    assert model_bytes(config) == whole
+
+
+def test_resume_wants_a_run(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.safetensors").touch()
+    for name, words in (
+        ("empty", "holds no run"),
+        ("nowhere", "is not a folder"),
+        ("model", "holds a model, but not the checkpoints of its run"),
+    ):
+        with pytest.raises(ConfigError, match=f"cannot resume '.*{name}': it {words}; name the folder that `regard train`"):
+            resume(tmp_path / name)
+
+
+def test_resume_wants_the_same_data(config, signal_at, pairs, tmp_path):
+    own = tmp_path / "pairs.tsv"
+    own.write_bytes(pairs.read_bytes())
+    config = replace(config, data=replace(config.data, train=(str(own),)))
+    signal_at(3)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    own.write_bytes(pairs.read_bytes() + b"a b\tb a\n")
+    with pytest.raises(DataError, match=r"cannot resume .*pairs.tsv has changed since the run began; put the old file back"):
+        resume(config.out, model=TinyTranslator, progress=False)
+
+
+def test_resume_wants_the_same_model(config, signal_at):
+    signal_at(3)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    with pytest.raises(ConfigError, match=r"given a model of its own; resume it from Python: regard.resume\('.*', model=…\)"):
+        resume(config.out, progress=False)
+    with pytest.raises(BundleError, match="belongs to another model than the one given"):
+        resume(config.out, model=lambda source, target: TinyTranslator(source, target, width=8), progress=False)
+
+
+def test_a_damaged_checkpoint_is_named(config, signal_at):
+    signal_at(3)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    path = Path(config.out, "checkpoints", "last.ckpt")
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(BundleError, match=r"cannot resume .*: last.ckpt is missing or damaged"):
+        resume(config.out, model=TinyTranslator, progress=False)
+
+
+def test_only_the_weights_that_may_be_needed_are_kept(config, change):
+    run_whole(change(config, validate_every=2, average_last=2))
+    names = sorted(path.name for path in Path(config.out + "-whole", "checkpoints").iterdir())
+    assert len([name for name in names if name.startswith("weights-")]) == 2
+    assert [name for name in names if not name.startswith("weights-")] == ["config.yaml", "last.ckpt", "run.json"]
+
+
+def kill_and_resume(config, tmp_path, kills, *, pause, seed):
+    """Kill a run after random updates, go on each time, and let it end at last."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(render_config(config))
+    draw = random.Random(seed)
+    for _ in range(kills):
+        process = subprocess.Popen(
+            [sys.executable, SCRIPT, settings, str(pause)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        for _ in range(draw.randint(1, 4)):
+            process.stdout.readline()
+        try:
+            process.wait(draw.uniform(0, 2 * pause))  # and not just when something has been said
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.stdout.close()
+        assert process.wait() in (0, -signal.SIGKILL)
+    subprocess.run([sys.executable, SCRIPT, settings], check=True, capture_output=True)
+    return model_bytes(config)
+
+
+def test_killed_at_random_moments(config, change, tmp_path):
+    config = change(config, checkpoint_every=2)
+    assert kill_and_resume(config, tmp_path, 2, pause=0.05, seed=random.randrange(2**32)) == run_whole(config)
+
+
+@pytest.mark.slow
+def test_killed_ten_times(config, change, tmp_path):
+    config = change(config, checkpoint_every=3, validate_every=7, average_last=4)
+    assert kill_and_resume(config, tmp_path, 10, pause=0.05, seed=random.randrange(2**32)) == run_whole(config)
+
+
+def test_a_second_signal_ends_at_once():
+    code = (
+        "import signal\nfrom regard.training.signals import Signals\n"
+        "with Signals() as signals:\n"
+        "    signal.raise_signal(signal.SIGINT)\n    assert signals.received == signal.SIGINT\n"
+        "    signal.raise_signal(signal.SIGTERM)\n    raise AssertionError\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 143
+    assert ended.stderr.strip() == "stopping: saving a checkpoint (once more to stop at once)"
+
+
+def test_signals_are_left_alone_in_other_threads():
+    import threading
+
+    found = []
+
+    def enter():
+        with Signals() as signals:
+            found.append(signals.received)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert found == [None]
