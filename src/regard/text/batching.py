@@ -87,6 +87,8 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         _check_budget(batch_tokens, batch_sentences)
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank is {rank} and world_size {world_size}; expected 0 <= rank < world_size")
+        if not len(source):
+            raise ConfigError("there are no pairs to make batches of")
         if len(source) < world_size:
             raise ConfigError(f"{len(source):,} pairs cannot be shared out among {world_size} processes; train with fewer")
         self.seed, self.shuffle, self.rank, self.world_size = seed, shuffle, rank, world_size
@@ -136,9 +138,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             ConfigError: If it is not such a state, or does not fit this corpus.
         """
         if set(state) != {"epoch", "position"} or not all(isinstance(value, int) for value in state.values()):
-            raise ConfigError(
-                f"a batch sampler cannot resume from {dict(state)}; expected the whole numbers epoch and position"
-            )
+            raise ConfigError(f"a batch sampler cannot resume from {dict(state)}; expected whole numbers, epoch and position")
         self.resume_at(state["epoch"], state["position"])
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -155,9 +155,8 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         if generator.integers(2):  # runs the other way: other lengths meet at the cuts
             place = place - 2 * (place % self._width) + self._width - 1
         stray = generator.integers(0, _SHUFFLED, len(place), dtype=np.uint16)
-        row = np.argsort(place * _SHUFFLED + stray, kind="stable").astype(
-            np.int32
-        )  # a stable sort is the same on every machine
+        # A stable sort gives the same on every machine.
+        row = np.argsort(place * _SHUFFLED + stray, kind="stable").astype(np.int32)
         return row, generator.permutation(len(self._starts) - 1)
 
 

@@ -11,14 +11,17 @@ from collections.abc import Sequence
 _CLOSING = frozenset([*",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", "...", ".."])
 _OPENING = frozenset("([{¿¡（「『《")
 _PREFIXES = frozenset("$£€¥₹₽₺#§~")
-_CONTRACTIONS = re.compile(r"^(?:n['’]t|['’](?:s|S|re|RE|ve|VE|ll|LL|d|D|m|M|em|n|t|T))$", re.IGNORECASE)
-_HALVES = frozenset({("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me"), ("can", "not"), ("d'", "ye")})
+_CONTRACTIONS = re.compile(r"^(?:n['’]?t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
+_HALVES = frozenset(
+    [("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me"), ("can", "not"), ("i", "m"), ("i", "d")]
+)
 _ELIDING = frozenset({"fr", "it", "ca", "oc"})
 _CJK = re.compile(r"[\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 _SPACELESS = frozenset({"zh", "ja", "yue"})
 
-_PAIRED = {"en": {"“": "”", "‘": "’"}, "de": {"„": "“”", "‚": "‘’", "»": "«", "›": "‹"}, "fr": {"«": "»"}}
-_PAIRED_ELSEWHERE = {"“": "”", "‘": "’", "„": "“”", "‚": "‘’", "«": "»", "‹": "›"}
+_PAIRS = {"“": "”", "‘": "’", "„": "“”", "‚": "‘’", "«": "»", "‹": "›"}
+"""What opens a quotation, and what may close it."""
+_GERMAN_PAIRS = {"„": "“”", "‚": "‘’", "»": "«", "›": "‹"}
 
 
 def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool = False) -> str:
@@ -41,7 +44,7 @@ class _Joiner:
     def __init__(self, language: str, split_hyphens: bool) -> None:
         self.language = language
         self.split_hyphens = split_hyphens
-        self.pairs = _PAIRED.get(language, _PAIRED_ELSEWHERE)
+        self.pairs = _GERMAN_PAIRS if language == "de" else _PAIRS
         self.open: list[str] = []  # the marks that may close what is open, innermost last
 
     def join(self, words: Sequence[str]) -> str:
@@ -50,16 +53,16 @@ class _Joiner:
         for position, word in enumerate(words):
             before = words[position - 1] if position else ""
             after = words[position + 1] if position + 1 < len(words) else ""
-            left, right = self.glue(before, word, after)
+            left, right = self.glue(before, word, after, last=word not in words[position + 1 :])
             if not (glued or left):
                 text.append(" ")
             text.append(word)
             glued = right
         return "".join(text)
 
-    def glue(self, before: str, word: str, after: str) -> tuple[bool, bool]:
-        """Say whether a word is joined to what stands before and to what comes after."""
-        quotation = self.quotation(before, word)
+    def glue(self, before: str, word: str, after: str, *, last: bool) -> tuple[bool, bool]:
+        """Say whether a word is joined to what stands before and to what comes after; `last`: it does not come again."""
+        quotation = self.quotation(before, word, last)
         if quotation is not None:
             return quotation
         if word in _OPENING:
@@ -77,10 +80,12 @@ class _Joiner:
             return closed, closed or not before
         if _CONTRACTIONS.match(word) or (before.lower(), word.lower()) in _HALVES:
             return True, False
+        if word[0] in "-‐‑" and before and before[-1] in '“”‘’»«").':
+            return True, False  # the „Stop“-Schild
         elided = self.language in _ELIDING and len(word) > 1 and word[-1] in "'’"
         return self.spaceless(before, word), elided
 
-    def quotation(self, before: str, word: str) -> tuple[bool, bool] | None:
+    def quotation(self, before: str, word: str, last: bool) -> tuple[bool, bool] | None:
         """Open and close quotation marks; None where the word is none."""
         airy = self.language == "fr" and word in {"«", "»"}
         if self.open and word in self.open[-1]:
@@ -89,7 +94,7 @@ class _Joiner:
         if word in self.pairs:
             self.open.append(self.pairs[word])
             return False, not airy
-        if word in {"'", "’"} and before[-1:].isalnum():
+        if word in {"'", "’"} and before[-1:].isalnum() and last:
             return True, False  # the boys' room
         if word in {'"', "'", "`", "``", "''"}:
             self.open.append("''" if word == "``" else word)

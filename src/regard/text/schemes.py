@@ -34,9 +34,15 @@ def _word_pattern(letter: str) -> str:
     joint = (
         r"(?<=\p{Nd})[.,:'’](?=\p{Nd})"  # 3.14, 1,000, 10:30
         r"|(?<=[\p{L}\p{M}])['’.·](?=\p{L})"  # don't, U.S
+        r"|(?<=\p{Lu})&(?=\p{Lu})"  # R&B
         rf"|[-‐‑](?={letter})"  # well-known
     )
-    return rf"{letter}+(?:(?:{joint}){letter}+)*"
+    first = (
+        r"['’](?i:s|re|ve|ll|d|m|em|n|ne|nen|t)(?![\p{L}\p{N}])"  # 's, 'ne: a word's end or a short word
+        rf"|(?:(?<!\S)[-−+](?=\p{{Nd}})|(?:(?<!\S)|(?<=[“”‘’»«\").]))[-‐‑](?=\p{{L}}))?{letter}+"  # -5; „Stop“-Schild
+    )
+    hanging = r"(?:(?<=\p{L})-(?![-\p{L}\p{N}]))?"  # Vor- und Nachname
+    return rf"(?:{first})(?:(?:{joint}){letter}+)*{hanging}"
 
 
 _ANY_LETTER = r"[\p{L}\p{M}\p{N}_]"
@@ -139,7 +145,7 @@ class SpacyScheme(Scheme):
         return [token.text for token in self._tokenizer(chunk) if not token.is_space]
 
     def join(self, symbols: Sequence[str]) -> str:
-        return detokenize(symbols, self.language, split_hyphens=True)
+        return detokenize(symbols, self.language, split_hyphens=self.language != "de")
 
 
 class CharactersScheme(WordsScheme):

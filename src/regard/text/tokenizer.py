@@ -262,9 +262,7 @@ class _Counts:
     def tokenizer(self, side: str, progress: bool) -> Tokenizer:
         units = self.units()
         if not units:
-            raise DataError(
-                f"there is no text on the {side} side to learn a vocabulary from; check the files and their columns"
-            )
+            raise DataError(f"there is no text on the {side} side to learn a vocabulary from: check the files and columns")
         symbols = learn(units, self.config, progress=progress)
         return Tokenizer(symbols, scheme=self.scheme, lowercase=self.config.lowercase, normalization=self.normalization)
 
@@ -323,7 +321,13 @@ def _clean(text: str, normalization: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         text = text.encode("utf-8", "replace").decode()
-    return text if normalization == "none" else unicodedata.normalize(normalization.upper(), text)
+    match normalization:
+        case "nfc":
+            return unicodedata.normalize("NFC", text)
+        case "nfkc":
+            return unicodedata.normalize("NFKC", text)
+        case _:
+            return text
 
 
 def _units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:

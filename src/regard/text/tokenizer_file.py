@@ -69,7 +69,7 @@ def read_tokenizer(path: str | Path) -> TokenizerFile:
     content = _read_json(Path(path))
     where = f"{path} is not a tokenizer that regard can read"
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise BundleError(f'{where}: "format": "{FORMAT}"); name a tokenizer*.json of a trained model')
+        raise BundleError(f'{where}: it has no "format": "{FORMAT}"; name a tokenizer*.json of a trained model')
     if isinstance(content.get("version"), int) and content["version"] > VERSION:
         raise BundleError(f"{where}: its format version is {content['version']}, this regard knows {VERSION}; upgrade regard")
     if set(content) != {*_FIELDS, "tokenizer"}:
@@ -83,9 +83,7 @@ def read_tokenizer(path: str | Path) -> TokenizerFile:
     try:
         symbols = _symbols(content["tokenizer"], _MODELS[content["kind"]])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BundleError(
-            f"{where}: its vocabulary is damaged ({error}); take the file from the trained model again"
-        ) from error
+        raise BundleError(f"{where}: its vocabulary is damaged ({error!r:.200}); {_AGAIN}") from error
     if problem := check_symbols(symbols):
         raise BundleError(f"{where}: {problem}; {_AGAIN}")
     _compare_spacy(path, content["spacy"])

@@ -94,7 +94,7 @@ def _learn_bpe(units: Counter[str], config: BPEConfig, progress: bool) -> Symbol
 
 
 def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -> Symbols:
-    alphabet = _alphabet(units, config.size, 1)
+    alphabet = _alphabet(units, config.size, 1, spare=1)  # the trainer knows no bound once characters alone reach it
     trainer = trainers.UnigramTrainer(
         vocab_size=config.size, special_tokens=list(SPECIAL_TOKENS), unk_token=UNKNOWN_TOKEN, show_progress=False
     )
@@ -107,8 +107,8 @@ def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -
 def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """Take chance out of trained unigram scores.
 
-    Characters that no piece has kept get scores of min, min + 1e-4, min + 2e-4, … from the trainer, in the order of a hash table
-    that differs from run to run: here they get the same scores in the order of their code points.
+    Characters that no piece has kept get scores of min, min + 1e-4, min + 2e-4, … from the trainer, in the order of a hash
+    table that differs from run to run: here they get the same scores in the order of their code points.
     """
     scores = {piece: round(score, _SCORE_DIGITS) for piece, score in vocabulary if piece not in SPECIAL_TOKENS}
     least = min(scores.values())
@@ -119,12 +119,13 @@ def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return list(scores.items())
 
 
-def _alphabet(units: Counter[str], size: int, min_count: int) -> set[str]:
+def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0) -> set[str]:
     """The characters that get a symbol: the rarest give way where the vocabulary is small."""
-    room = size - len(SPECIAL_TOKENS)
+    room = size - len(SPECIAL_TOKENS) - spare
     if room < 1:
         raise ConfigError(
-            f"the tokenizer's size is {size}; it has to hold the {len(SPECIAL_TOKENS)} special symbols and pieces besides"
+            f"the tokenizer's size is {size}; it has to hold {len(SPECIAL_TOKENS)} special symbols and pieces besides, "
+            "such as 8000"
         )
     counts: Counter[str] = Counter()
     for unit, count in units.items():
@@ -173,6 +174,8 @@ def check_symbols(symbols: Symbols) -> str:
     if len(known) != len(tokens):
         double = next(one for one, other in pairwise(sorted(tokens)) if one == other)
         return f"its symbol {double!r} stands in it twice"
+    if any("\ud800" <= character <= "\udfff" for token in tokens for character in token):
+        return "a symbol holds half of a surrogate pair, which is no character"
     if "" in known:
         return f"its symbol {tokens.index('')} is empty"
     for left, right in symbols.merges or ():
