@@ -106,3 +106,18 @@ def test_the_page_runs_under_its_own_policy_and_stays_its_own(tmp_path):
     assert "Hover or focus a word or a cell." in dom
     assert "<title>taken" not in dom
     assert "<img" not in dom
+
+
+def test_sentences_from_right_to_left_run_so_and_so_do_the_arrows(tmp_path):
+    script = """
+    const line = document.querySelector(".columns .words");
+    line.children[0].focus();
+    line.children[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true }));
+    const output = document.createElement("output");
+    output.id = "results";
+    const right = line.children[0].getBoundingClientRect().left > line.children[1].getBoundingClientRect().left;
+    output.textContent = [getComputedStyle(line).direction, right, document.activeElement === line.children[1]].join("|");
+    document.body.append(output);
+    """
+    text = page.render(record(np.eye(2), ["قبلت", "الولد"], ["she", "him"]))
+    assert results(dump(tmp_path, text, script)) == ["rtl", "true", "true"]

@@ -102,8 +102,7 @@ for (const article of document.querySelectorAll("article")) {
     lines[side].replaceChildren(
       ...words(side).map((word) => {
         const span = document.createElement("span");
-        span.className = "word";
-        span.dir = "auto";
+        span.className = "word"; // without a direction of its own, or the line's "auto" would not see it
         span.textContent = word;
         return span;
       }),

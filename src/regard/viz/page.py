@@ -191,7 +191,7 @@ def _sentences(record: AttentionRecord, site: str) -> str:
     lines = []
     for kind, side, words in zip(("rows", "columns"), sides(site), record.words(site), strict=True):
         name = {"source": "source", "target": "output"}[side]
-        spans = " ".join(f'<span class="word" dir="auto">{_text(word, 200)}</span>' for word in words)
+        spans = " ".join(f'<span class="word">{_text(word, 200)}</span>' for word in words)
         lines.append(
             f'<p class="sentence {kind}"><span class="name">{name}</span><span class="words" dir="auto">{spans}</span></p>\n'
         )
