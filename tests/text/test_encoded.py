@@ -48,7 +48,11 @@ def test_batches_are_those_of_a_plain_loop(tmp_path, chunks, seed):
         assert batch.target_in[row][batch.target_mask[row]].tolist() == [START, *target]
         assert batch.target_out[row][batch.target_mask[row]].tolist() == [*target, END]
         assert corpus.texts([index]) == ([f"s{index}"], [f"täxt {index}"])
-    for ids, mask in ((batch.source, batch.source_mask), (batch.target_in, batch.target_mask), (batch.target_out, batch.target_mask)):
+    for ids, mask in (
+        (batch.source, batch.source_mask),
+        (batch.target_in, batch.target_mask),
+        (batch.target_out, batch.target_mask),
+    ):
         assert ids.dtype == torch.int64
         assert mask.dtype == torch.bool
         assert (ids[~mask] == PAD).all()
@@ -72,7 +76,7 @@ def test_positions_out_of_range(tmp_path):
 def test_files_that_are_no_corpus(tmp_path):
     (tmp_path / "x").write_bytes(b"no Arrow at all")
     for path in (tmp_path / "x", tmp_path / "missing"):
-        with pytest.raises(DataError, match="is not an encoded corpus, or damaged .*; delete it, and it is made again"):
+        with pytest.raises(DataError, match=r"is not an encoded corpus, or damaged .*; delete it, and it is made again"):
             EncodedCorpus(path)
     with pa.OSFile(str(tmp_path / "y"), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("a", pa.int8())])):
         pass

@@ -54,7 +54,9 @@ def reasons(report: ReadingReport) -> dict[str, list[int]]:
 # Texts that survive stripping and NFC; inside they may hold anything that is no separator of the format.
 def sides(separators: str) -> st.SearchStrategy[str]:
     characters = st.characters(exclude_characters=separators + "\0", exclude_categories=("Cs",))
-    odd = st.sampled_from(['"', "'", "\r", "\u2028", "\x85", "\x1c", ",", ";", "None", "null", "nan", "e\u0301", "\ufeff", "ß", " "])
+    odd = st.sampled_from(
+        ['"', "'", "\r", "\u2028", "\x85", "\x1c", ",", ";", "None", "null", "nan", "e\u0301", "\ufeff", "ß", " "]
+    )
     text = st.lists(st.one_of(characters, odd), min_size=1, max_size=12).map("".join)
     cleaned = text.map(lambda side: unicodedata.normalize("NFC", "".join(c for c in side if c not in separators)).strip())
     return cleaned.filter(lambda side: side and side[0] != "\ufeff")  # at the start of a file it is a byte order mark
@@ -68,7 +70,9 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 
 @many
-@given(pairs=pairs_of("\t\n"), end=st.sampled_from(["\n", "\r\n"]), last=st.booleans(), mark=st.booleans(), zipped=st.booleans())
+@given(
+    pairs=pairs_of("\t\n"), end=st.sampled_from(["\n", "\r\n"]), last=st.booleans(), mark=st.booleans(), zipped=st.booleans()
+)
 def test_tab_separated_pairs_come_back(tmp_path, pairs, end, last, mark, zipped):
     text = end.join(f"{source}\t{target}\tCC-BY" for source, target in pairs) + (end if last else "")
     data = (b"\xef\xbb\xbf" if mark else b"") + text.encode()
@@ -123,7 +127,7 @@ def test_lines_keep_their_numbers_over_blocks(tmp_path, monkeypatch):
 
 def test_quotes_and_words_for_nothing_are_text(tmp_path):
     content = '"\tEin "Wort\n"He\'s\tnan\nNone\tnull\nNA\t"quoted"\n'
-    assert read(write(tmp_path, content))[0] == [('"', 'Ein "Wort'), ('"He\'s', "nan"), ("None", "null"), ("NA", '"quoted"')]
+    assert read(write(tmp_path, content))[0] == [('"', 'Ein "Wort'), ("\"He's", "nan"), ("None", "null"), ("NA", '"quoted"')]
 
 
 def test_separators_inside_a_sentence_do_not_split_lines(tmp_path):
@@ -170,7 +174,18 @@ def test_columns_are_found_by_name_or_number(tmp_path, header, settings):
 
 
 def test_every_fault_has_its_reason_and_line(tmp_path):
-    rows = [b"Go.\tGeh.", b"\tx", b"x\t ", b"one", b"", b" \t", b"a\xff\tb", b"a\0\tb", b"x" * (LONGEST_SIDE + 1) + b"\ty", b"End\tEnde"]
+    rows = [
+        b"Go.\tGeh.",
+        b"\tx",
+        b"x\t ",
+        b"one",
+        b"",
+        b" \t",
+        b"a\xff\tb",
+        b"a\0\tb",
+        b"x" * (LONGEST_SIDE + 1) + b"\ty",
+        b"End\tEnde",
+    ]
     pairs, report, numbers = read(write(tmp_path, b"\n".join(rows)))
     assert pairs == [("Go.", "Geh."), ("End", "Ende")]
     assert numbers == [1, 10]

@@ -1,4 +1,5 @@
 import gzip
+import os
 import re
 from pathlib import Path
 
@@ -105,7 +106,10 @@ def test_parquet_without_two_text_columns(tmp_path):
 
 def test_json_lines_that_are_none(tmp_path):
     good = '{"en": "Go.", "de": "Geh."}\n'
-    assert re.search(r"x.jsonl, line 2: is not JSON \(.+\), expected one object a line: 'oops'", fail(write(tmp_path, good + "oops\n", "x.jsonl")))
+    assert re.search(
+        r"x.jsonl, line 2: is not JSON \(.+\), expected one object a line: 'oops'",
+        fail(write(tmp_path, good + "oops\n", "x.jsonl")),
+    )
     assert "line 1: is a JSON list, expected an object" in fail(write(tmp_path, '[{"en": "a"}]\n', "x.jsonl"))
     message = fail(write(tmp_path, good + '{"en": "Hi.", "de ": "Hallo"}\n', "x.jsonl"))
     assert "line 2: there is no 'de' in it, only en, de ; did you mean 'de '?" in message
@@ -120,6 +124,11 @@ def test_csv_quotes(tmp_path):
     assert "data.format tsv" in message
     assert "line 2: bad quoting" in fail(write(tmp_path, 'source,target\n"a"b,c\n', "x.csv"))
     assert "line 1: a quote is opened and not closed" in fail(write(tmp_path, '"open,c\n' + "d,e\n" * 100_000, "x.csv"))
+
+
+def test_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert fail(tmp_path / "pipe").endswith("is a pipe or device, and data is read more than once; write it to a file first")
 
 
 def test_utf_16(tmp_path):

@@ -34,6 +34,8 @@ def check_file(path: str | Path) -> Path:
         raise DataError(f"{path}: there is no such file{nearest(path.name, beside) or '; check the path'}")
     if path.is_dir():
         raise DataError(f"{path}: is a folder, expected a file of sentence pairs; name the file in it")
+    if not path.is_file():
+        raise DataError(f"{path}: is a pipe or device, and data is read more than once; write it to a file first")
     try:
         with path.open("rb") as file:
             empty = not file.read(1)

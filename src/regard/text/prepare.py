@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +29,11 @@ from regard.text.report import (
     ReadingReport,
 )
 from regard.text.split import Split, first_occurrences, hash_pairs, split_pairs
-from regard.text.spool import Spool, spool_pairs
+from regard.text.spool import Spool, Texts, spool_pairs
 from regard.text.tokenizer import Tokenizer, build_tokenizers
 
 CHUNK_PAIRS = 4096
 Chosen = npt.NDArray[np.bool_]
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -188,16 +186,15 @@ class _Preparation:
         return source_tokens, target_tokens
 
     def _notes(self, dev_pairs: int) -> list[str]:
-        if dev_pairs or not (self.data.dev_size or self.data.dev):
+        wanted = self.data.dev_size
+        if self.data.dev or dev_pairs >= wanted:
             return []
         return [
-            "No pairs could be held out: there are fewer than ten, or all share a source or a target with others. "
-            "Give a file to validate on with data.dev."
+            f"{dev_pairs:,} pairs were held out and not {wanted:,} (data.dev_size): never more than a tenth, and none that "
+            "share a source or a target with training. A file of their own can be given with data.dev."
         ]
 
-    def _show(
-        self, chunks: Iterable[tuple[list[str], list[str]]], what: str, total: int
-    ) -> Iterator[tuple[list[str], list[str]]]:
+    def _show(self, chunks: Iterable[Texts], what: str, total: int) -> Iterator[Texts]:
         task = self.bars.add_task(what, total=total)
         for chunk in chunks:
             self.bars.advance(task, len(chunk[0]))
