@@ -28,17 +28,18 @@ _CONJUNCTIONS = {"present": words.PRESENT_CONJUNCTIONS, "past": words.PAST_CONJU
 
 
 def _second(
-    random: Random, tense: str, choice: Choice, *, anaphor: bool, negation: float = 0.0
+    random: Random, tense: str, choice: Choice, *, anaphor: float, negation: float = 0.0
 ) -> tuple[tuple[Slot, ...], Clause]:
-    """A second clause, its slots in capitals; its subject is the pronoun for the first one's if `anaphor`."""
-    subject = pronoun_table("he") if anaphor else None  # any pronoun: only the predicate is kept
-    slots, clause = draw_clause(random, tense, choice, subject=subject, negation=negation)
-    clause = clause.second()
-    if anaphor:
-        first = Slot("S", anaphor_tables(subject=True), "s", "referent")
-    else:
-        first = slots[0]._replace(name="S")
-    return (first, *clause.slots), clause
+    """A second clause, its slots in capitals.
+
+    Its subject is, as often as `anaphor` says, the pronoun for the first subject, else no pronoun at all: so every pronoun
+    is known by what it stands for.
+    """
+    same = random.random() < anaphor
+    slots, clause = draw_clause(random, tense, choice, pronoun=same, negation=negation)
+    subject = Slot("S", anaphor_tables(subject=True), "s", "referent") if same else slots[0]._replace(name="S")
+    second = clause.second()
+    return (subject, *second.slots), second
 
 
 def subordinate(random: Random) -> Pattern:
@@ -46,7 +47,7 @@ def subordinate(random: Random) -> Pattern:
     tense = random.choice(("present", "present", "past", "past", "pluperfect"))
     main, behind = "past" if tense == "pluperfect" else tense, random.random() < 0.55
     slots, clause = draw_clause(random, main if behind else tense, _SHORT, negation=0.1)
-    more, then = _second(random, tense if behind else main, _SHORT, anaphor=random.random() < 0.5)
+    more, then = _second(random, tense if behind else main, _SHORT, anaphor=0.5)
     conjunction = Slot("k", (words_table(_CONJUNCTIONS[tense]),))
     if behind:
         source = "{s.en} {v.en}" + clause.tail + " {k.en} {S.en} {V.en}" + then.tail + "."
@@ -121,10 +122,11 @@ def coordination(random: Random) -> Pattern:
 
 def that(random: Random) -> Pattern:
     """What somebody says or believes: dass, the verb last."""
-    tense = draw_tense(random)
-    main = random.choice(("present", "past", "perfect"))
+    main = random.choice(("present", "past"))
+    told = ("present", "past", "perfect", "future", "modal") if main == "present" else ("past", "pluperfect", "past modal")
+    tense = draw_tense(random, *told)
     subject = draw.subjects(random, adjective=0.2)[0]
-    more, then = _second(random, tense, _MIDDLING, anaphor=random.random() < 0.3, negation=0.12)
+    more, then = _second(random, tense, _MIDDLING, anaphor=0.3, negation=0.12)
     slots = (Slot("s", (subject,)), finite(main, False)(verbs.SAYING_VERBS, ""), *more)
     source = "{s.en} {v.en} that|T {S.en} {V.en}" + then.tail + "."
     target = "{s.nom} {v.fin}{v.rest},|~T dass|T {S.nom}" + then.middle + " {V.last}."
@@ -133,7 +135,7 @@ def that(random: Random) -> Pattern:
 
 def relative_subject(random: Random) -> Pattern:
     """Who or what the sentence is about is told in a relative clause: der, die, das by its gender."""
-    subject = draw.noun_phrases(random, draw.PERSONS, adjective=0.2)
+    subject = draw.noun_phrases(random, draw.PERSONS, subject=True, adjective=0.2)
     tense = draw_tense(random, "present", "past", "perfect", "modal")
     main = draw_predicate(random, finite("present" if tense == "modal" else tense, False), _SHORT)
     told = draw_predicate(random, finite(tense, False), _SHORT).second()
@@ -149,7 +151,7 @@ def relative_subject(random: Random) -> Pattern:
 def relative_object(random: Random) -> Pattern:
     """A thing that somebody does something with: den, die, das in the accusative, behind the verb bracket."""
     tense = draw_tense(random, "present", "past", "perfect")
-    subject, pronoun = draw.subjects(random, adjective=0.15)
+    subject, _ = draw.subjects(random, adjective=0.15)
     group, used = random.choice(
         ((draw.THINGS, verbs.THING_VERBS), (draw.TEXTS, verbs.TEXT_VERBS), (draw.PERSONS, verbs.PERSON_VERBS))
     )
@@ -160,7 +162,7 @@ def relative_object(random: Random) -> Pattern:
         Slot("w", relative_tables(), "o", "relative"), Slot("S", (other,)),
         finite(tense, False, by="S")(used, "")._replace(name="V"),
     )  # fmt: skip
-    source = "{s.en} {v.en} {o.en} {w.en} {S.en} {V.en}."
+    source = "{s.en} {v.en} {o.en} {w.whom} {S.en} {V.en}."
     target = "{s.nom} {v.fin} {o.acc}{v.rest},|~wr {w.acc} {S.nom} {V.last}."
     return Pattern(source, target, slots)
 
@@ -168,11 +170,11 @@ def relative_object(random: Random) -> Pattern:
 def attempt(random: Random) -> Pattern:
     """The infinitive with zu, inside a separable verb: "versucht, die Tür aufzumachen"."""
     tense = draw_tense(random)
-    slots, pronoun = draw.subjects(random, adjective=0.2)
+    subject, pronoun = draw.subjects(random, adjective=0.2)
     deed = draw_predicate(
         random, infinitive, Choice(DEED_SHAPES, object_pronouns=() if pronoun else _SHORT.object_pronouns)
     ).second()
-    first = (Slot("s", (slots,)), finite(tense, False)(verbs.TRYING_VERBS, ""))
+    first = (Slot("s", (subject,)), finite(tense, False)(verbs.TRYING_VERBS, ""))
     source = "{s.en} {v.en} {V.en}" + deed.tail + "."
     target = "{s.nom} {v.fin}{v.rest},|~Vz" + deed.middle + "{V.rest}."
     return Pattern(source, target, (*first, *deed.slots))
@@ -180,7 +182,7 @@ def attempt(random: Random) -> Pattern:
 
 def purpose(random: Random) -> Pattern:
     """What somebody goes somewhere for: um … zu."""
-    subject, pronoun = draw.subjects(random, adjective=0.15)
+    subject, _ = draw.subjects(random, adjective=0.15)
     place = draw.places(random, direction=True, adjective=0.15)
     slots = (Slot("s", (subject,)), finite(draw_tense(random), False)(verbs.MOTION_VERBS, ""), Slot("p", (place,)))
     deed = draw_predicate(random, infinitive, Choice(SHORT_SHAPES, object_pronouns=(), adjective=0.2)).second()

@@ -1,6 +1,7 @@
 """The built-in corpus: English–German sentence pairs with gold word alignments, reached by number."""
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,15 +13,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from regard.errors import DataError
-from regard.text.demo.marks import align, name_row, read_marks
+from regard.text.demo.marks import MarkedWord, align, name_row, read_marks
 from regard.text.demo.sentences import Pattern, draw_pattern
 
 _INDEX_BITS = 24
-_RANK_BITS = 8
 _SIZE = 1 << _INDEX_BITS
-_SHARE = 1 << _RANK_BITS
-_BUCKETS = _SIZE // _SHARE
-_DEALT = 16
+_SEGMENT = 4096
+LONGEST = 16  # words of a sentence, punctuation aside
 _CHUNK = 20_000
 
 
@@ -46,10 +45,10 @@ class DemoPair:
 
 @dataclass
 class _Share:
-    """A pattern and how many of its sentences the corpus holds; every bucket takes `_SHARE` of them."""
+    """A pattern, how many of its sentences have been dealt out, and how their order is scrambled."""
 
     pattern: Pattern
-    buckets: int
+    dealt: int
     multiplier: int
     offset: int
 
@@ -58,10 +57,10 @@ class DemoCorpus:
     """English–German sentence pairs written by a small grammar, each reached by its index.
 
     No two indices give the same pair, no English sentence has two translations, and the same seed gives the same corpus.
-    An index is scrambled by a permutation of [0, 2^24); its low bits choose a bucket, buckets were dealt out to sentence
-    patterns when the corpus was made, and the high bits number the sentences of that bucket's part of the pattern, which
-    are scrambled once more (rank · a + b modulo the number of sentences, a coprime to it) and read as digits of a mixed
-    radix, one digit for every slot. Every step is a bijection, and patterns do not overlap.
+    An index is scrambled by a permutation of [0, 2^24). That range was dealt out to sentence patterns in segments when the
+    corpus was made, so the scrambled index names a pattern and a number among its sentences; the number is scrambled once
+    more (number · a + b modulo the sentences of the pattern, a coprime to them) and read as digits of a mixed radix, one
+    digit for every slot. Every step is a bijection, and no sentence belongs to two patterns.
 
     Args:
         seed: governs which pairs are in the corpus and their order.
@@ -73,22 +72,27 @@ class DemoCorpus:
         self._first = random.getrandbits(_INDEX_BITS) | 1
         self._second = random.getrandbits(_INDEX_BITS) | 1
         self._shift = random.getrandbits(_INDEX_BITS)
-        self._shares: list[_Share] = []
-        self._buckets: list[tuple[_Share, int]] = []
+        self._starts: list[int] = []
+        self._segments: list[tuple[_Share, int]] = []
         self._deal(random)
 
     def _deal(self, random: Random) -> None:
-        """Deal the buckets out to patterns, none more than it has sentences for."""
+        """Deal the range out to patterns in segments, to none more than it has sentences."""
         shares: dict[object, _Share] = {}
-        while len(self._buckets) < _BUCKETS:
+        start = 0
+        while start < _SIZE:
             pattern = draw_pattern(random)
+            if pattern.longest > LONGEST:
+                continue
             share = shares.get(pattern.key)
             if share is None:
                 share = shares[pattern.key] = _Share(pattern, 0, pattern.multiplier(random), random.randrange(pattern.size))
-            room = pattern.size // _SHARE - share.buckets
-            for _ in range(min(room, _DEALT, _BUCKETS - len(self._buckets))):
-                self._buckets.append((share, share.buckets * _SHARE))
-                share.buckets += 1
+            length = min(_SEGMENT, pattern.size - share.dealt, _SIZE - start)
+            if length:
+                self._starts.append(start)
+                self._segments.append((share, share.dealt - start))
+                share.dealt += length
+                start += length
 
     def __len__(self) -> int:
         return _SIZE
@@ -105,11 +109,8 @@ class DemoCorpus:
         sure, possible = align(source, target)
         stop = {(len(source) - 1, len(target) - 1)}
         texts = pattern.text(rank)
-        words = (
-            tuple([text[: len(first.text)], *(word.text for word in rest)])
-            for text, (first, *rest) in zip(texts, (source, target), strict=True)
-        )
-        return DemoPair(*texts, *words, sure | stop, possible | stop)
+        first, second = (_surface(text, words) for text, words in zip(texts, (source, target), strict=True))
+        return DemoPair(*texts, first, second, sure | stop, possible | stop)
 
     def text(self, index: int) -> tuple[str, str]:
         """The two sentences of the pair with this index, without its alignment, and faster."""
@@ -124,9 +125,8 @@ class DemoCorpus:
         number ^= number >> (_INDEX_BITS // 2)
         number = number * self._second % _SIZE
         number ^= number >> (_INDEX_BITS // 2)
-        share, start = self._buckets[number % _BUCKETS]
-        rank = start + number // _BUCKETS
-        return share.pattern, (rank * share.multiplier + share.offset) % share.pattern.size
+        share, offset = self._segments[bisect_right(self._starts, number) - 1]
+        return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
 
     def pairs(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
         """The sentences of the pairs from `start` to before `stop`, without their alignments."""
@@ -168,6 +168,11 @@ class DemoCorpus:
                     pairs_file.write("".join([f"{pair.source}\t{pair.target}\n" for pair in pairs]))
                     links_file.write("".join([f"{pair.pharaoh()}\n" for pair in pairs]))
                 bar.advance(task, len(chunk))
+
+
+def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:
+    """The words as the sentence has them: the first with its capital."""
+    return (text[: len(words[0].text)], *(word.text for word in words[1:]))
 
 
 @contextmanager

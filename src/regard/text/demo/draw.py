@@ -1,5 +1,6 @@
 """What a clause is drawn from: groups of nouns, kinds of noun phrase, groups of tenses, places."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -42,7 +43,8 @@ _OWNERS = ("my", "your", "his", "her", "our")
 DETERMINERS = {
     "core": (("the", "a"), ("the",)),
     "owned": (("this", *_OWNERS), ("this", *_OWNERS)),
-    "counted": (("every",), ("bare", "two", "three", "many")),
+    "counted": (("every",), ("two", "three", "many")),
+    "bare": ((), ("bare",)),
     "definite": (("the",), ("the",)),
     "indefinite": (("a",), ("bare", "two", "three", "many")),
     "single": (("the", "a", "this", *_OWNERS), ()),
@@ -75,34 +77,55 @@ ONTO = (("on|#p", "auf", "acc"), ("under|#p", "unter", "acc"), ("next|#p to|~#p"
 _PLACE_KINDS = {"core": 0.7, "owned": 0.3}
 
 
-def pick(random: Random, weights: dict[T, float]) -> T:
+def pick(random: Random, weights: Mapping[T, float]) -> T:
     """One key, by weight."""
-    return random.choices(list(weights), list(weights.values()))[0]
+    left = random.random() * sum(weights.values())
+    for key, weight in weights.items():
+        left -= weight
+        if left < 0:
+            return key
+    return key
 
 
 def noun_phrases(
-    random: Random, group: Group, *, negated: bool = False, kinds: dict[str, float] | None = None, adjective: float = 0.4
+    random: Random,
+    group: Group,
+    *,
+    subject: bool = False,
+    negated: bool = False,
+    kinds: dict[str, float] | None = None,
+    adjective: float = 0.4,
 ) -> Table:
-    """A table of noun phrases of a group: which determiners, and (as often as `adjective` says) with adjectives."""
+    """A table of noun phrases of a group: which determiners, and (as often as `adjective` says) with adjectives.
+
+    A subject is no bare plural: few words stand first in a sentence, where they are written with a capital.
+    """
     if group is DRINKS:
         kinds = {"no mass": 1} if kinds and "no" in kinds else {"mass": 1}
     if kinds is None:
-        kinds = {"definite": 0.6, "owned": 0.4} if negated else {"core": 0.6, "owned": 0.2, "counted": 0.2}
+        kinds = (
+            {"definite": 0.6, "owned": 0.4}
+            if negated
+            else {"core": 0.6, "owned": 0.2, "counted": 0.12} | ({} if subject else {"bare": 0.08})
+        )
     singular, plural = DETERMINERS[pick(random, kinds)]
     adjectives = group.adjectives if random.random() < adjective else ()
     return noun_table(group.nouns, singular, plural, adjectives, person=group.person)
 
 
-def subjects(random: Random, *, negated: bool = False, adjective: float = 0.4) -> tuple[Table, bool]:
-    """A table of persons that do something, noun phrases, names or pronouns, and whether they are pronouns."""
-    kind = pick(random, {"phrase": 0.66, "name": 0.1, "first": 0.1, "third": 0.14})
+def subjects(
+    random: Random, *, negated: bool = False, adjective: float = 0.4, pronoun: bool | None = None
+) -> tuple[Table, bool]:
+    """A table of persons that do something, noun phrases, names or pronouns (or only these, or none), and which it is."""
+    named, spoken = {"phrase": 0.62, "name": 0.1}, {"first": 0.14, "third": 0.14}
+    kind = pick(random, named | spoken if pronoun is None else spoken if pronoun else named)
     if kind == "name":
         return name_table(), False
     if kind == "first":
         return pronoun_table("i", "we"), True
     if kind == "third":
         return pronoun_table("he", "she", "they"), True
-    return noun_phrases(random, PERSONS, negated=negated, adjective=adjective), False
+    return noun_phrases(random, PERSONS, subject=True, negated=negated, adjective=adjective), False
 
 
 def rooms(random: Random, *, adjective: float = 0.3) -> Table:
@@ -125,8 +148,10 @@ def places(random: Random, *, direction: bool = False, adjective: float = 0.3) -
         return words_table(words.HOME)
     if choice == "building":
         return place_table(BEFORE, noun_phrases(random, BUILDINGS, kinds=_PLACE_KINDS, adjective=adjective))
-    group = {"room": ROOMS, "shore": SHORES, "person": PERSONS}[choice]
-    prepositions = {"room": (IN, INTO), "shore": (AT, TO), "person": (WITH, TO_PERSON)}[choice][direction]
+    if choice == "shore":
+        return place_table(TO if direction else AT, noun_phrases(random, SHORES, kinds={"core": 1}, adjective=adjective))
+    group = {"room": ROOMS, "person": PERSONS}[choice]
+    prepositions = {"room": (IN, INTO), "person": (WITH, TO_PERSON)}[choice][direction]
     return place_table(prepositions, noun_phrases(random, group, kinds=_PLACE_KINDS, adjective=adjective))
 
 

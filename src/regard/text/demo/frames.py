@@ -21,7 +21,7 @@ _SLOT = re.compile(r"\{([a-z])\.")
 
 
 class Slot(NamedTuple):
-    """A place in a sentence: one of `tables` fills it, chosen by attribute `attribute` of the row in slot `by` if there is one."""
+    """A place in a sentence: one of `tables` fills it, chosen by an attribute of the row in slot `by` if there is one."""
 
     name: str
     tables: tuple[Table, ...]
@@ -138,7 +138,7 @@ def _objects(random: Random, group: Group, choice: Choice) -> Slot:
 def _person(random: Random, choice: Choice, name: str, case: str) -> tuple[Slot, str]:
     """A person as an object, and the field to which it moves up if it is a pronoun."""
     if choice.object_pronouns and random.random() < 0.3:
-        return Slot(name, (object_pronoun_table(*choice.object_pronouns),)), " {%s.%s}" % (name, case)
+        return Slot(name, (object_pronoun_table(*choice.object_pronouns),)), f" {{{name}.{case}}}"
     return _objects(random, draw.PERSONS, choice)._replace(name=name), ""
 
 

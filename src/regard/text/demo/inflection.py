@@ -4,15 +4,15 @@ Cases are "nom", "acc", "dat" and genders "m", "f", "n", with "p" for the plural
 ich, du, er/sie/es, wir, sie. The second person plural and the genitive do not occur in the corpus.
 """
 
-CASES = ("nom", "acc", "dat")
+Endings = dict[str, tuple[str, str, str]]  # gender → nominative, accusative, dative
 FIRST, SECOND, THIRD, FIRST_PLURAL, THIRD_PLURAL = PERSONS = range(5)
 
 # nom, acc, dat of each gender
-THE = {"m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem"), "p": ("die", "die", "den")}
-STRONG = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"), "p": ("e", "e", "en")}
-WEAK = {"m": ("e", "en", "en"), "f": ("e", "e", "en"), "n": ("e", "e", "en"), "p": ("en", "en", "en")}
-MIXED = {"m": ("er", "en", "en"), "f": ("e", "e", "en"), "n": ("es", "es", "en"), "p": ("en", "en", "en")}
-ARTICLE = {"m": ("", "en", "em"), "f": ("e", "e", "er"), "n": ("", "", "em"), "p": ("e", "e", "en")}
+THE: Endings = {"m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem"), "p": ("die", "die", "den")}
+STRONG: Endings = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"), "p": ("e", "e", "en")}
+WEAK: Endings = {"m": ("e", "en", "en"), "f": ("e", "e", "en"), "n": ("e", "e", "en"), "p": ("en", "en", "en")}
+MIXED: Endings = {"m": ("er", "en", "en"), "f": ("e", "e", "en"), "n": ("es", "es", "en"), "p": ("en", "en", "en")}
+ARTICLE: Endings = {"m": ("", "en", "em"), "f": ("e", "e", "er"), "n": ("", "", "em"), "p": ("e", "e", "en")}
 RELATIVE = {"m": ("der", "den"), "f": ("die", "die"), "n": ("das", "das"), "p": ("die", "die")}
 CONTRACTIONS = {
     ("in", "dem"): "im", ("in", "das"): "ins", ("an", "dem"): "am", ("an", "das"): "ans",
@@ -71,10 +71,7 @@ def english_parts(row: str) -> tuple[str, str, str]:
     base, *rest = row.split()
     if rest:
         return base, rest[0], rest[1]
-    if base.endswith("y") and base[-2] not in "aeiou":
-        past = base[:-1] + "ied"
-    else:
-        past = base + ("d" if base.endswith("e") else "ed")
+    past = base[:-1] + "ied" if base.endswith("y") and base[-2] not in "aeiou" else base.removesuffix("e") + "ed"
     return base, past, past
 
 

@@ -37,17 +37,12 @@ def strip(text: str) -> str:
 
 def strip_row(row: Row) -> Row:
     """Take the marks off every text of a phrase."""
-    return type(row)(*(strip(field) if isinstance(field, str) else field for field in row))  # type: ignore[return-value]
+    return type(row)(*(strip(field) if isinstance(field, str) else field for field in row))
 
 
 def name_row(row: Row, slot: str) -> Row:
     """Write the name of its slot into the marks of a phrase."""
-    return type(row)(*(field.replace("#", slot) if isinstance(field, str) else field for field in row))  # type: ignore[return-value]
-
-
-def mark_words(text: str, marks: str) -> str:
-    """Put the same marks on every word: ("get up", "v") → `get|v up|v`; nothing on an empty text."""
-    return " ".join(f"{word}|{marks}" for word in text.split())
+    return type(row)(*(field.replace("#", slot) if isinstance(field, str) else field for field in row))
 
 
 def read_marks(text: str) -> list[MarkedWord]:

@@ -1,11 +1,14 @@
 """A sentence pattern: two parallel templates, the tables that fill their slots, and its sentences by number."""
 
+import re
 from math import gcd, prod
 from random import Random
 from typing import Any
 
 from regard.text.demo.frames import Slot
 from regard.text.demo.marks import strip
+
+_FIELD = re.compile(r"\{(\w)\.(\w+)\}")
 
 
 class Pattern:
@@ -24,6 +27,16 @@ class Pattern:
         self.size = prod(len(slot.tables[0]) for slot in slots)
         self._plain = [(s.name, [table.plain for table in s.tables], s.by, s.attribute, len(s.tables[0])) for s in slots]
         self._marked = [(s.name, [table.rows for table in s.tables], s.by, s.attribute, len(s.tables[0])) for s in slots]
+
+    @property
+    def longest(self) -> int:
+        """A bound on the words of either sentence."""
+        return max(self._bound(self.source), self._bound(self.target))
+
+    def _bound(self, template: str) -> int:
+        tables = {slot.name: slot.tables for slot in self.slots}
+        longest = (max(table.longest(field) for table in tables[name]) for name, field in _FIELD.findall(template))
+        return len(_FIELD.sub(" ", template).split()) - 1 + sum(longest)
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -1,13 +1,12 @@
 """Noun phrases and prepositional phrases, as tables from which a sentence takes one row by number."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
 from regard.text.demo.inflection import (
     ARTICLE,
-    CASES,
     CONTRACTIONS,
     MIXED,
     RELATIVE,
@@ -16,9 +15,10 @@ from regard.text.demo.inflection import (
     THIRD,
     THIRD_PLURAL,
     WEAK,
+    Endings,
     german_noun,
 )
-from regard.text.demo.marks import Words, mark_words, strip_row
+from regard.text.demo.marks import Words, strip_row
 from regard.text.demo.nouns import NAMES, Noun
 from regard.text.demo.words import PLURAL_DETERMINERS, PRONOUNS, REFERENTS, SINGULAR_DETERMINERS, Adjective
 
@@ -42,9 +42,10 @@ class NounPhrase(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """A relative pronoun: English "who" or "which", German nominative and accusative."""
+    """A relative pronoun: English subject ("who", "which") and object ("whom", "which"), German nominative and accusative."""
 
     en: str
+    whom: str
     nom: str
     acc: str
 
@@ -55,9 +56,16 @@ class Table:
 
     rows: Sequence[Any]
     plain: Sequence[Any]
+    _longest: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def longest(self, name: str) -> int:
+        """The most words that the field `name` of a row has."""
+        if name not in self._longest:
+            self._longest[name] = max(len(getattr(row, name).split()) for row in self.plain)
+        return self._longest[name]
 
 
 def build_table(rows: Iterable[Any]) -> Table:
@@ -143,11 +151,10 @@ def noun_phrase(
     if adjective:
         parts.append(f"{adjective.english}|#a")
     parts.append(_mark_noun(words[-1]))
-    cases = (_german_phrase(noun, determiner, adjective, gender, case) for case in range(len(CASES)))
-    return NounPhrase(
-        " ".join(parts), *cases,
-        THIRD_PLURAL if plural else THIRD, _referent(gender, person), _GENDERS.index(gender) + (0 if person else 4),
-    )  # fmt: skip
+    nom, acc, dat = (_german_phrase(noun, determiner, adjective, gender, case) for case in range(3))
+    relative = _GENDERS.index(gender) + (0 if person else 4)
+    agreement = THIRD_PLURAL if plural else THIRD
+    return NounPhrase(" ".join(parts), nom, acc, dat, agreement, _referent(gender, person), relative)
 
 
 def _mark_noun(english: str) -> str:
@@ -161,14 +168,13 @@ def _german_phrase(noun: Noun, determiner: str, adjective: Adjective | None, gen
     if form:
         words.append(f"{form}|#d" + ("+N" if determiner in ("no", "none") else ""))
     if adjective:
-        words.append(
-            f"{adjective.stem or adjective.german}{endings[gender][case].removeprefix('e' if adjective.german.endswith('e') else '')}|#a"
-        )
+        stem = (adjective.stem or adjective.german).removesuffix("e")
+        words.append(f"{stem}{endings[gender][case]}|#a")
     words.append(german_noun(noun.german, noun.german_plural, noun.weak, gender)[case] + "|#n")
     return " ".join(words)
 
 
-def german_determiner(determiner: str, gender: str, case: int) -> tuple[str, dict[str, tuple[str, ...]]]:
+def german_determiner(determiner: str, gender: str, case: int) -> tuple[str, Endings]:
     """The German form of a determiner, and the endings that the adjective behind it takes."""
     _, stem = (PLURAL_DETERMINERS if gender == "p" else SINGULAR_DETERMINERS)[determiner]
     if determiner == "the":
@@ -199,8 +205,8 @@ def anaphor_tables(*, subject: bool) -> tuple[Table, ...]:
 def relative_tables() -> tuple[Table, ...]:
     """The relative pronouns, by `NounPhrase.relative`: persons m, f, n, plural, then things."""
     return tuple(
-        build_table([Relative(f"{english}|#r", *(f"{form}|#r" for form in RELATIVE[gender]))])
-        for english in ("who", "which")
+        build_table([Relative(f"{who}|#r", f"{whom}|#r", *(f"{form}|#r" for form in RELATIVE[gender]))])
+        for who, whom in (("who", "whom"), ("which", "which"))
         for gender in _GENDERS
     )
 
@@ -210,7 +216,7 @@ def place_table(prepositions: tuple[tuple[str, str, str], ...], *tables: Table) 
     """Prepositional phrases: every preposition before every noun phrase.
 
     Args:
-        prepositions: English, German, and the German case ("acc" or "dat") of each.
+        prepositions: marked English, German, and the German case ("acc" or "dat") of each.
         tables: noun phrases. A plain article is drawn into the preposition: "im", "ans", "zur".
     """
     rows = []
@@ -221,5 +227,5 @@ def place_table(prepositions: tuple[tuple[str, str, str], ...], *tables: Table) 
                 article, _, rest = phrase.partition(" ")
                 contracted = CONTRACTIONS.get((german, article.removesuffix("|#d")))
                 start = f"{contracted}|#p+#d {rest}" if contracted else f"{german}|#p {phrase}"
-                rows.append(Words(f"{mark_words(english, '#p')} {noun.en}", start))
+                rows.append(Words(f"{english} {noun.en}", start))
     return build_table(rows)

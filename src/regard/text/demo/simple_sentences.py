@@ -3,13 +3,14 @@
 from dataclasses import replace
 from random import Random
 
-from regard.text.demo import draw, verbs
+from regard.text.demo import draw, verbs, words
 from regard.text.demo.frames import (
     DEED_SHAPES,
     SHAPES,
     Choice,
     Clause,
     Slot,
+    Verbs,
     draw_predicate,
     finite,
     imperative,
@@ -23,6 +24,10 @@ from regard.text.demo.verb_phrases import verb_tables
 STATIVE_TENSES = ("present", "past", "future")
 _THERE = tuple(words_table(((f"there|#e {verb}|#v", "gibt|#v es|#e"),)) for verb in ("is", "are"))
 
+_BRACKETS = ("perfect", "pluperfect", "future", "modal", "past modal")
+_REASONS = (("why|#w", "warum|#w"),)
+_MOMENTS = (("when|#w", "wann|#w"),)  # "when has he …" is no English
+
 
 def draw_tense(random: Random, *among: str) -> str:
     """A group of tenses, by weight, among those named or all."""
@@ -31,13 +36,29 @@ def draw_tense(random: Random, *among: str) -> str:
 
 
 def draw_clause(
-    random: Random, tense: str, choice: Choice, *, subject: Table | None = None, negation: float = 0.12
+    random: Random,
+    tense: str,
+    choice: Choice,
+    *,
+    subject: Table | None = None,
+    pronoun: bool | None = None,
+    negation: float = 0.12,
 ) -> tuple[tuple[Slot, ...], Clause]:
-    """A subject (drawn unless given, as a pronoun) and its predicate: all slots, and the predicate's templates."""
+    """A subject and its predicate: all slots, and the predicate's templates.
+
+    Args:
+        random: the source of chance.
+        tense: a key of `draw.TENSE_GROUPS`.
+        choice: what is asked of the predicate.
+        subject: the table of subjects, pronouns; drawn if None.
+        pronoun: whether the drawn subject is one; None for either.
+        negation: how often the clause is negated, 0 to 1.
+    """
     negated = random.random() < negation
-    pronoun = True
     if subject is None:
-        subject, pronoun = draw.subjects(random, negated=negated, adjective=choice.adjective)
+        subject, pronoun = draw.subjects(random, negated=negated, adjective=choice.adjective, pronoun=pronoun)
+    else:
+        pronoun = True
     shapes = choice.shapes if tense in STATIVE_TENSES else tuple(shape for shape in choice.shapes if shape in DEED_SHAPES)
     choice = replace(choice, negated=negated, shapes=shapes, object_pronouns=() if pronoun else choice.object_pronouns)
     clause = draw_predicate(random, finite(tense, negated), choice)
@@ -75,7 +96,7 @@ def state(random: Random) -> Pattern:
     """What animals and things are like."""
     group = random.choice(draw.STATED)
     choice = Choice(negated=random.random() < 0.2)
-    subject = draw.noun_phrases(random, group, negated=choice.negated)
+    subject = draw.noun_phrases(random, group, subject=True, negated=choice.negated)
     verb = finite(draw_tense(random, "present", "past"), choice.negated)((verbs.BE,), "nicht" if choice.negated else "")
     clause = state_clause(random, group, verb, choice)
     slots = (Slot("s", (subject,)), *clause.slots)
@@ -83,16 +104,30 @@ def state(random: Random) -> Pattern:
 
 
 def question(random: Random) -> Pattern:
-    """Yes or no, or why and when: the verb first, or second behind the question word. Half are put to a friend: du."""
-    you = random.random() < 0.5
-    tense = draw_tense(random, "present", "perfect", "future", "modal") if you else draw_tense(random)
-    subject = pronoun_table("you") if you else None
-    slots, clause = draw_clause(random, tense, Choice(), subject=subject, negation=0)
+    """Yes or no, or why and when: the verb first, or second behind the question word. Many are put to a friend: du.
+
+    Yes-or-no questions begin with an auxiliary, a modal or a form of sein, so that no rare word stands first, capitalised.
+    """
+    you, asked = random.random() < 0.4, random.random() < 0.5
+    tenses = _BRACKETS if you or not asked else tuple(draw.TENSE_WEIGHTS)
+    if you:
+        tenses = tuple(tense for tense in tenses if tense not in ("pluperfect", "past modal"))
+    tense = draw_tense(random, *tenses)
+    slots, clause = draw_clause(random, tense, Choice(), subject=pronoun_table("you") if you else None, negation=0)
     source, target = "{v.aux} {s.en}{v.bare}" + clause.tail + "?", "{v.fin}" + clause.behind("{s.nom}") + "{v.rest}?"
-    if random.random() < 0.6:
+    if not asked:
         return Pattern(source, target, slots)
-    asked = Slot("w", (words_table((("why|#w", "warum|#w"), ("when|#w", "wann|#w"))),))
-    return Pattern("{w.en} " + source, "{w.de} " + target, (*slots, asked))
+    word = Slot("w", (words_table(_REASONS if tense in ("perfect", "pluperfect") else _REASONS + _MOMENTS),))
+    return Pattern("{w.en} " + source, "{w.de} " + target, (*slots, word))
+
+
+def question_of_state(random: Random) -> Pattern:
+    """Whether somebody is something."""
+    you = random.random() < 0.4
+    subject = pronoun_table("you") if you else None
+    tense = "present" if you else draw_tense(random, "present", "past")
+    slots, clause = draw_clause(random, tense, Choice(("state", "comparison")), subject=subject, negation=0)
+    return Pattern("{v.aux} {s.en}" + clause.tail + "?", "{v.fin} {s.nom}" + clause.middle + "?", slots)
 
 
 def question_of_object(random: Random) -> Pattern:
@@ -104,10 +139,10 @@ def question_of_object(random: Random) -> Pattern:
             ("whom|W", "wem|W", verbs.DATIVE_VERBS),
             ("where|W", "wo|W", verbs.PLACE_VERBS),
             ("where|W", "wohin|W", verbs.MOTION_VERBS),
-        )  # fmt: skip
+        )
     )
     you = random.random() < 0.3
-    tense = draw_tense(random, "present", "perfect", "future", "modal") if you else draw_tense(random)
+    tense = draw_tense(random, "perfect", "future", "modal") if you else draw_tense(random)
     subject = pronoun_table("you") if you else draw.subjects(random)[0]
     slots = (Slot("s", (subject,)), finite(tense, False)(used, ""))
     return Pattern(source + " {v.aux} {s.en}{v.bare}?", target + " {v.fin} {s.nom}{v.rest}?", slots)
@@ -121,16 +156,18 @@ def question_of_subject(random: Random) -> Pattern:
     return Pattern("who|W {v.en}" + clause.tail + "?", "wer|W {v.fin}" + clause.middle + "{v.rest}?", clause.slots)
 
 
-def _third(tense: str):  # type: ignore[no-untyped-def]
+def _third(tense: str) -> Verbs:
+    """Verbs in the third person singular, whoever does it."""
     tenses = draw.TENSE_GROUPS[tense][0]
     return lambda used, negation: Slot("v", (verb_tables(used, tenses, negation)[THIRD],))
 
 
 def command(random: Random) -> Pattern:
-    """Tell a friend to do something, or not to."""
+    """Ask a friend to do something, or not to."""
     negated = random.random() < 0.25
-    shapes = tuple(shape for shape in DEED_SHAPES if shape not in ("plain", "accusative place"))
+    shapes = tuple(shape for shape in DEED_SHAPES if shape != "accusative place")
     clause = draw_predicate(random, imperative, Choice(shapes, negated, ("i", "he", "she", "we")))
-    if negated or random.random() < 0.6:
-        return Pattern("{v.en}" + clause.tail + "!", "{v.fin}" + clause.middle + "{v.rest}!", clause.slots)
-    return Pattern("please|B {v.en}" + clause.tail + "!", "bitte|B {v.fin}" + clause.middle + "{v.rest}!", clause.slots)
+    if random.random() < 0.25:
+        return Pattern("please|B {v.en}" + clause.tail + "!", "bitte|B {v.fin}" + clause.middle + "{v.rest}!", clause.slots)
+    slots = (*clause.slots, Slot("t", (words_table(words.COMMAND_TIMES),)))
+    return Pattern("please|B {v.en}" + clause.tail + " {t.en}!", "bitte|B {v.fin}" + clause.timed + "{v.rest}!", slots)

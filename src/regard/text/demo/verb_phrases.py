@@ -75,6 +75,7 @@ class _Stems(NamedTuple):
     preposition: str
 
 
+@cache
 def _stems(verb: Verb) -> _Stems:
     base, past, participle = english_parts(verb.english)
     tied = bool(verb.particle) and not verb.loose

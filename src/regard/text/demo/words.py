@@ -97,6 +97,11 @@ FUTURE_TIMES = (
     ("tomorrow|#t", "morgen|#t"), ("soon|#t", "bald|#t"), ("next|#t week|#d", "nächste|#t Woche|#d"),
     ("next|#t year|#d", "nächstes|#t Jahr|#d"), ("on|#p Monday|#d", "am|#p Montag|#d"), ("on|#p Sunday|#d", "am|#p Sonntag|#d"),
 )  # fmt: skip
+COMMAND_TIMES = (
+    ("today|#t", "heute|#t"), ("now|#t", "jetzt|#t"), ("tomorrow|#t", "morgen|#t"), ("soon|#t", "bald|#t"),
+    ("every|#t day|#d", "jeden|#t Tag|#d"), ("in|#p the|#p evening|#d", "am|#p Abend|#d"),
+    ("on|#p Monday|#d", "am|#p Montag|#d"), ("on|#p Sunday|#d", "am|#p Sonntag|#d"),
+)  # fmt: skip
 HOME = (("at|#p home|#n", "zu|#p Hause|#n"),)
 
 # conjunctions, by the tenses that may follow
