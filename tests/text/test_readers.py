@@ -242,6 +242,16 @@ def test_csv_rows_that_span_lines_are_numbered_by_their_first(tmp_path):
     assert reasons(report) == {HEADER: [1], EMPTY_LINE: [4]}
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_separator_of_csv_is_the_one_that_fits(tmp_path, separator):
+    rows = [("Well, yes; no", "Ja"), ("Go", "Geh, bitte"), ("x", "y; z")]
+    text = "".join(
+        f'"{source}"{separator}{target if separator == ";" and ";" not in target else f"{chr(34)}{target}{chr(34)}"}\n'
+        for source, target in rows
+    )
+    assert read(write(tmp_path, text, "x.csv"))[0] == rows
+
+
 def test_json_with_nested_translation_nulls_and_blank_lines(tmp_path):
     rows = '{"id":1,"translation":{"de":"Geh.","en":"Go."}}\n\n{"translation":{"en":null,"de":"x"}}\n'
     pairs, report, _ = read(write(tmp_path, rows, "x.json"), source="en", target="de")

@@ -126,6 +126,15 @@ def test_csv_quotes(tmp_path):
     assert "line 1: a quote is opened and not closed" in fail(write(tmp_path, '"open,c\n' + "d,e\n" * 100_000, "x.csv"))
 
 
+@pytest.mark.parametrize(
+    ("start", "what"), [(b"PK\x03\x04", "a zip archive"), (b"\xfd7zXZ\0", "packed with xz"), (b"BZh9", "packed with bzip2")]
+)
+def test_archives_that_are_not_gzip(tmp_path, start, what):
+    assert fail(write(tmp_path, start + b"rest", "x.txt")).endswith(
+        f"x.txt: is {what}, expected plain or gzip; unpack it first"
+    )
+
+
 def test_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert fail(tmp_path / "pipe").endswith("is a pipe or device, and data is read more than once; write it to a file first")

@@ -57,7 +57,7 @@ def read_tsv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[Ra
 
 
 def read_csv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[RawChunk]:
-    """Comma-separated rows with real quoting; a semicolon or a tab separates where the first line has no comma.
+    """Comma-separated rows with real quoting; or separated by semicolons or tabs where that fits better.
 
     Raises:
         DataError: If a quote is not closed, or something follows a closing one; else as `read_tsv`.
@@ -104,9 +104,8 @@ def _without_first(rows: Iterable[NumberedRow], reason: str, report: ReadingRepo
 def _csv_rows(path: Path, report: ReadingReport) -> Iterator[NumberedRow]:
     """The rows with the number of the line each starts on."""
     lines = _csv_lines(path)
-    start = next(lines, "")
-    separator = next((mark for mark in ",;\t" if mark in start), ",")
-    reader = csv.reader(chain([start], lines), delimiter=separator, strict=True)
+    head = list(islice(lines, 50))
+    reader = csv.reader(chain(head, lines), delimiter=_find_separator(head), strict=True)
     number = 1
     while True:
         try:
@@ -123,6 +122,18 @@ def _csv_rows(path: Path, report: ReadingReport) -> Iterator[NumberedRow]:
         report.read += 1
         yield number, [cell.replace(_STAND_IN, "\r") for cell in row] if any(_STAND_IN in cell for cell in row) else row
         number = reader.line_num + 1
+
+
+def _find_separator(head: list[str]) -> str:
+    """The first of comma, semicolon and tab that gives every row the same number of columns, two or more; else a comma."""
+    for separator in ",;\t":
+        try:
+            widths = {len(row) for row in csv.reader(head, delimiter=separator) if row}
+        except csv.Error:
+            continue
+        if len(widths) == 1 and widths.pop() > 1:
+            return separator
+    return ","
 
 
 def _csv_lines(path: Path) -> Iterator[str]:

@@ -46,6 +46,14 @@ def check_file(path: str | Path) -> Path:
     return path
 
 
+_ARCHIVES = {
+    b"PK\x03\x04": "a zip archive",
+    b"\xfd7zXZ": "packed with xz",
+    b"BZh": "packed with bzip2",
+    b"\x28\xb5\x2f\xfd": "packed with zstd",
+}
+
+
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file, through gzip if its first bytes say so, and turn what goes wrong while reading into a DataError.
@@ -55,7 +63,11 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     """
     path = check_file(path)
     with path.open("rb") as plain:
-        zipped = plain.read(2) == b"\x1f\x8b"
+        magic = plain.read(6)
+        zipped = magic.startswith(b"\x1f\x8b")
+        for start, what in _ARCHIVES.items():
+            if magic.startswith(start):
+                raise DataError(f"{path}: is {what}, expected plain or gzip; unpack it first")
         plain.seek(0)
         file: IO[bytes] = gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[assignment]
         try:

@@ -261,5 +261,6 @@ def _filter(texts: list[str], fits: Chosen) -> list[str]:
 @contextmanager
 def _bars(progress: bool) -> Iterator[Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("pairs"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not progress) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not (progress and console.is_terminal)) as bars:
         yield bars

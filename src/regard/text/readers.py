@@ -24,7 +24,7 @@ FORMS = {
     "parquet": "Parquet",
     "text": "parallel text",
 }
-ENDINGS = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"} | {
+ENDINGS = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"} | {
     ".parquet": "parquet",
     ".pq": "parquet",
 }

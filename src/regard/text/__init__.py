@@ -1,0 +1,1 @@
+"""From files of sentence pairs to batches of numbers, and back to text."""
