@@ -207,7 +207,7 @@ def test_an_own_attention_is_asked_for(bundle, tmp_path):
 def test_an_own_model_is_asked_for(bundle, tmp_path):
     made, other = bundle(custom="model"), bundle(seed=3).model
     save_bundle(tmp_path / "m", made)
-    with pytest.raises(RequestError, match="the model of .* is its maker's own Python object"):
+    with pytest.raises(RequestError, match=r"the model of .* is its maker's own Python object"):
         load_bundle(tmp_path / "m")
     assert equal(load_bundle(tmp_path / "m", model=other).model, made.model)
 

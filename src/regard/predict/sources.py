@@ -5,6 +5,7 @@ any and between words else. The pieces are translated by themselves and put toge
 attention of each piece stands in its own block.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,13 +99,13 @@ def join(pieces: Sequence[Hypothesis], alpha: float) -> Hypothesis:
 
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
     """Where to cut a long text: the last end of a sentence in reach, else the last end of a word, else anywhere."""
-    starts = [at for at in range(1, len(encoding.ids)) if encoding.word_of[at] != encoding.word_of[at - 1]]
-    ends = {at for at in starts if encoding.words[encoding.word_of[at - 1]][-1:] in _SENTENCE_ENDS}
+    words, owner = encoding.words, encoding.word_of
+    starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
+    sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]
     cuts, at = [], 0
-    while len(encoding.ids) - at > longest:
-        reach = [start for start in starts if at < start <= at + longest]
-        sentences = [start for start in reach if start in ends]
-        at = max(sentences, default=max(reach, default=at + longest))
+    while len(owner) - at > longest:
+        reach = (positions[bisect_right(positions, at + longest) - 1] for positions in (sentences, starts) if positions)
+        at = next((cut for cut in reach if at < cut <= at + longest), at + longest)
         cuts.append(at)
     return cuts
 
