@@ -59,18 +59,16 @@ Next:
 def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[DemoPair]]":
     """Write the training pairs into the cache, and pick held-out ones that share no sentence with them."""
     from regard.presets import load_preset
-    from regard.text.cache import cache_folder, workspace
+    from regard.text.cache import cache_folder
     from regard.text.demo import DemoCorpus
 
     settings = {"out": options.out, "overwrite": options.overwrite, "device": options.device, "threads": options.threads}
     config = load_preset("demo", settings)
     corpus = DemoCorpus(seed=config.seed)
-    file = cache_folder(config.data) / "demo" / f"pairs-{config.seed}-{options.pairs}.tsv"
-    pairs = [corpus.texts(index) for index in range(options.pairs)]
-    with workspace(file.parent) as work:
-        (work / file.name).write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
-        (work / file.name).replace(file)
-    seen = {text for pair in pairs for text in pair}
+    file = cache_folder(config.data) / f"demo-{config.seed}-{options.pairs}.tsv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    corpus.write(file, stop=options.pairs, progress=False)
+    seen = {text for pair in corpus.pairs(stop=options.pairs) for text in pair}
     held_out: list[DemoPair] = []
     index = _FIRST_HELD_OUT
     while len(held_out) < _HELD_OUT:

@@ -172,6 +172,9 @@ def _save(translation: "Translation", number: int, target: Path) -> None:
             raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
         _record(translation).save(target)
         return
+    if not translation.text:
+        print(f"{number}: the translation is empty, so there is nothing to draw", file=sys.stderr)
+        return
     target.mkdir(parents=True, exist_ok=True)
     _record(translation).save(target / f"{number}.png")
 
