@@ -70,7 +70,7 @@ def read_tokenizer(path: str | Path) -> TokenizerFile:
     where = f"{path} is not a tokenizer that regard can read"
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BundleError(f'{where}: it has no "format": "{FORMAT}"; name a tokenizer*.json of a trained model')
-    if isinstance(content.get("version"), int) and content["version"] > VERSION:
+    if type(content.get("version")) is int and content["version"] != VERSION:
         raise BundleError(f"{where}: its format version is {content['version']}, this regard knows {VERSION}; upgrade regard")
     if set(content) != {*_FIELDS, "tokenizer"}:
         odd = sorted({*_FIELDS, "tokenizer"} ^ set(content))
@@ -82,7 +82,7 @@ def read_tokenizer(path: str | Path) -> TokenizerFile:
         raise BundleError(f"{where}: unknown kind {content['kind']!r} or normalization {content['normalization']!r}")
     try:
         symbols = _symbols(content["tokenizer"], _MODELS[content["kind"]])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BundleError(f"{where}: its vocabulary is damaged ({error!r:.200}); {_AGAIN}") from error
     if problem := check_symbols(symbols):
         raise BundleError(f"{where}: {problem}; {_AGAIN}")
@@ -99,9 +99,7 @@ def _read_json(path: Path) -> Any:
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror or error}; is it the folder of a trained model?") from error
     except (ValueError, RecursionError) as error:
-        raise BundleError(
-            f"{path} is not a tokenizer that regard can read: it is not JSON ({error}), so cut short or damaged"
-        ) from error
+        raise BundleError(f"{path} is not a tokenizer that regard can read: it is not JSON ({error}); {_AGAIN}") from error
 
 
 def _symbols(library: dict[str, Any], expected: str) -> Symbols:

@@ -1,0 +1,81 @@
+"""Where words begin and end."""
+
+import builtins
+import re
+
+import pytest
+
+from regard.errors import ConfigError
+from regard.text.schemes import SpacyScheme, SubwordScheme, WhitespaceScheme, WordsScheme, build_scheme
+
+WORDS = [
+    ("Don't stop , John's 'cause it's don’t", ["Don't", "stop", ",", "John's", "'", "cause", "it's", "don’t"]),
+    ("3.14 1,000 10:30 -5 3rd A4", ["3.14", "1,000", "10:30", "-5", "3rd", "A4"]),
+    ("well-known T-Shirt x- und -helm a--b", ["well-known", "T-Shirt", "x-", "und", "-helm", "a", "--", "b"]),
+    ("end. (no)! what?! ...", ["end", ".", "(", "no", ")", "!", "what", "?", "!", "..."]),
+    ('“a” „b“ "c" «d»', ["“", "a", "”", "„", "b", "“", '"', "c", '"', "«", "d", "»"]),
+    ("日本語 テスト です한국어", ["日", "本", "語", "テ", "ス", "ト", "で", "す", "한국어"]),
+    ("ok👩‍👩‍👧🇩🇪🇫🇷5️⃣✌🏽!", ["ok", "👩‍👩‍👧", "🇩🇪", "🇫🇷", "5️⃣", "✌🏽", "!"]),
+    ("नमस्ते naïve e\u0301", ["नमस्ते", "naïve", "e\u0301"]),
+    ("50% $5 R&B U.S. <s>", ["50", "%", "$", "5", "R&B", "U.S", ".", "<", "s", ">"]),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), WORDS)
+def test_words(text, words):
+    scheme = WordsScheme()
+    assert [word for chunk in text.split() for word in scheme.split(chunk)] == words
+
+
+@pytest.mark.parametrize("text", [text for text, _ in WORDS])
+def test_subwords_never_cross_words_and_lose_nothing(text):
+    scheme = SubwordScheme("bpe")
+    for chunk in text.split():
+        words = scheme.split(chunk)
+        assert "".join(words) == chunk
+        assert all("".join(scheme.units(word, first=False)) == word for word in words)
+
+
+def test_white_space_alone_cuts_what_is_tokenised():
+    assert WhitespaceScheme().split("don't\t&apos;s\u00a0x") == ["don't", "&apos;s\u00a0x"]
+
+
+def test_spacy_cuts_contractions():
+    pytest.importorskip("spacy")
+    assert SpacyScheme("en").split("don't") == ["do", "n't"]
+
+
+def test_spacy_that_is_missing_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without_spacy(name, *rest, **more):
+        if name == "spacy":
+            raise ImportError("No module named 'spacy'")
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without_spacy)
+    with pytest.raises(ConfigError, match=re.escape("pip install 'regard[spacy]', or set the tokenizer's kind to words")):
+        SpacyScheme("en")
+
+
+def test_unknown_languages_are_named_with_the_nearest():
+    pytest.importorskip("spacy")
+    with pytest.raises(
+        ConfigError, match=r"^spaCy has no language 'dee'; did you mean 'de'\?; name it by its code with --data.source"
+    ):
+        SpacyScheme("dee")
+
+
+def test_languages_that_need_more_packages_say_so():
+    pytest.importorskip("spacy")
+    with pytest.raises(
+        ConfigError, match=r"^spaCy's tokenizer for 'ja' cannot start: .*[Ss]udachi.* or set the tokenizer's kind to"
+    ):
+        SpacyScheme("ja")
+
+
+def test_unknown_kinds_are_named_with_the_nearest():
+    with pytest.raises(
+        ConfigError, match=r"^no tokenizer is of kind 'word'; did you mean 'words'\?; the kinds are whitespace, words"
+    ):
+        build_scheme("word", "en")
