@@ -59,10 +59,11 @@ TENSE_GROUPS = {  # group → tenses, those of them that can be negated, adverbi
     "pluperfect": (("pluperfect",), ("pluperfect",), words.PAST_TIMES),
     "future": (("future",), ("future",), words.FUTURE_TIMES),
     "modal": (("can", "must", "may", "should", "want", "would like"), ("can", "may", "should"), words.PRESENT_TIMES),
+    "wish": (("can", "must", "should", "want", "would like"), (), words.PRESENT_TIMES),  # nobody asks "may you"
     "past modal": (("could", "had to", "wanted"), ("could",), words.PAST_TIMES),
 }
 TENSE_WEIGHTS = {
-    "present": 32, "past": 22, "perfect": 16, "pluperfect": 6, "future": 9, "modal": 10, "past modal": 5,
+    "present": 32, "past": 22, "perfect": 16, "pluperfect": 6, "future": 9, "modal": 10, "wish": 10, "past modal": 5,
 }  # fmt: skip
 
 IN = (("in|#p", "in", "dat"),)

@@ -25,14 +25,15 @@ STATIVE_TENSES = ("present", "past", "future")
 _THERE = tuple(words_table(((f"there|#e {verb}|#v", "gibt|#v es|#e"),)) for verb in ("is", "are"))
 
 _BRACKETS = ("perfect", "pluperfect", "future", "modal", "past modal")
+_TENSES = tuple(tense for tense in draw.TENSE_WEIGHTS if tense != "wish")
+_TO_FRIENDS = ("perfect", "future", "wish")
 _REASONS = (("why|#w", "warum|#w"),)
 _MOMENTS = (("when|#w", "wann|#w"),)  # "when has he …" is no English
 
 
 def draw_tense(random: Random, *among: str) -> str:
-    """A group of tenses, by weight, among those named or all."""
-    weights = draw.TENSE_WEIGHTS
-    return draw.pick(random, {name: weights[name] for name in among} if among else weights)
+    """A group of tenses, by weight, among those named or all that statements have."""
+    return draw.pick(random, {name: draw.TENSE_WEIGHTS[name] for name in among or _TENSES})
 
 
 def draw_clause(
@@ -109,9 +110,7 @@ def question(random: Random) -> Pattern:
     Yes-or-no questions begin with an auxiliary, a modal or a form of sein, so that no rare word stands first, capitalised.
     """
     you, asked = random.random() < 0.4, random.random() < 0.5
-    tenses = _BRACKETS if you or not asked else tuple(draw.TENSE_WEIGHTS)
-    if you:
-        tenses = tuple(tense for tense in tenses if tense not in ("pluperfect", "past modal"))
+    tenses = _TO_FRIENDS if you else _TENSES if asked else _BRACKETS
     tense = draw_tense(random, *tenses)
     slots, clause = draw_clause(random, tense, Choice(), subject=pronoun_table("you") if you else None, negation=0)
     source, target = "{v.aux} {s.en}{v.bare}" + clause.tail + "?", "{v.fin}" + clause.behind("{s.nom}") + "{v.rest}?"
@@ -142,7 +141,7 @@ def question_of_object(random: Random) -> Pattern:
         )
     )
     you = random.random() < 0.3
-    tense = draw_tense(random, "perfect", "future", "modal") if you else draw_tense(random)
+    tense = draw_tense(random, *_TO_FRIENDS) if you else draw_tense(random)
     subject = pronoun_table("you") if you else draw.subjects(random)[0]
     slots = (Slot("s", (subject,)), finite(tense, False)(used, ""))
     return Pattern(source + " {v.aux} {s.en}{v.bare}?", target + " {v.fin} {s.nom}{v.rest}?", slots)

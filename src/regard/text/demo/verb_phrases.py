@@ -201,7 +201,7 @@ def infinitive_table(verbs: tuple[Verb, ...]) -> Table:
         stems = _stems(verb)
         infinitive = verb.german.split()[0]
         if verb.prefix:
-            english, german = "to|~#v", f" {verb.prefix}zu{infinitive}|{stems.whole_marks}"
+            english, german = "to|~#v+~#z", f" {verb.prefix}zu{infinitive}|{stems.whole_marks}"
         else:
             english, german = "to|#z", f" zu|#z {infinitive}|#v"
         rows.append(VerbForm(f"{english} {stems.base}|#v{stems.tail}", "", "", german, stems.preposition))
