@@ -5,10 +5,11 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+import torch.utils.deterministic
 
 from regard.config import TranslationConfig
 from regard.errors import ConfigError
@@ -71,24 +72,27 @@ def _resolve_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device:
     return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
 
 
+deterministic_memory: Any = torch.utils.deterministic  # its attributes are made when it is imported
+
+
 @contextmanager
 def prepared(machine: Machine) -> Iterator[None]:
     """Set threads and determinism for the time of a run, and leave the caller's random numbers as they were."""
     threads, python_state, numpy_state = torch.get_num_threads(), random.getstate(), np.random.get_state()
-    deterministic, fill = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    deterministic, fill = torch.are_deterministic_algorithms_enabled(), deterministic_memory.fill_uninitialized_memory
     devices = [machine.device] if machine.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.set_num_threads(machine.threads)
         if devices:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS and cuDNN repeat their results only so
             torch.use_deterministic_algorithms(True, warn_only=True)
-            torch.utils.deterministic.fill_uninitialized_memory = False
+            deterministic_memory.fill_uninitialized_memory = False
         try:
             yield
         finally:
             torch.set_num_threads(threads)
             torch.use_deterministic_algorithms(deterministic)
-            torch.utils.deterministic.fill_uninitialized_memory = fill
+            deterministic_memory.fill_uninitialized_memory = fill
             random.setstate(python_state)
             np.random.set_state(numpy_state)
 
@@ -100,6 +104,9 @@ def seed_step(seed: int, step: int) -> None:
     """
     # Weyl's sequence: distinct steps of one seed never share a state, and neighbouring seeds are far apart.
     mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xD1342543DE82EF95) % 2**63
-    torch.manual_seed(mixed)
+    # Not torch.manual_seed: for each GPU library that is not in use, it formats a stack trace, a millisecond in all.
+    torch.default_generator.manual_seed(mixed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(mixed)
     random.seed(mixed)
     np.random.seed(mixed % 2**32)

@@ -123,7 +123,8 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
     verb = "are" if wrong == "weights" else "is"
     return TrainingError(
         f"training has stopped: the {wrong} {verb} not finite at update {step:,} "
-        f"(learning rate {run.learning_rate(step):.3g}); {kept}. Train anew with a lower training.learning_rate, {clip}{precision}"
+        f"(learning rate {run.learning_rate(step):.3g}); {kept}. "
+        f"Train anew with a lower training.learning_rate, {clip}{precision}"
     )
 
 

@@ -103,6 +103,7 @@ class Bars(Reporter):
             yield lambda: None
             return
         bars, task = self._bars, self._bars.add_task("dev    ", total=total, note="validating")
+        bars.refresh()
         try:
             yield lambda: bars.advance(task)
         finally:

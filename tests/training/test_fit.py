@@ -1,0 +1,284 @@
+"""What a run does, keeps and says, and what it says when it cannot go on."""
+
+import errno
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import TinyTranslator
+
+import regard
+from regard.attention.build import build_attention
+from regard.config import AdditiveConfig, EncoderConfig, RecurrentConfig
+from regard.config.model import BahdanauDecoderConfig
+from regard.errors import BundleError, ConfigError, DataError, TrainingError
+from regard.training import fit
+from regard.training.folder import RunFolder
+
+SMALL = RecurrentConfig(embedding_size=12, encoder=EncoderConfig(hidden_size=12), decoder=BahdanauDecoderConfig(hidden_size=12))
+
+
+def train(config, **settings):
+    return fit(config, model=TinyTranslator, progress=False, **settings)
+
+
+def rows_of(config):
+    lines = Path(config.out, "logs", "metrics.csv").read_text().splitlines()
+    return [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+
+
+def last_state(config):
+    return torch.load(Path(config.out, "checkpoints", "last.ckpt"), weights_only=True)
+
+
+def test_the_configured_model_is_trained_and_loads_again(config, change):
+    config = change(replace(config, model=SMALL), max_epochs=1)
+    translator = fit(config, progress=False)
+    again = regard.load(config.out)
+    given, loaded = (t.translate(["a b c"], beam_size=1)[0].text for t in (translator, again))
+    assert given == loaded
+    signature = json.loads(Path(config.out, "signature.json").read_text())
+    assert signature["seed"] == config.seed
+    assert "tok:13a" in signature["scores"]["bleu_signature"]
+    assert signature["scores"]["pairs"] == 27
+    assert signature["scores"]["translated_pairs"] == 8
+
+
+def test_loss_falls(config, change):
+    config = change(config, learning_rate=0.01)
+    train(config)
+    losses = [float(row["dev_nll"]) for row in rows_of(config)]
+    assert losses[-1] < losses[0] < 2.6
+
+
+def test_own_attention_goes_into_the_configured_decoder(config, change):
+
+    own = build_attention(AdditiveConfig(), query_size=12, key_size=24)
+    config = change(replace(config, model=SMALL), max_epochs=1)
+    before = [parameter.detach().clone() for parameter in own.parameters()]
+    translator = fit(config, attention=own, progress=False)
+    assert any(module is own for module in translator.model.modules())
+    assert all((now != then).any() for now, then in zip(own.parameters(), before, strict=True))
+
+
+def test_own_model_must_be_one(config):
+    with pytest.raises(ConfigError, match=r"model is a Linear, expected a regard.models.seq2seq.Seq2Seq, or a function"):
+        fit(config, model=torch.nn.Linear, progress=False)
+    with pytest.raises(ConfigError, match=r"model predicts 5 words, but the target vocabulary has 12"):
+        fit(config, model=TinyTranslator(12, 5), progress=False)
+    with pytest.raises(ConfigError, match="fit was given a model and an attention"):
+        fit(config, model=TinyTranslator, attention=build_attention(AdditiveConfig(), query_size=2, key_size=2), progress=False)
+    assert not Path(config.out).exists()
+
+
+def test_max_steps_ends_in_mid_epoch_with_a_validation(config, change):
+    config = change(config, max_steps=4)
+    train(config)
+    assert [row["step"] for row in rows_of(config)] == ["4"]
+    assert last_state(config)["progress"]["finished"]
+
+
+def test_max_minutes(config, change):
+    config = change(config, max_minutes=1e-9)
+    train(config)
+    assert last_state(config)["progress"]["step"] == 1
+
+
+def test_patience(config, change):
+    config = change(config, learning_rate=1e-30, patience=2, max_epochs=9, monitor="loss", ema_decay=0.0)
+    train(config)
+    assert last_state(config)["progress"]["epoch"] == 3
+
+
+def test_accumulation_is_one_large_batch(config, change):
+    """Without dropout and mixed feeding, an epoch in one update has the same loss however it is cut."""
+    plain = change(config, teacher_forcing=replace(config.training.teacher_forcing, end=1.0), ema_decay=0.0, max_steps=2)
+    results = []
+    for name, batch_tokens, accumulate in (("one", 100_000, 1), ("many", 60, 1000)):
+        cut = change(replace(plain, out=plain.out + name), batch_tokens=batch_tokens, accumulate=accumulate)
+        fit(cut, model=lambda source, target: TinyTranslator(source, target, dropout=0.0), progress=False)
+        results.append(load_file(Path(cut.out, "model.safetensors")))
+    assert results[0].keys() == results[1].keys()
+    for name in results[0]:
+        torch.testing.assert_close(results[0][name], results[1][name], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("average_last", [0, 1, 3])
+def test_without_dev_pairs(config, change, average_last):
+    config = change(replace(config, data=replace(config.data, dev_size=0)), average_last=average_last, ema_decay=0.0)
+    train(config)
+    assert json.loads(Path(config.out, "signature.json").read_text())["scores"] == {}
+    weights = [torch.load(path, weights_only=True) for path in sorted(Path(config.out, "checkpoints").glob("weights-*"))]
+    assert len(weights) == max(average_last, 1)
+    saved = load_file(Path(config.out, "model.safetensors"))
+    for name, value in saved.items():
+        mean = torch.stack([state[name].double() for state in weights]).mean(0).float()
+        torch.testing.assert_close(value, mean, rtol=0, atol=0)
+
+
+def test_the_best_is_kept_not_the_last(config, change, monkeypatch):
+    found = iter([1.0, 3.0, 2.0])
+    monkeypatch.setattr("regard.training.validation.Scores.monitored", lambda self, name: next(found))
+    train(config)
+    [best] = Path(config.out, "checkpoints").glob("weights-*")
+    state = last_state(config)["progress"]
+    assert int(best.stem.removeprefix("weights-")) == state["best_step"] == state["step"] * 2 // 3
+    kept, saved = torch.load(best, weights_only=True), load_file(Path(config.out, "model.safetensors"))
+    assert all(torch.equal(kept[name], saved[name]) for name in saved)
+
+
+def test_a_folder_that_holds_a_run_is_not_touched_unless_asked(config, change):
+    config = change(config, max_steps=1)
+    train(config)
+    before = Path(config.out, "model.safetensors").read_bytes()
+    with pytest.raises(ConfigError, match=r"already holds a run; name another folder, go on with `regard resume .*`, or set"):
+        train(config)
+    missing = replace(config, overwrite=True, data=replace(config.data, train=("nowhere.tsv",)))
+    with pytest.raises(DataError):
+        train(missing)
+    assert Path(config.out, "model.safetensors").read_bytes() == before
+    Path(config.out, "mine.txt").write_text("kept")
+    train(replace(config, overwrite=True, seed=5))
+    assert Path(config.out, "model.safetensors").read_bytes() != before
+    assert Path(config.out, "mine.txt").read_text() == "kept"
+
+
+def test_a_folder_of_something_else_is_refused(config, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "holiday.jpg").touch()
+    for overwrite in (True, False):
+        with pytest.raises(ConfigError, match="holds files that are not a run's; name a new or an empty folder"):
+            train(replace(config, overwrite=overwrite))
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="which is a file; name a folder"):
+        train(replace(config, out=str(tmp_path / "file")))
+    with pytest.raises(ConfigError, match="cannot be written to; name another folder"):
+        train(replace(config, out=str(tmp_path / "file" / "below")))
+
+
+@pytest.mark.parametrize("wrong", ["missing", "empty"])
+def test_nothing_is_left_when_the_data_are_bad(config, tmp_path, wrong):
+    path = tmp_path / "pairs.tsv"
+    if wrong == "empty":
+        path.touch()
+    with pytest.raises(DataError):
+        train(replace(config, out=str(tmp_path / "new" / "run"), data=replace(config.data, train=(str(path),))))
+    assert not (tmp_path / "new").exists()
+
+
+def test_monitor_needs_what_it_looks_at(config, change):
+    with pytest.raises(ConfigError, match=r"training.monitor is 'bleu', which is computed on training.validation_pairs"):
+        train(change(config, validation_pairs=0))
+    train(change(config, validation_pairs=0, monitor="loss", max_steps=1))
+    assert rows_of(config)[-1]["bleu"] == "0.0"
+
+
+class Overflowing(TinyTranslator):
+    """Its loss is infinite from the third update on."""
+
+    calls = 0
+
+    def decode(self, *arguments, **settings):
+        features, maps = super().decode(*arguments, **settings)
+        type(self).calls += self.training
+        return features * (float("inf") if type(self).calls > 6 else 1.0), maps
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(config, change):
+    Overflowing.calls = 0
+    config = change(config, checkpoint_every=1, precision="bfloat16", clip_norm=0.0)
+    with pytest.raises(TrainingError) as caught:
+        fit(config, model=Overflowing, progress=False)
+    text = str(caught.value)
+    assert text.startswith(
+        "training has stopped: the loss is not finite at update 4 (learning rate 0.001); the last good checkpoint"
+    )
+    assert text.endswith(
+        "training.learning_rate, training.clip_norm 1.0 (clipping is off), training.precision float32 (now bfloat16)"
+    )
+    state = last_state(config)
+    assert state["progress"]["step"] == 3
+    assert all(value.isfinite().all() for value in state["model"].values())
+
+
+class Full(io.FileIO):
+    """A file on a disk that is full."""
+
+    def write(self, content):
+        super().write(bytes(content)[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    folder.save_checkpoint({"step": 1}, keep=[])
+    monkeypatch.setattr("builtins.open", lambda path, mode: Full(path, mode))
+    with pytest.raises(TrainingError, match=r"last.ckpt': the disk is full .*; what was written before is intact: make room"):
+        folder.save_checkpoint({"step": 2, "weights": torch.zeros(1000)}, keep=[])
+    monkeypatch.undo()
+    assert folder.load_checkpoint() == {"step": 1}
+    assert [path.name for path in folder.checkpoints.iterdir()] == ["last.ckpt"]
+
+
+def test_a_disk_that_is_full_at_the_start_leaves_nothing(config, monkeypatch, tmp_path):
+    def fail(self, path, content):
+        raise TrainingError("full")
+
+    monkeypatch.setattr(RunFolder, "_write", fail)
+    with pytest.raises(TrainingError, match="full"):
+        train(replace(config, out=str(tmp_path / "new" / "run")))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_checkpoint_of_another_format_is_refused(config, change):
+    config = change(config, max_steps=1)
+    train(config)
+    folder = RunFolder(config.out)
+    folder.save_checkpoint({**last_state(config), "format": 99}, keep=[1])
+    with pytest.raises(BundleError, match="its checkpoint has format 99, expected 1; resume it with the version of regard"):
+        regard.resume(config.out, model=TinyTranslator, progress=False)
+
+
+def test_without_progress_nothing_is_said(config, change, capfd):
+    train(change(config, max_steps=2))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_is_said_without_a_terminal(config, change, capfd):
+    fit(change(config, max_epochs=1), model=TinyTranslator)
+    out, err = capfd.readouterr()
+    assert out == ""
+    for words in (
+        "pairs kept",
+        "epoch 1, update",
+        "dev loss",
+        "BLEU is nrefs:1",
+        "source    ",
+        "trained 1 epoch (",
+        "tokens/s",
+    ):
+        assert words in err
+    assert err.count("  prediction  ") == 3
+    assert "GPU available" not in err
+    assert "\x1b" not in err
+
+
+def test_the_callers_random_numbers_and_threads_are_left_alone(config, change):
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    threads = torch.get_num_threads()
+    train(change(config, max_steps=2))
+    assert torch.equal(torch.rand(2), expected)
+    assert torch.get_num_threads() == threads
+
+
+def test_tensorboard_files(config, change):
+    train(change(config, max_steps=2, tensorboard=True))
+    assert any(path.name.startswith("events.out.tfevents") for path in Path(config.out, "logs").iterdir())

@@ -1,0 +1,188 @@
+"""The objective, the feeding, the optimizer, the averages, the machine and the display, each by itself."""
+
+import io
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from rich.console import Console
+from tiny import TinyTranslator
+from torch import nn
+
+from regard.config import TrainingConfig, TranslationConfig
+from regard.errors import ConfigError
+from regard.text.batching import Batch
+from regard.training.machine import Machine, resolve_machine, seed_step
+from regard.training.objective import draw_gold, objective
+from regard.training.optimizer import MovingAverage, build_optimizer, mean_weights
+from regard.training.progress import Bars, Lines, clock_time
+from regard.training.validation import Scores
+
+
+@pytest.fixture
+def batch():
+    target = torch.tensor([[5, 6, 3], [7, 3, 0]])
+    return Batch(
+        source=torch.tensor([[4, 5, 3], [6, 3, 0]]),
+        source_mask=torch.tensor([[True, True, True], [True, True, False]]),
+        target_in=torch.tensor([[2, 5, 6], [2, 7, 0]]),
+        target_out=target,
+        target_mask=target != 0,
+        index=torch.arange(2),
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_objective_is_the_sum_over_real_words(batch, smoothing):
+    model = TinyTranslator(8, 8, dropout=0.0).double()
+    loss, nll = objective(model, batch, label_smoothing=smoothing)
+    features, _ = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+    log_p = model.logits(features).log_softmax(-1)
+    by_hand_nll, by_hand = 0.0, 0.0
+    for row, column in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]:
+        gold = -log_p[row, column, batch.target_out[row, column]]
+        by_hand_nll += gold
+        by_hand += (1 - smoothing) * gold - smoothing * log_p[row, column].mean()
+    torch.testing.assert_close(nll, by_hand_nll.detach())
+    torch.testing.assert_close(loss.detach(), by_hand.detach())
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_gold_everywhere_takes_the_fast_path():
+    assert draw_gold(torch.zeros(3, 4), 1.0, "token") is None
+
+
+@pytest.mark.parametrize("unit", ["sentence", "token"])
+def test_gold_is_drawn_by_sentence_or_token(unit):
+    torch.manual_seed(0)
+    drawn = draw_gold(torch.zeros(2000, 11), 0.3, unit)
+    assert drawn[:, 0].all()
+    assert drawn[:, 1:].float().mean() == pytest.approx(0.3, abs=0.04)
+    whole = (drawn[:, 1:] == drawn[:, 1:2]).all(1).float().mean()
+    assert whole == 1 if unit == "sentence" else whole < 0.1
+
+
+def test_never_gold_still_begins_with_the_start_symbol():
+    assert draw_gold(torch.zeros(2, 3), 0.0, "token").tolist() == [[True, False, False]] * 2
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_optimizer_equals_the_plain_one_and_spares_biases(kind):
+    plain_kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    weight, bias = (parameter.detach().clone().requires_grad_() for parameter in (model.weight, model.bias))
+    ours = build_optimizer(model, TrainingConfig(optimizer=kind, weight_decay=0.1, learning_rate=0.01, betas=(0.8, 0.9)))
+    plain = [
+        plain_kind([tensor], lr=0.01, betas=(0.8, 0.9), weight_decay=decay, foreach=False)
+        for tensor, decay in ((weight, 0.1), (bias, 0.0))
+    ]
+    for _ in range(3):
+        for parameter, copy in ((model.weight, weight), (model.bias, bias)):
+            parameter.grad = torch.randn_like(parameter)
+            copy.grad = parameter.grad.clone()
+        for optimizer in (ours, *plain):
+            optimizer.step()
+    torch.testing.assert_close(model.weight, weight)
+    torch.testing.assert_close(model.bias, bias)
+
+
+def test_moving_average_by_hand_and_its_swap():
+    model = nn.Linear(1, 1, bias=False)
+    model.weight.data.fill_(1.0)
+    average = MovingAverage(model, decay=0.5)
+    expected = 1.0
+    for step, value in ((1, 2.0), (2, 5.0), (100, 9.0)):
+        model.weight.data.fill_(value)
+        average.update(step)
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * value
+    assert average.averages[0].item() == pytest.approx(expected)
+    average.swap()
+    assert model.weight.item() == pytest.approx(expected)
+    average.swap()
+    assert model.weight.item() == 9.0
+    assert average.averages[0].item() == pytest.approx(expected)
+
+
+def test_mean_of_weights():
+    states = [{"w": torch.tensor([1.0, 2.0]), "n": torch.tensor(1)}, {"w": torch.tensor([3.0, 6.0]), "n": torch.tensor(2)}]
+    mean = mean_weights(states)
+    assert mean["w"].tolist() == [2.0, 4.0]
+    assert mean["n"].item() == 2
+
+
+def test_random_numbers_are_a_function_of_seed_and_step():
+    draws = []
+    for seed, step in ((1, 1), (1, 2), (2, 1), (1, 1)):
+        seed_step(seed, step)
+        draws.append(tuple(torch.rand(4).tolist()))
+    assert draws[0] == draws[3]
+    assert len(set(draws)) == 3
+
+
+def test_device_that_is_not_there():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ConfigError, match="device is 'cuda:3', but there is no CUDA device that PyTorch can use"):
+        resolve_machine(TranslationConfig(device="cuda:3"))
+
+
+def test_auto_precision_asks_the_processor(monkeypatch):
+    for amx, bf16, expected in ((False, False, False), (True, False, True), (False, True, True)):
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda answer=amx: answer)
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda answer=bf16: answer)
+        assert resolve_machine(TranslationConfig(device="cpu")).bfloat16 is expected
+
+
+def test_autocast_only_in_bfloat16():
+    for wanted in (True, False):
+        with Machine(torch.device("cpu"), 1, wanted).autocast():
+            assert torch.is_autocast_enabled("cpu") is wanted
+
+
+def test_perplexity_never_overflows():
+    scores = Scores(nll=800.0, bleu=0, chrf=0, bleu_signature="", chrf_signature="", num_pairs=1, num_translated=0)
+    assert scores.perplexity == math.inf
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(5, "0:05"), (65.4, "1:05"), (7265, "2:01:05"), (-1, "0:00")])
+def test_clock_time(seconds, shown):
+    assert clock_time(seconds) == shown
+
+
+def run_at(step):
+    progress = SimpleNamespace(step=step, tokens=step * 100, seconds=step * 0.5, batch=step % 10)
+    config = SimpleNamespace(training=SimpleNamespace(accumulate=1, max_epochs=2))
+    return SimpleNamespace(
+        progress=progress, config=config, total_steps=20, epoch_steps=10, num_epochs=2.0, epoch=1 + step // 10
+    )
+
+
+def test_lines_come_now_and_then_with_speed_and_time_left():
+    stream = io.StringIO()
+    lines = Lines(stream, every=0.0)
+    lines.start(run_at(0))
+    lines.update(run_at(4))
+    assert stream.getvalue() == "epoch 1, update 4 of 20, 200 target tokens/s, 0:08 left\n"
+    quiet = io.StringIO()
+    lines = Lines(quiet, every=100.0)
+    lines.start(run_at(0))
+    lines.update(run_at(4))
+    assert quiet.getvalue() == ""
+
+
+def test_bars_show_epochs_updates_speed_and_validation_and_take_markup_as_text():
+    stream = io.StringIO()
+    bars = Bars(Console(file=stream, force_terminal=True, width=120))
+    bars.start(run_at(0))
+    bars.update(run_at(4))
+    with bars.validating(7) as advance:
+        advance()
+        bars.say("[bold]prediction[/bold]")
+    bars.stop()
+    shown = stream.getvalue()
+    for words in ("epochs", "updates", "4/10", "200 target tokens/s, 0:08 left", "0/7", "[bold]prediction[/bold]"):
+        assert words in shown
