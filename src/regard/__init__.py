@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError
 
 if TYPE_CHECKING:
+    import regard.record as record
     from regard.config import TranslationConfig
     from regard.config.loading import load_config, read_config
-    import regard.record as record
     from regard.predict import Translation, Translator, load
     from regard.presets import load_preset
     from regard.record import AttentionRecord, alignment_error_rate

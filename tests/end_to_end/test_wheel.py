@@ -36,7 +36,12 @@ def test_it_works_without_the_clone(wheel, tmp_path):
     target = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, wheel]
     subprocess.run(install, check=True, capture_output=True)
-    run = [sys.executable, "-P", "-c", "import regard, sys; print(regard.__file__); from regard.cli.main import main; sys.exit(main())"]
+    run = [
+        sys.executable,
+        "-P",
+        "-c",
+        "import regard, sys; print(regard.__file__); from regard.cli.main import main; sys.exit(main())",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(target)}
     done = subprocess.run([*run, "presets"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     location, *listed = done.stdout.splitlines()

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -84,15 +85,26 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
             )
         return [" ".join(sentence.split()) for sentence in options.sentences]
     if options.input:
-        try:
-            file = open(options.input, encoding="utf-8-sig", errors="replace")  # noqa: SIM115 — read as a stream
-        except OSError as error:
-            raise DataError(f"cannot read {options.input}: {error.strerror}") from error
-        if not file.seekable() or file.read(1):
-            file = open(options.input, encoding="utf-8-sig", errors="replace") if file.seekable() else file  # noqa: SIM115
-            return (line.rstrip("\r\n") for line in file)
-        raise DataError(f"{options.input} is empty: nothing to translate")
+        return _read_file(options.input)
     return []
+
+
+def _read_file(path: str) -> Iterator[str]:
+    """The lines of a file, which is opened at once so that a missing one is found before anything else is done."""
+    try:
+        file = open(path, encoding="utf-8-sig", errors="replace")  # noqa: SIM115 — closed by the generator below
+        first = file.readline()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    if not first:
+        file.close()
+        raise DataError(f"{path} is empty: nothing to translate")
+
+    def lines() -> Iterator[str]:
+        with file:
+            yield from (line.rstrip("\r\n") for line in chain((first,), file))
+
+    return lines()
 
 
 def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:

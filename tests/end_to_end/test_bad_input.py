@@ -1,0 +1,204 @@
+"""Every line of what bad input gets: one message on standard error and exit code 2; signals; a loss that is not finite."""
+
+import errno
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from regard.cli.main import main
+
+SMALL = [
+    "--threads=1",
+    "--device=cpu",
+    "--model.embedding_size=16",
+    "--model.encoder.hidden_size=16",
+    "--model.decoder.hidden_size=16",
+    "--training.tensorboard=false",
+]
+
+
+def train(*arguments):
+    return main(["train", "translation", *SMALL, *map(str, arguments)])
+
+
+def fails(capsys, code, message, expected=2):
+    out, err = capsys.readouterr()
+    assert code == expected, err
+    last = err.strip()
+    assert "Traceback" not in last
+    assert re.search(message, last), last
+    assert "regard: " in last
+    return out
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"pairs.tsv: there is no such file"),
+        (b"", r"pairs.tsv: is empty"),
+        (b"a sentence\nanother one\n", r"column"),
+        (b"a sentence\t\n\tein Satz\n", r"no usable pair"),
+    ],
+    ids=["missing", "empty", "one column", "no usable pair"],
+)
+def test_files_that_hold_no_pairs(tmp_path, capsys, content, message):
+    file, out = tmp_path / "pairs.tsv", tmp_path / "run"
+    if content is not None:
+        file.write_bytes(content)
+    fails(capsys, train(f"--data.train={file}", f"--out={out}"), message)
+    assert not out.exists()
+
+
+def test_parallel_files_of_different_length(tmp_path, capsys):
+    (tmp_path / "a.en").write_text("one\ntwo\n")
+    (tmp_path / "a.de").write_text("eins\n")
+    out = tmp_path / "run"
+    fails(capsys, train(f"--data.train={tmp_path / 'a.en'},{tmp_path / 'a.de'}", f"--out={out}"), r"2 lines and .* has 1")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--training.lerning_rate=1", r"did you mean 'training.learning_rate'\?"),
+        ("--preset=tutorial-gruu", r"did you mean 'tutorial-gru'\?"),
+        ("--training.learning_rate=-1", r"training.learning_rate is -1, expected more than 0"),
+        ("--model.decoder.readout_dropout=1.5", r"model.decoder.readout_dropout is 1.5, expected 0 or more and less than 1"),
+        ("--device=cuda:99", r"device is 'cuda:99', but there (is|are)"),
+    ],
+)
+def test_settings(pairs, tmp_path, capsys, argument, message):
+    out = tmp_path / "run"
+    fails(capsys, train(f"--data.train={pairs}", f"--out={out}", argument), message)
+    assert not out.exists()
+
+
+def test_a_folder_that_holds_a_run(run, pairs, tmp_path, capsys):
+    folder = tmp_path / "copy"
+    shutil.copytree(run, folder)
+    model = (folder / "model.safetensors").read_bytes()
+    fails(capsys, train(f"--data.train={pairs}", f"--out={folder}"), r"already holds a run")
+    assert (folder / "model.safetensors").read_bytes() == model
+    assert train(f"--data.train={pairs}", f"--out={folder}", "--overwrite", "--training.max_epochs=1", "--seed=2") == 0
+    assert (folder / "model.safetensors").read_bytes() != model
+
+
+COMMANDS = [["translate", "DIR", "one"], ["look", "DIR", "one"], ["evaluate", "DIR", "PAIRS"], ["align", "DIR", "PAIRS"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_folder_that_is_no_bundle(command, pairs, tmp_path, capsys):
+    for folder in (tmp_path / "none", tmp_path):
+        arguments = [{"DIR": str(folder), "PAIRS": str(pairs)}.get(word, word) for word in command]
+        fails(capsys, main(arguments), re.escape(str(folder)))
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "model.safetensors", "signature.json", "tokenizer.source.json"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "noise"])
+def test_a_damaged_bundle(name, damage, run, tmp_path, capsys):
+    folder = tmp_path / "damaged"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("checkpoints", "logs"))
+    content = (folder / name).read_bytes()
+    if damage == "gone":
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content[: len(content) // 2] if damage == "cut" else b"\x00\xff{" + content[3:])
+    fails(capsys, main(["translate", str(folder), "one"]), re.escape(str(folder)))
+
+
+def test_resume_of_what_is_no_run(tmp_path, capsys):
+    fails(capsys, main(["resume", str(tmp_path)]), r"holds no run")
+    fails(capsys, main(["resume", str(tmp_path / "none")]), r"cannot resume")
+
+
+@pytest.mark.parametrize("arguments", [["evaluate"], ["align"]], ids=["evaluate", "align"])
+def test_pairs_that_are_none(arguments, run, tmp_path, capsys):
+    fails(capsys, main([*arguments, str(run), str(tmp_path / "none.tsv")]), r"there is no such file")
+
+
+def test_translating_an_empty_file(run, tmp_path, capsys):
+    (tmp_path / "empty").touch()
+    fails(capsys, main(["translate", str(run), "--input", str(tmp_path / "empty")]), r"is empty: nothing to translate")
+
+
+def test_more_translations_than_the_beam(run, capsys):
+    fails(
+        capsys,
+        main(["translate", str(run), "one", "--beam", "2", "--n-best", "3"]),
+        r"n_best is 3, expected 1 to the beam size, 2",
+    )
+
+
+def limited(arguments, *, bytes_a_file):
+    """Run a command that may write no file beyond a size: the system's own stand-in for a disk that is full."""
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_a_file, bytes_a_file))
+
+    command = [sys.executable, "-m", "regard", *map(str, arguments)]
+    return subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False)
+
+
+def test_a_disk_that_is_full_at_the_start(pairs, tmp_path):
+    out = tmp_path / "run"
+    done = limited(["train", "translation", f"--data.train={pairs}", f"--out={out}", "--seed=5", *SMALL], bytes_a_file=512)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(r"disk is full|File too large|cannot be written", done.stderr), done.stderr
+    assert not out.exists()
+
+
+def test_a_disk_that_is_full_at_a_checkpoint(run, pairs, tmp_path):
+    out = tmp_path / "run"
+    done = limited(["train", "translation", f"--data.train={pairs}", f"--out={out}", *SMALL], bytes_a_file=20_000)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "the disk is full" in done.stderr, done.stderr
+
+
+def test_a_disk_that_is_full_while_drawing(run, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    code = main(["look", str(run), "one red .", "--target", "eins rot .", "--to", str(tmp_path / "x.json")])
+    fails(capsys, code, r"No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+def test_signals_during_training(number, code, pairs, tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "regard", "train", "translation", f"--data.train={pairs}", f"--out={out}"]
+    command += [*SMALL, "--training.max_epochs=100000", "--training.validation_pairs=2", "--training.checkpoint_every=5"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not (out / "checkpoints" / "last.ckpt").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert f"regard resume {out}" in err
+    assert "Traceback" not in err
+    assert (out / "checkpoints" / "last.ckpt").exists()
+
+
+def test_a_loss_that_is_not_finite(pairs, tmp_path, capsys):
+    out = tmp_path / "run"
+    code = train(
+        f"--data.train={pairs}",
+        f"--out={out}",
+        "--training.learning_rate=1e30",
+        "--training.clip_norm=0",
+        "--training.max_epochs=30",
+        "--training.precision=float32",
+    )
+    fails(capsys, code, r"is not finite at update .* lower training.learning_rate")
