@@ -50,6 +50,7 @@ DETERMINERS = {
     "single": (("the", "a", "this", *_OWNERS), ()),
     "no": (("no",), ("no",)),
     "mass": (("the", "bare", *_OWNERS), ()),
+    "definite mass": (("the", *_OWNERS), ()),
     "no mass": (("none",), ()),
 }
 TENSE_GROUPS = {  # group → tenses, those of them that can be negated, adverbials of time
@@ -102,7 +103,7 @@ def noun_phrases(
     A subject is no bare plural: few words stand first in a sentence, where they are written with a capital.
     """
     if group is DRINKS:
-        kinds = {"no mass": 1} if kinds and "no" in kinds else {"mass": 1}
+        kinds = {"no mass": 1} if kinds and "no" in kinds else {"definite mass": 1} if negated else {"mass": 1}
     if kinds is None:
         kinds = (
             {"definite": 0.6, "owned": 0.4}

@@ -166,7 +166,7 @@ def command(random: Random) -> Pattern:
     negated = random.random() < 0.25
     shapes = tuple(shape for shape in DEED_SHAPES if shape != "accusative place")
     clause = draw_predicate(random, imperative, Choice(shapes, negated, ("i", "he", "she", "we")))
-    if random.random() < 0.25:
+    if negated or random.random() < 0.25:
         return Pattern("please|B {v.en}" + clause.tail + "!", "bitte|B {v.fin}" + clause.middle + "{v.rest}!", clause.slots)
     slots = (*clause.slots, Slot("t", (words_table(words.COMMAND_TIMES),)))
     return Pattern("please|B {v.en}" + clause.tail + " {t.en}!", "bitte|B {v.fin}" + clause.timed + "{v.rest}!", slots)
