@@ -57,7 +57,10 @@ def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.d
 def cell_first(
     inputs: FeedbackInputs, key_mask: Tensor | None, feed: Tensor, combine: Tensor, bias: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,). Returns a (T,B,P) and weights (T,B,S)."""
+    """Luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,).
+
+    Returns a (T,B,P) and the weights (T,B,S).
+    """
     return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs.tensors())
 
 
@@ -96,7 +99,7 @@ class _AttendFirst(torch.autograd.Function):
         tape, scores, state_map, states = ctx.tape, ctx.scores, ctx.map, ctx.states
         d_states, d_weights = grads
         steps, batch, width = d_states.shape
-        exact, dtype = tape.state.dtype, states.dtype
+        exact = tape.state.dtype
         d_slots = states.new_empty(steps, batch, 4 * width)
         d_contexts = tape.state.new_empty(steps, batch, scores.values.shape[2])
         d_queries = states.new_empty(steps, batch, scores.keys.shape[2])
@@ -175,7 +178,7 @@ class _CellFirst(torch.autograd.Function):
         d_readouts, d_weights = grads
         steps, batch, size = d_readouts.shape
         attention_size, (gates, _) = scores.keys.shape[2], ctx.fed.shape
-        exact, dtype = tape.state.dtype, states.dtype
+        exact = tape.state.dtype
         d_slots = states.new_empty(steps, batch, 4 * tape.width)
         d_contexts = tape.state.new_empty(steps, batch, size)
         d_reads = states.new_empty(steps, batch, len(reads))

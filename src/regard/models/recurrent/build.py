@@ -110,9 +110,9 @@ def build_bridge(config: RecurrentConfig, encoder: RecurrentEncoder) -> Bridge:
         case "copy":
             if encoder.size != hidden:
                 raise ConfigError(
-                    f"bridge: copy starts the decoder ({hidden} wide) from the encoder's last state ({encoder.size} wide): make "
-                    "model.decoder.hidden_size equal to model.encoder.hidden_size (twice that with two directions), or set "
-                    "model.bridge to linear"
+                    f"bridge: copy starts the decoder ({hidden} wide) from the encoder's last state ({encoder.size} wide): "
+                    "make model.decoder.hidden_size equal to model.encoder.hidden_size (twice that with two directions), or "
+                    "set model.bridge to linear"
                 )
             return CopyBridge(num_layers=layers, lstm=lstm)
         case "linear":

@@ -27,5 +27,5 @@ def score_weights(attention: Attention) -> tuple[Tensor, Tensor | None] | None:
         return attention.projection.weight, None
     if kind in (Dot, ScaledDot):
         device = next(iter(attention.parameters()), torch.empty(0)).device
-        return attention.scale * torch.eye(attention.query_size, device=device), None
+        return attention.scale * torch.eye(attention.query_size, dtype=torch.float64, device=device), None
     return None

@@ -110,11 +110,11 @@ def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, t
     """
     if tie != "none" and readout_size != target.embedding_dim:
         raise ConfigError(
-            f"tie_embeddings: {tie} makes the output layer the target embedding, whose width is {target.embedding_dim}, but the "
-            f"readout is {readout_size} wide: set model.embedding_size to {readout_size}, or tie_embeddings to none"
+            f"tie_embeddings: {tie} makes the output layer the target embedding, whose width is {target.embedding_dim}, but "
+            f"the readout is {readout_size} wide: set model.embedding_size to {readout_size}, or tie_embeddings to none"
         )
     if tie == "all" and source.num_embeddings != target.num_embeddings:
         raise ConfigError(
-            f"tie_embeddings: all needs one vocabulary for both sides, but the source has {source.num_embeddings} symbols and the "
-            f"target {target.num_embeddings}: set tokenizers.joint to true, or tie_embeddings to target"
+            f"tie_embeddings: all needs one vocabulary for both sides, but the source has {source.num_embeddings} symbols and "
+            f"the target {target.num_embeddings}: set tokenizers.joint to true, or tie_embeddings to target"
         )

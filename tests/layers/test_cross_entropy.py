@@ -1,0 +1,87 @@
+"""The chunked cross entropy against the plain one and against PyTorch's."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.errors import ShapeError
+from regard.layers import cross_entropy
+from regard.layers.cross_entropy import linear_cross_entropy, plain_linear_cross_entropy
+
+ROWS, WIDTH, WORDS = 23, 7, 31
+
+
+def inputs(dtype: torch.dtype = torch.float64, bias: bool = True) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    features = torch.randn(ROWS, WIDTH, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+    weight = torch.randn(WORDS, WIDTH, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+    b = torch.randn(WORDS, generator=draw, dtype=torch.float64).to(dtype).requires_grad_() if bias else None
+    target = torch.randint(1, WORDS, (ROWS,), generator=draw)
+    target[::5] = 0
+    return features, weight, b, target
+
+
+@pytest.mark.parametrize("chunk", [1, WORDS * 3, WORDS * 5 + 1, 1 << 20])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+def test_value_and_gradients_equal_the_plain_form(chunk, bias, smoothing, monkeypatch) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(cross_entropy, "BUFFER_ELEMENTS", 2 * chunk)
+    results = []
+    for function in (linear_cross_entropy, plain_linear_cross_entropy):
+        features, weight, b, target = inputs(bias=bias)
+        loss, nll = function(features, weight, b, target, label_smoothing=smoothing)
+        (3 * loss).backward()
+        results.append((loss, nll, features.grad, weight.grad, None if b is None else b.grad))
+    for one, other in zip(*results, strict=True):
+        if other is not None:
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_equals_pytorch() -> None:
+    features, weight, bias, target = inputs()
+    ours, _ = linear_cross_entropy(features, weight, bias, target, label_smoothing=0.1)
+    logits = functional.linear(features, weight, bias)
+    theirs = functional.cross_entropy(logits, target, ignore_index=0, label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_gradcheck() -> None:
+    features, weight, bias, target = inputs()
+    assert torch.autograd.gradcheck(
+        lambda f, w, b: linear_cross_entropy(f, w, b, target, label_smoothing=0.2)[0], (features, weight, bias)
+    )
+
+
+def test_huge_logits_stay_finite() -> None:
+    features, weight, bias, target = inputs(torch.float32)
+    loss, nll = linear_cross_entropy(features * 1e4, weight, bias, target, label_smoothing=0.1)
+    plain, _ = plain_linear_cross_entropy(features * 1e4, weight, bias, target, label_smoothing=0.1)
+    loss.backward()
+    torch.testing.assert_close(loss, plain)
+    assert torch.isfinite(nll)
+    assert torch.isfinite(features.grad).all()
+
+
+def test_nothing_that_counts() -> None:
+    features, weight, bias, target = inputs()
+    loss, nll = linear_cross_entropy(features, weight, bias, torch.zeros_like(target))
+    loss.backward()
+    assert loss == nll == 0
+    assert not weight.grad.any()
+
+
+def test_bfloat16_under_autocast_is_close_and_sums_in_float32() -> None:
+    features, weight, bias, target = inputs(torch.float32)
+    exact, _ = linear_cross_entropy(features, weight, bias, target)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, _ = linear_cross_entropy(features, weight, bias, target)
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact).abs() / exact < 0.01
+
+
+def test_wrong_shape_names_the_argument(unchecked) -> None:
+    features, weight, bias, target = inputs()
+    with pytest.raises(ShapeError, match=r"target has shape \(22\), expected \(M\) = \(23\)"):
+        linear_cross_entropy(features, weight, bias, target[1:])

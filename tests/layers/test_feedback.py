@@ -1,0 +1,104 @@
+"""The hand-written loops against the same steps taken by autograd, in float64, for every score and cell they know."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard.attention.additive import Additive
+from regard.config import (
+    AdditiveConfig,
+    BahdanauDecoderConfig,
+    ConcatConfig,
+    DotConfig,
+    EncoderConfig,
+    GeneralConfig,
+    LinearConfig,
+    LuongDecoderConfig,
+    RecurrentConfig,
+    SumConcatConfig,
+)
+from regard.layers import scoring
+from regard.layers.scoring import AdditiveTape
+from regard.models.build import build_translator
+from regard.models.recurrent.decoder import RecurrentDecoder
+from regard.models.recurrent.scores import score_weights
+
+HIDDEN, SOURCES, TARGETS = 7, 13, 17
+MASK = torch.arange(6) < torch.tensor([4, 6, 1])[:, None]
+SCORES = {
+    "additive": AdditiveConfig(attention_size=5, bias=True),
+    "concat": ConcatConfig(attention_size=3),
+    "sum_concat": SumConcatConfig(),
+    "dot": DotConfig(),
+    "scaled_dot": DotConfig(scaled=True),
+    "general": GeneralConfig(),
+}
+
+
+def gradients(model, walk) -> list[torch.Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    source = torch.randint(4, SOURCES, MASK.shape, generator=draw) * MASK
+    target = torch.randint(4, TARGETS, (3, 5), generator=draw)
+    model.zero_grad()
+    features, weights = walk(model.target_embedding(target), model.encode(source, MASK), need_weights=True)
+    randn = [torch.randn(t.shape, generator=draw, dtype=t.dtype) for t in (features, weights)]
+    ((features * randn[0]).sum() + (weights * randn[1]).sum()).backward()
+    return [features, weights, *(p.grad for n, p in model.named_parameters() if not n.startswith("output"))]
+
+
+def build(attention, cell: str, order: str):
+    torch.manual_seed(0)
+    base = {"hidden_size": HIDDEN, "cell": cell, "attention": attention}
+    decoder = BahdanauDecoderConfig(readout="deep", **base) if order == "bahdanau" else LuongDecoderConfig(input_feeding=True, **base)
+    encoder = EncoderConfig(hidden_size=HIDDEN, bidirectional=False, cell=cell)
+    config = RecurrentConfig(embedding_size=11, encoder=encoder, decoder=decoder)
+    return build_translator(config, source_size=SOURCES, target_size=TARGETS).double()
+
+
+@pytest.mark.parametrize("order", ["bahdanau", "luong"])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("kept", [True, False])
+def test_equals_the_steps(order: str, cell: str, score: str, kept: bool, monkeypatch) -> None:
+    if not kept:
+        monkeypatch.setattr(scoring, "KEPT_ELEMENTS", 0)
+    model = build(SCORES[score], cell, order)
+    assert score_weights(model.decoder.attention) is not None
+    fast = gradients(model, model.decoder.decode)
+    plain = gradients(model, lambda *args, **options: RecurrentDecoder.decode(model.decoder, *args, **options))
+    for one, other in zip(fast, plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
+
+
+def test_other_mechanisms_take_the_steps() -> None:
+    class Mine(Additive):
+        pass
+
+    assert score_weights(Mine(5)) is None
+    assert score_weights(build(LinearConfig(), "gru", "bahdanau").decoder.attention) is None
+
+
+@pytest.mark.parametrize("scale", [1.0, 9.0, 19.0, 25.0, 1e4])
+def test_saturated_scores_equal_tanh(scale: float) -> None:
+    draw = torch.Generator().manual_seed(0)
+    keys = (torch.rand(2, 5, 8, generator=draw) * 2 - 1) * scale
+    # Queries that cancel a key but for a little, and queries far beyond.
+    queries = torch.stack((-keys[:, 0] + 0.3, keys[:, 1] * 4, -keys[:, 2] * 2))
+    v = torch.randn(8, generator=draw)
+    tape = AdditiveTape(3, keys, torch.randn(2, 5, 4, generator=draw), None, v)
+    for step in range(3):
+        tape.forward(step, queries[step])
+        exact = torch.softmax((torch.tanh(keys.double() + queries[step, :, None].double()) * v.double()).sum(-1), -1)
+        torch.testing.assert_close(tape.weights[step], exact.float(), rtol=2e-5, atol=2e-6)
+
+
+def test_bfloat16_products_give_a_near_gradient() -> None:
+    model = build(AdditiveConfig(), "gru", "luong").float()
+    exact = gradients(model, model.decoder.decode)
+    exact = [t.detach().clone() for t in exact]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = gradients(model, model.decoder.decode)
+    for one, other in zip(rounded, exact, strict=True):
+        assert (one - other).norm() <= 0.05 * other.norm() + 1e-3
+    assert replace(model.encode(torch.full((1, 2), 5), torch.ones(1, 2, dtype=torch.bool))).hidden.dtype == torch.float32

@@ -1,0 +1,110 @@
+"""The recurrent layers against PyTorch's own over packed sequences, and against their formulas."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.layers.cells import tanh_
+from regard.layers.recurrent import RecurrentLayer, reverse_index
+
+BATCH, STEPS, INPUT, HIDDEN = 5, 7, 3, 11
+LENGTHS = torch.tensor([7, 1, 4, 7, 2])
+MASK = torch.arange(STEPS) < LENGTHS[:, None]
+PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def pair(cell: str, bidirectional: bool, dtype: torch.dtype) -> tuple[RecurrentLayer, nn.RNNBase]:
+    """Our layer, and PyTorch's with the same weights."""
+    torch.manual_seed(0)
+    ours = RecurrentLayer(INPUT, hidden_size=HIDDEN, cell=cell, bidirectional=bidirectional).to(dtype)
+    kind = {"gru": nn.GRU, "lstm": nn.LSTM}[cell]
+    theirs = kind(INPUT, HIDDEN, batch_first=True, bidirectional=bidirectional).to(dtype)
+    with torch.no_grad():
+        for name in PARAMETERS:
+            for direction, suffix in zip(getattr(ours, name), ("_l0", "_l0_reverse"), strict=False):
+                getattr(theirs, name + suffix).copy_(direction)
+    return ours, theirs
+
+
+def start(directions: int, cell: str, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+    draw = torch.Generator().manual_seed(1)
+    hidden, memory = torch.randn(2, BATCH, directions * HIDDEN, generator=draw, dtype=torch.float64).to(dtype)
+    return hidden, memory if cell == "lstm" else None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_equals_pytorch_over_packed_sequences(cell: str, bidirectional: bool, dtype: torch.dtype) -> None:
+    ours, theirs = pair(cell, bidirectional, dtype)
+    directions = 1 + bidirectional
+    results = []
+    for layer in (ours, theirs):
+        torch.manual_seed(2)
+        inputs = torch.randn(BATCH, STEPS, INPUT, dtype=dtype, requires_grad=True)
+        hidden, memory = (None if s is None else s.requires_grad_() for s in start(directions, cell, dtype))
+        if layer is ours:
+            outputs, (last, last_cell) = layer(inputs, MASK, (hidden, memory))
+        else:
+            packed = pack_padded_sequence(inputs, LENGTHS, batch_first=True, enforce_sorted=False)
+            shaped = [s.unflatten(1, (directions, HIDDEN)).transpose(0, 1).contiguous() for s in (hidden, memory) if s is not None]
+            packed, final = layer(packed, tuple(shaped) if memory is not None else shaped[0])
+            outputs = pad_packed_sequence(packed, batch_first=True, total_length=STEPS)[0]
+            final = final if memory is not None else (final,)
+            last, last_cell = (*(s.transpose(0, 1).flatten(1) for s in final), None)[:2]
+        outputs = outputs.masked_fill(~MASK[..., None], 0)
+        total = sum((t * torch.randn(t.shape, dtype=dtype)).sum() for t in (outputs, last, last_cell) if t is not None)
+        total.backward()
+        parameters = [getattr(ours, n).grad for n in PARAMETERS] if layer is ours else None
+        if parameters is None:
+            suffixes = ("_l0", "_l0_reverse")[:directions]
+            parameters = [torch.stack([getattr(theirs, n + s).grad for s in suffixes]) for n in PARAMETERS]
+        results.append([outputs, last, last_cell, inputs.grad, hidden.grad, None if memory is None else memory.grad, *parameters])
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    for one, other in zip(*results, strict=True):
+        if other is not None:
+            torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_step_by_step_equals_all_at_once(cell: str) -> None:
+    layer, _ = pair(cell, False, torch.float64)
+    inputs, state = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64), start(1, cell, torch.float64)
+    whole, _ = layer(inputs, initial=state)
+    for position in range(STEPS):
+        state = layer.step(inputs[:, position], state)
+        torch.testing.assert_close(state[0], whole[:, position])
+
+
+def test_padding_and_neighbours_change_nothing() -> None:
+    layer, _ = pair("gru", True, torch.float64)
+    inputs = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64)
+    outputs, (last, _) = layer(inputs, MASK)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone, (alone_last, _) = layer(inputs[row : row + 1, :length], MASK[row : row + 1, :length])
+        torch.testing.assert_close(alone[0], outputs[row, :length])
+        torch.testing.assert_close(alone_last[0], last[row])
+
+
+def test_bfloat16_products_stay_close_and_sums_stay_float32() -> None:
+    layer, _ = pair("lstm", True, torch.float32)
+    inputs = torch.randn(BATCH, STEPS, INPUT)
+    exact, _ = layer(inputs, MASK)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, _ = layer(inputs, MASK)
+    assert rounded.dtype == torch.float32
+    kept = MASK[..., None].expand_as(exact)
+    assert 0 < (rounded - exact)[kept].abs().max() < 0.02
+
+
+def test_reverse_index_undoes_itself() -> None:
+    index = reverse_index(MASK)
+    assert index[4].tolist() == [1, 0, 2, 3, 4, 5, 6]
+    assert torch.equal(index.gather(1, index), torch.arange(STEPS).expand(BATCH, -1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_tanh_in_place(dtype: torch.dtype) -> None:
+    x = torch.cat((torch.linspace(-20, 20, 4001), torch.tensor([-1e4, 0.0, 1e4, torch.inf, -torch.inf]))).to(dtype)
+    assert (tanh_(x.clone()) - torch.tanh(x.double()).to(dtype)).abs().max() < 4 * torch.finfo(dtype).eps
