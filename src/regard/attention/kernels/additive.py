@@ -58,7 +58,9 @@ def fast_additive_scores(
         score_weight: v.
         key_exponential: `exponential(key)`, where the same keys are met by many queries one after the other.
     """
-    return torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
+    if torch.compiler.is_compiling():
+        return torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
+    return _Differentiable.apply(query, key, score_weight, key_exponential)
 
 
 def additive_scores_backward(
@@ -232,16 +234,50 @@ def _setup(ctx: Any, inputs: tuple[Tensor | None, ...], output: Tensor) -> None:
 
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    needs = [bool(need) for need in ctx.needs_input_grad[:3]]
-    grads = torch.ops.regard.additive_scores_backward(grad, *ctx.saved_tensors, needs)
+    query, key, score_weight, key_exponential = ctx.saved_tensors
+    needs = list(ctx.needs_input_grad[:3])
+    compiling = torch.compiler.is_compiling()
+    differentiate = torch.ops.regard.additive_scores_backward if compiling else _Gradient.apply
+    grads = differentiate(grad, query, key, score_weight, key_exponential, needs)
     return *(x if need else None for x, need in zip(grads, needs, strict=True)), None
 
 
 _scores.register_autograd(_differentiate, setup_context=_setup)
 
 
+class _Differentiable(torch.autograd.Function):
+    """The same for `torch.func`, which the gradients of custom operators do not know."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        return torch.ops.regard.additive_scores(*inputs)
+
+    setup_context = staticmethod(_setup)
+    backward = staticmethod(_differentiate)
+
+
+class _Gradient(torch.autograd.Function):
+    """The gradient, which `torch.func` may see but not differentiate again."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        return torch.ops.regard.additive_scores_backward(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        raise RuntimeError("additive_scores has no second derivative; use kernels.additive.plain_additive_scores for it")
+
+
 @_scores.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor | None) -> tuple[Tensor, int]:
+def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
     return torch.stack([_scores(*row) for row in _rows(info, in_dims, arguments)]), 0
 
 
@@ -257,7 +293,7 @@ def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tupl
     return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0)
 
 
-def _rows(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Tensor | None]) -> Iterator[tuple[Any, ...]]:
+def _rows(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """One call's arguments for each index of a vmapped axis."""
     for row in range(info.batch_size):
         yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))
