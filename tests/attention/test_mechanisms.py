@@ -1,0 +1,115 @@
+"""Single mechanisms: results worked by hand, what a score does not see, and building them from configs."""
+
+import math
+
+import pytest
+import torch
+
+from regard.attention import (
+    Additive,
+    AttentionPooling,
+    Concat,
+    Dot,
+    General,
+    LinearConcat,
+    ScaledDot,
+    SumConcat,
+    build_attention,
+)
+from regard.config import AdditiveConfig, ConcatConfig, DotConfig, GeneralConfig, LinearConfig, SumConcatConfig
+from regard.errors import ConfigError, ShapeError
+
+
+def test_dot_worked_by_hand():
+    # Scores 0 and ln 3, so weights 1/4 and 3/4; the third key would win, but is masked.
+    query = torch.tensor([[[math.log(3.0), 0.0]]])
+    key = torch.tensor([[[0.0, 5.0], [1.0, 7.0], [9.0, 9.0]]])
+    value = torch.tensor([[[4.0], [8.0], [100.0]]])
+    out = Dot(2)(query, key, value, key_mask=torch.tensor([[True, True, False]]))
+    torch.testing.assert_close(out.weights, torch.tensor([[[0.25, 0.75, 0.0]]]))
+    torch.testing.assert_close(out.context, torch.tensor([[[7.0]]]))
+
+
+def test_additive_worked_by_hand():
+    attention = Additive(1, attention_size=1)
+    for parameter, number in zip(attention.parameters(), (2.0, 1.0, -1.0), strict=True):
+        parameter.data.fill_(number)  # v = 2, W_q = 1, W_k = −1
+    out = attention(torch.tensor([[[0.5]]]), torch.tensor([[[0.5], [0.0]]]))
+    score = 2 * math.tanh(0.5)  # of the second key; the first has 2·tanh(0) = 0
+    weight = 1 / (1 + math.exp(-score))
+    torch.testing.assert_close(out.weights, torch.tensor([[[1 - weight, weight]]]))
+    torch.testing.assert_close(out.context, torch.tensor([[[0.5 * (1 - weight)]]]))
+
+
+def test_linear_ignores_the_query_and_a_tanh_does_not():
+    torch.manual_seed(0)
+    key, first, second = torch.randn(2, 7, 5), torch.randn(2, 3, 5), 10 * torch.randn(2, 3, 5)
+    linear, concat = LinearConcat(5), Concat(5)
+    torch.testing.assert_close(linear(first, key).weights, linear(second, key).weights)
+    assert not torch.allclose(concat(first, key).weights, concat(second, key).weights)
+    out = linear(first.requires_grad_(), key)
+    (gradient,) = torch.autograd.grad(out.context.square().sum(), first)
+    torch.testing.assert_close(gradient, torch.zeros_like(first), atol=1e-5, rtol=0)
+
+
+def test_concat_is_additive_with_its_matrix_split():
+    torch.manual_seed(0)
+    concat, additive = Concat(5, key_size=7, attention_size=11), Additive(5, key_size=7, attention_size=11)
+    weight = concat.projection.weight
+    split = {
+        "score_weight": concat.score_weight,
+        "query_projection.weight": weight[:, :5],
+        "key_projection.weight": weight[:, 5:],
+    }
+    additive.load_state_dict(split)
+    query, key = torch.randn(2, 3, 5), torch.randn(2, 13, 7)
+    torch.testing.assert_close(concat(query, key).weights, additive(query, key).weights)
+
+
+def test_pooling():
+    pool = AttentionPooling(2).double()
+    pool.projection.weight.data = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    values = torch.tensor([[[0.0, 4.0], [math.log(3), 8.0], [float("nan"), 1.0]]] * 2, dtype=torch.float64, requires_grad=True)
+    context, weights = pool(values, key_mask=torch.tensor([[True, True, False], [False] * 3]))
+    torch.testing.assert_close(weights, torch.tensor([[0.25, 0.75, 0], [0, 0, 0]], dtype=torch.float64))
+    torch.testing.assert_close(context, torch.tensor([[0.75 * math.log(3), 7], [0, 0]], dtype=torch.float64))
+    context.sum().backward()
+    assert values.grad.isfinite().all()
+    assert pool.projection.weight.grad.isfinite().all()
+
+
+def test_pooling_names_a_wrong_width(unchecked):
+    with pytest.raises(ShapeError, match=r"values has shape \(1, 3, 4\), expected \(B, K, 2\)"):
+        AttentionPooling(2)(torch.zeros(1, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        (AdditiveConfig(bias=True), Additive),
+        (ConcatConfig(), Concat),
+        (SumConcatConfig(attention_size=4), SumConcat),
+        (DotConfig(), Dot),
+        (DotConfig(scaled=True), ScaledDot),
+        (GeneralConfig(), General),
+        (LinearConfig(), LinearConcat),
+    ],
+)
+def test_a_config_builds_its_mechanism(config, kind):
+    attention = build_attention(config, query_size=6, key_size=6)
+    assert type(attention) is kind
+    assert getattr(attention, "attention_size", None) in (None, getattr(config, "attention_size", 0) or 6)
+    assert attention(torch.randn(1, 2, 6), torch.randn(1, 3, 6)).context.shape == (1, 2, 6)
+
+
+@pytest.mark.parametrize("config", [DotConfig(), SumConcatConfig()])
+def test_unequal_widths_are_refused_with_a_remedy(config):
+    with pytest.raises(ConfigError, match=r"query_size=6, key_size=8\).*one width. Make them equal, or choose 'general'"):
+        build_attention(config, query_size=6, key_size=8)
+
+
+def test_a_width_below_one_is_refused():
+    with pytest.raises(ConfigError, match=r"Additive\(attention_size=0\): attention_size must be 1 or more"):
+        Additive(3, attention_size=0)
+    with pytest.raises(ConfigError, match=r"Dot\(query_size=-1\): query_size must be 1 or more"):
+        Dot(-1)
