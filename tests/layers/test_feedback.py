@@ -50,7 +50,9 @@ def gradients(model, walk) -> list[torch.Tensor]:
 def build(attention, cell: str, order: str):
     torch.manual_seed(0)
     base = {"hidden_size": HIDDEN, "cell": cell, "attention": attention}
-    decoder = BahdanauDecoderConfig(readout="deep", **base) if order == "bahdanau" else LuongDecoderConfig(input_feeding=True, **base)
+    decoder = (
+        BahdanauDecoderConfig(readout="deep", **base) if order == "bahdanau" else LuongDecoderConfig(input_feeding=True, **base)
+    )
     encoder = EncoderConfig(hidden_size=HIDDEN, bidirectional=False, cell=cell)
     config = RecurrentConfig(embedding_size=11, encoder=encoder, decoder=decoder)
     return build_translator(config, source_size=SOURCES, target_size=TARGETS).double()

@@ -48,7 +48,9 @@ def test_equals_pytorch_over_packed_sequences(cell: str, bidirectional: bool, dt
             outputs, (last, last_cell) = layer(inputs, MASK, (hidden, memory))
         else:
             packed = pack_padded_sequence(inputs, LENGTHS, batch_first=True, enforce_sorted=False)
-            shaped = [s.unflatten(1, (directions, HIDDEN)).transpose(0, 1).contiguous() for s in (hidden, memory) if s is not None]
+            shaped = [
+                s.unflatten(1, (directions, HIDDEN)).transpose(0, 1).contiguous() for s in (hidden, memory) if s is not None
+            ]
             packed, final = layer(packed, tuple(shaped) if memory is not None else shaped[0])
             outputs = pad_packed_sequence(packed, batch_first=True, total_length=STEPS)[0]
             final = final if memory is not None else (final,)
@@ -60,7 +62,9 @@ def test_equals_pytorch_over_packed_sequences(cell: str, bidirectional: bool, dt
         if parameters is None:
             suffixes = ("_l0", "_l0_reverse")[:directions]
             parameters = [torch.stack([getattr(theirs, n + s).grad for s in suffixes]) for n in PARAMETERS]
-        results.append([outputs, last, last_cell, inputs.grad, hidden.grad, None if memory is None else memory.grad, *parameters])
+        results.append(
+            [outputs, last, last_cell, inputs.grad, hidden.grad, None if memory is None else memory.grad, *parameters]
+        )
     tolerance = 1e-12 if dtype == torch.float64 else 1e-5
     for one, other in zip(*results, strict=True):
         if other is not None:

@@ -101,7 +101,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         f, w = features.detach().to(dtype), weight.detach().to(dtype)
         b = None if bias is None else bias.detach().to(dtype)
         d_features, d_weight, d_bias = (
-            torch.zeros_like(x, dtype=kept) if needed else None
+            torch.zeros_like(x, dtype=kept) if needed and x is not None else None
             for x, kept, needed in zip((features, weight, bias), (dtype, exact, exact), ctx.needs_input_grad, strict=False)
         )
         gradients = any(ctx.needs_input_grad[:3])

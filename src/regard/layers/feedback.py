@@ -45,7 +45,8 @@ class FeedbackInputs:
     score_weight: Tensor | None
     """(A,): v of an additive score; None for a bilinear one."""
 
-    def tensors(self) -> tuple[Tensor | None, ...]:
+    def tensors(self) -> tuple[Any, ...]:
+        """In the order of the fields, for autograd."""
         return tuple(self.__dict__.values())
 
 
@@ -70,7 +71,7 @@ def _exact(tensor: Tensor) -> torch.dtype:
 
 class _AttendFirst(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, dtype: torch.dtype, key_mask: Tensor | None, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, dtype: torch.dtype, key_mask: Tensor | None, *tensors: Any) -> tuple[Tensor, Tensor]:
         given = FeedbackInputs(*tensors)
         exact, steps = _exact(given.state), len(given.x_gates)
         with torch.autocast(given.state.device.type, enabled=False):
@@ -134,7 +135,7 @@ class _CellFirst(torch.autograd.Function):
         feed: Tensor,
         combine: Tensor,
         bias: Tensor,
-        *tensors: Tensor | None,
+        *tensors: Any,
     ) -> tuple[Tensor, Tensor]:
         given = FeedbackInputs(*tensors)
         exact, steps, batch = _exact(given.state), len(given.x_gates), len(given.state)

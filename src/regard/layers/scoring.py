@@ -69,7 +69,7 @@ class AdditiveTape(ScoreTape):
         self.exact = keys.dtype == torch.float64 or bool((keys.abs().amax() > KEY_LIMIT).item())
         self.exponentials = keys if self.exact else keys.mul(2).exp_()
         self.kept = keys.new_empty(num_steps, *keys.shape) if num_steps * keys.numel() <= KEPT_ELEMENTS else None
-        self.spare = torch.empty_like(keys) if self.kept is None else None
+        self.spare = torch.empty_like(keys) if self.kept is None else keys
         self.d_keys = torch.zeros_like(keys)
         self.d_score_weight = torch.zeros_like(score_weight)
 

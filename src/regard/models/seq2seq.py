@@ -6,7 +6,7 @@ Search, scoring and training see these four methods and nothing of a model's ins
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -27,7 +27,10 @@ class DecoderState(Protocol):
         ...
 
 
-class Seq2Seq(nn.Module, ABC):
+State = TypeVar("State", bound=DecoderState)
+
+
+class Seq2Seq(nn.Module, ABC, Generic[State]):
     """A model of p(target | source), a word at a time."""
 
     sites: tuple[str, ...]
@@ -36,16 +39,14 @@ class Seq2Seq(nn.Module, ABC):
     """Whether a step's attention or readout feeds the next, so that a known target needs a loop."""
 
     @abstractmethod
-    def encode(
-        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
-    ) -> DecoderState:
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()) -> State:
         """Read the source. The state has one hypothesis a sentence (N = 1); `select` may make it more."""
 
     @abstractmethod
     def decode(
         self,
         target_in: Int[Tensor, "B T"],
-        state: DecoderState,
+        state: State,
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
@@ -70,6 +71,6 @@ class Seq2Seq(nn.Module, ABC):
 
     @abstractmethod
     def step(
-        self, tokens: Int[Tensor, "B N"], state: DecoderState, *, record: Collection[str] = ()
-    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, DecoderState]:
+        self, tokens: Int[Tensor, "B N"], state: State, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, State]:
         """Feed one word to each hypothesis and score the next."""

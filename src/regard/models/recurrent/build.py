@@ -65,6 +65,7 @@ def build_embedding(size: int, width: int) -> nn.Embedding:
 def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size: int, context_size: int) -> RecurrentDecoder:
     """The decoder of the configured order."""
     readout = build_readout(config, embedding_size=embedding_size, context_size=context_size)
+    kind: type[RecurrentDecoder]
     match config:
         case BahdanauDecoderConfig():
             kind, input_size = BahdanauDecoder, embedding_size + context_size

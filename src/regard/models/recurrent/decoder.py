@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -35,13 +35,16 @@ class RecurrentState:
         before = self.hidden.shape[2]
         rows = (torch.arange(len(beam), device=beam.device)[:, None] * before + beam).flatten()
 
-        def move(tensor: Tensor | None, axis: int) -> Tensor | None:
-            if tensor is None:
-                return None
+        def move(tensor: Tensor, axis: int) -> Tensor:
             return tensor.flatten(axis, axis + 1).index_select(axis, rows).unflatten(axis, tuple(beam.shape))
 
-        attention = None if self.attention is None else self.attention.select(rows)
-        return replace(self, hidden=move(self.hidden, 1), cell=move(self.cell, 1), feed=move(self.feed, 0), attention=attention)
+        return replace(
+            self,
+            hidden=move(self.hidden, 1),
+            cell=None if self.cell is None else move(self.cell, 1),
+            feed=None if self.feed is None else move(self.feed, 0),
+            attention=None if self.attention is None else self.attention.select(rows),
+        )
 
     def keep(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
         """Go on with these sentences only."""
@@ -95,19 +98,23 @@ class RecurrentDecoder(nn.Module, ABC):
         for position in range(embedded.shape[1]):
             feature, weight, state = self.step(embedded[:, position, None], state, need_weights=need_weights)
             features.append(feature)
-            weights.append(weight)
-        return torch.cat(features, dim=1), torch.cat(weights, dim=-2) if need_weights else None
+            if weight is not None:
+                weights.append(weight)
+        return torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None
 
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """One step of all the layers."""
         hidden, cells = [], []
-        for depth, layer in enumerate(self.layers):
+        for depth in range(len(self.layers)):
             before = state.hidden[depth], None if state.cell is None else state.cell[depth]
-            inputs, cell = layer.step(self.layer_dropout(inputs) if depth else inputs, before)
+            inputs, cell = self._layer(depth).step(self.layer_dropout(inputs) if depth else inputs, before)
             hidden.append(inputs)
             cells.append(cell)
         cell = None if state.cell is None else torch.stack(cells)
         return inputs, replace(state, hidden=torch.stack(hidden), cell=cell)
+
+    def _layer(self, depth: int) -> RecurrentLayer:
+        return cast(RecurrentLayer, self.layers[depth])
 
     def _attend(
         self, query: Tensor, state: RecurrentState, *, need_weights: bool
@@ -126,8 +133,8 @@ class RecurrentDecoder(nn.Module, ABC):
 
     def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor) -> FeedbackInputs:
         """What the hand-written loop reads, for a decoder of one layer."""
-        layer, (query_weight, score_weight) = self.layers[0], score_weights(self.attention) or (None, None)
-        assert query_weight is not None
+        layer, weights = self._layer(0), score_weights(self.attention)
+        assert weights is not None  # by `_serves_loop`
         embedding_weight = layer.weight_ih[0, :, : embedded.shape[2]]
         return FeedbackInputs(
             x_gates=functional.linear(embedded.transpose(0, 1).contiguous(), embedding_weight, layer.bias_ih[0]),
@@ -137,8 +144,8 @@ class RecurrentDecoder(nn.Module, ABC):
             bias_hh=layer.bias_hh[0],
             keys=state.memory.key,
             values=values,
-            query_weight=query_weight,
-            score_weight=score_weight,
+            query_weight=weights[0],
+            score_weight=weights[1],
         )
 
     def _serves_loop(self, state: RecurrentState) -> bool:
@@ -165,7 +172,7 @@ class BahdanauDecoder(RecurrentDecoder):
         if not self._serves_loop(state):
             return super().decode(embedded, state, need_weights=need_weights)
         memory = state.memory
-        feed_weight = self.layers[0].weight_ih[0, :, embedded.shape[2] :]
+        feed_weight = self._layer(0).weight_ih[0, :, embedded.shape[2] :]
         inputs = self._loop_inputs(embedded, state, functional.linear(memory.value, feed_weight))
         states, weights = attend_first(inputs, memory.key_mask, compute_dtype(embedded))
         states, weights = states.transpose(0, 1), weights.transpose(0, 1)
@@ -227,7 +234,7 @@ class InputFeedingDecoder(RecurrentDecoder):
         features, weights = cell_first(
             self._loop_inputs(embedded, state, readout.context_map(memory.value)),
             memory.key_mask,
-            self.layers[0].weight_ih[0, :, embedded.shape[2] :],
+            self._layer(0).weight_ih[0, :, embedded.shape[2] :],
             readout.output_map.weight,
             readout.output_map.bias,
             compute_dtype(embedded),

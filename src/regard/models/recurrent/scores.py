@@ -16,16 +16,16 @@ def score_weights(attention: Attention) -> tuple[Tensor, Tensor | None] | None:
     """
     if type(getattr(attention, "normalizer", None)) is not Softmax:
         return None
+    # Each class itself, and no subclass.
     kind = type(attention)
-    if kind is Additive:
+    if isinstance(attention, Additive) and kind is Additive:
         return attention.query_projection.weight, attention.score_weight
-    if kind is Concat:
+    if isinstance(attention, Concat) and kind is Concat:
         return attention.projection.weight[:, : attention.query_size], attention.score_weight
-    if kind is SumConcat:
+    if isinstance(attention, SumConcat) and kind is SumConcat:
         return attention.projection.weight, attention.score_weight
-    if kind is General:
+    if isinstance(attention, General) and kind is General:
         return attention.projection.weight, None
-    if kind in (Dot, ScaledDot):
-        device = next(iter(attention.parameters()), torch.empty(0)).device
-        return attention.scale * torch.eye(attention.query_size, dtype=torch.float64, device=device), None
+    if isinstance(attention, Dot | ScaledDot) and kind in (Dot, ScaledDot):
+        return attention.scale * torch.eye(attention.query_size, dtype=torch.float64), None
     return None

@@ -13,7 +13,7 @@ from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.shapes import check_shape
 
 
-class RecurrentTranslator(Seq2Seq):
+class RecurrentTranslator(Seq2Seq[RecurrentState]):
     """p(target | source) by a recurrent decoder that attends to a recurrent encoder's states."""
 
     sites = ("cross",)

@@ -1,0 +1,285 @@
+"""Text in, text out, on a translator whose outputs are known."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.errors import RequestError
+from regard.predict import load
+from regard.predict.sources import batches
+
+LINES = ["one two three .", "", "Anna saw the cat .", "   ", "ten !", "one two three four five six seven eight nine ten ."]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_translations_come_back_in_order(echo, beam_size):
+    results = echo().translate(LINES, beam_size=beam_size)
+    assert [result.text for result in results] == [line.strip() for line in LINES]
+    assert [result.source for result in results] == LINES
+    assert all(result.finished for result in results)
+
+
+def test_whatever_the_batches(echo):
+    whole = echo().translate(LINES)
+    for budget in (1, 30, 200):
+        translator = echo(decoding={"batch_tokens": budget})
+        parts = translator.translate(LINES)
+        assert [part.text for part in parts] == [one.text for one in whole]
+        assert [part.score for part in parts] == pytest.approx([one.score for one in whole])
+        assert all(b == 1 or b * s * 5 <= budget for b, s in translator.model.shapes)
+
+
+def test_the_public_example(echo):
+    [result] = echo().translate(["Anna saw Ben ."], beam_size=5)
+    assert result.text == "Anna saw Ben ."
+    assert result.log_probability == pytest.approx(0, abs=1e-4)
+    record = result.attention
+    assert record is result.attention
+    assert record.source_words == record.target_words == ("Anna", "saw", "Ben", ".")
+    assert record.weights["cross"].shape == (5, 5)
+    assert record.pharaoh() == "0-0 1-1 2-2 3-3"
+    np.testing.assert_allclose(record.matrix(), np.eye(4))
+    assert (record.source_text, record.target_text, record.score) == ("Anna saw Ben .", "Anna saw Ben .", result.score)
+
+
+def test_the_record_has_the_words_that_subwords_make(echo):
+    [result] = echo("characters").translate(["Anna saw Ben."])
+    assert result.text == "Anna saw Ben."
+    record = result.attention
+    assert record.source_words == record.target_words
+    assert record.target_words[:2] == ("Anna", "saw")
+    assert len(record.target_tokens) == len("Anna saw Ben.") + 1 == record.weights["cross"].shape[0]
+    assert record.pharaoh().startswith("0-0 1-1 2-2")
+
+
+def test_empty_lines_do_not_reach_the_model(echo):
+    translator = echo()
+    for result in translator.translate(["", " \t"], n_best=3):
+        assert (result.text, result.score, result.log_probability, result.alternatives) == ("", 0, 0, [])
+        assert result.attention.source_words == result.attention.target_words == ()
+        assert result.attention.pharaoh() == ""
+    assert translator.model.shapes == []
+    assert translator.translate([]) == []
+
+
+def test_n_best(echo):
+    [best] = echo().translate(["one two ."], beam_size=4, n_best=3)
+    assert best.text == "one two ."
+    assert len(best.alternatives) == 2
+    scores = [one.score for one in (best, *best.alternatives)]
+    assert scores == sorted(scores, reverse=True)
+    assert all(one.attention.target_text == one.text != best.text for one in best.alternatives)
+
+
+def test_arguments_go_over_the_configuration(echo):
+    translator = echo(decoding={"beam_size": 2, "max_length": 3})
+    [cut] = translator.translate(["one two three four ."])
+    assert (cut.text, cut.finished) == ("one two three", False)
+    assert cut.attention.target_words == ("one", "two", "three")
+    [whole] = translator.translate(["one two three four ."], max_length=0)
+    assert (whole.text, whole.finished) == ("one two three four .", True)
+    [flat] = translator.translate(["one two three four ."], length_penalty=0.0, max_length=0)
+    assert flat.score == pytest.approx(flat.log_probability)
+
+
+def test_unknown_words_are_replaced_by_the_source_word_attended_to(echo):
+    translator = echo()
+    [plain] = translator.translate(["Anna saw Zoltán and Xu ."])
+    assert plain.text.count("<unk>") == 2
+    [result] = translator.translate(["Anna saw Zoltán and Xu ."], replace_unknown=True)
+    assert result.text == "Anna saw Zoltán and Xu ."
+    assert result.attention.target_words == ("Anna", "saw", "Zoltán", "and", "Xu", ".")
+    [unrecorded] = translator.translate(["Zoltán saw ."], replace_unknown=True, record=())
+    assert unrecorded.text == "Zoltán saw ."
+    assert echo(decoding={"replace_unknown": True}).translate(["Xu ."])[0].text == "Xu ."
+
+
+def test_an_end_symbol_replaces_no_word(echo):
+    """Where the end of the source has the most attention, the best real word is taken."""
+    translator = echo()
+    step = translator.model.step
+
+    def look_at_the_end(tokens, state, *, record=()):
+        logits, maps, state = step(tokens, state, record=record)
+        if maps:
+            maps["cross"] = maps["cross"] * 0.3
+            maps["cross"][..., -1] = 0.7
+        return logits, maps, state
+
+    translator.model.step = look_at_the_end
+    assert translator.translate(["Xu saw ."], replace_unknown=True)[0].text == "Xu saw ."
+
+
+def test_recording_is_by_choice(echo):
+    translator = echo()
+    [result] = translator.translate(["one ."], record=())
+    assert result.attention is None
+    assert list(translator.model.recorded[-1]) == []
+    assert translator.translate(["one ."])[0].attention.sites == ("cross",)
+
+
+def test_long_lines_are_translated_in_pieces(echo):
+    """At the end of a sentence where there is one, between words else; and nothing is lost."""
+    translator = echo(data={"max_tokens": 7})
+    text = "one two three . Anna saw Ben . " + "one two three four five six seven eight nine ten"
+    [result, short] = translator.translate([text, "one ."], beam_size=3)
+    assert result.text == text
+    assert short.text == "one ."
+    assert max(width for _, width in translator.model.shapes) == 8
+    assert [piece.tolist()[-1] for piece in _pieces(translator, text)] == [3, 3, 3, 3]
+    assert [len(piece) - 1 for piece in _pieces(translator, text)] == [4, 4, 7, 3]
+    record = result.attention
+    assert record.target_words == record.source_words == tuple(text.split())
+    assert record.pharaoh() == " ".join(f"{i}-{i}" for i in range(18))
+    assert record.source_tokens.count("</s>") == 4
+    assert result.log_probability == pytest.approx(0, abs=1e-3)
+
+
+def _pieces(translator, text):
+    from regard.predict.sources import encode_sources
+
+    return encode_sources([text], translator.bundle.source_tokenizer, translator.config.data.max_tokens)[0].pieces
+
+
+def test_a_long_word_is_cut_anywhere(echo):
+    [result] = echo("characters", data={"max_tokens": 5}).translate(["sevenseveneightseven one"])
+    assert result.text.replace(" ", "") == "sevenseveneightsevenone"
+
+
+def test_one_very_long_line(echo):
+    text = " ".join(["one two three four five six seven ."] * 500)
+    [result] = echo().translate([text], beam_size=1)
+    assert result.text == text
+
+
+def test_stream_keeps_order_and_holds_little(echo):
+    taken = []
+
+    def lines():
+        for number in range(10_000):
+            taken.append(number)
+            yield f"{['one', 'two', 'three'][number % 3]} ten .\r\n"
+
+    stream = echo().translate_stream(lines(), beam_size=1)
+    first = list(itertools.islice(stream, 10))
+    assert [one.text for one in first] == [f"{['one', 'two', 'three'][n % 3]} ten ." for n in range(10)]
+    assert len(taken) < 5000
+    assert sum(1 for _ in stream) == 9990
+
+
+def test_force_scores_what_it_is_given(echo):
+    translator = echo()
+    right, wrong, empty = translator.force(["one two .", "one two .", ""], ["one two .", "two one .", ""])
+    assert right.log_probability == pytest.approx(0, abs=1e-4)
+    assert wrong.log_probability < -30
+    assert (right.text, wrong.text, empty.text) == ("one two .", "two one .", "")
+    assert wrong.attention.target_words == ("two", "one", ".")
+    assert wrong.attention.pharaoh() == "0-0 1-1 2-2"
+    assert empty.attention.source_words == ()
+    assert wrong.score == pytest.approx(wrong.log_probability / (9 / 6))
+    assert translator.force(["one ."], ["one ."], record=())[0].attention is None
+
+
+def test_evaluate(echo):
+    scores = echo("words").evaluate(["one two three .", "Anna saw the cat ."], ["one two three .", "Anna saw the cat ."])
+    assert scores.bleu == pytest.approx(100)
+    assert scores.chrf == pytest.approx(100)
+    assert scores.loss == pytest.approx(0, abs=1e-4)
+    assert scores.perplexity == pytest.approx(1, abs=1e-4)
+    assert scores.to_dict()["pairs"] == 2
+    assert "tok:13a" in scores.bleu_signature
+    assert "beam 5" in scores.render()
+    assert "2 pairs" in scores.render()
+
+
+def test_loss_is_a_mean_over_target_tokens(echo):
+    """Of "ten ." and its end, one of three is wrong; each costs what the softmax says."""
+    translator = echo()
+    size, wrong = translator.bundle.target_tokenizer.size, 20.0
+    scores = translator.evaluate(["one ."], ["ten ."])
+    assert scores.loss == pytest.approx(wrong / 3 + math.log1p((size - 1) * math.exp(-20)), rel=1e-4)
+
+
+def test_text_that_was_tokenised_is_scored_as_it_is(echo):
+    translator = echo("whitespace", tokenizer={"lowercase": True})
+    signature = translator.evaluate(["one two three , ."], ["one two three , ."]).bleu_signature
+    assert "tok:none" in signature
+    assert "case:lc" in signature
+
+
+def test_a_saved_translator_is_loaded_again(echo, tmp_path):
+    translator = echo()
+    translator.save(tmp_path / "m")
+    again = regard.load(tmp_path / "m", model=type(translator.model)(translator.model.size))
+    assert again.translate(["one two ."])[0].text == "one two ."
+    assert again.config == translator.config
+    with pytest.raises(RequestError, match=r"the model of .* is its maker's own"):
+        load(tmp_path / "m")
+
+
+def test_the_same_twice(echo):
+    one, other = (echo().translate(LINES, n_best=3) for _ in range(2))
+    assert [(a.text, a.score, [b.score for b in a.alternatives]) for a in one] == [
+        (a.text, a.score, [b.score for b in a.alternatives]) for a in other
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.translate("one two"), r"translate: got one text, expected a list of texts: write \['one two'\]"),
+        (lambda t: t.translate(["one", None]), "translate: text 1 is a NoneType, expected a str"),
+        (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected 1"),
+        (lambda t: t.translate(["one"], beam_size=2, n_best=3), "n_best is 3, expected 1 to the beam size, 2"),
+        (lambda t: t.translate(["one"], record=["encoder"]), r"record names the attention 'encoder'; this model has: cross"),
+        (lambda t: t.translate(["one"], record="cross"), r"record is the text 'cross', expected a list .* record=\['cross'\]"),
+        (lambda t: t.force(["one"], []), "force: got 1 sources and 0 targets, expected as many of each"),
+        (lambda t: t.evaluate([], []), "evaluate: there are no pairs"),
+    ],
+)
+def test_wrong_requests(echo, call, message):
+    with pytest.raises(RequestError, match=message):
+        call(echo())
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("gpu", "device is 'gpu', expected auto, cpu, cuda, or cuda:N"),
+        ("meta", "device is 'meta', expected auto, cpu"),
+        ("cuda:99", r"device is 'cuda:99', but PyTorch finds .* here; use cpu or auto"),
+    ],
+)
+def test_devices_that_are_not_there(tmp_path, device, message):
+    with pytest.raises(RequestError, match=message):
+        load(tmp_path, device=device)
+
+
+def test_progress_goes_to_standard_error(echo, capsys):
+    echo().translate(LINES, progress=True)
+    echo().translate(LINES)
+    assert capsys.readouterr().out == ""
+
+
+def test_batches_are_of_similar_length_and_complete():
+    draw = np.random.default_rng(0)
+    lengths = draw.integers(1, 60, 500).tolist()
+    cut = list(batches(lengths, 200))
+    assert sorted(itertools.chain.from_iterable(cut)) == list(range(500))
+    for batch in cut:
+        longest = max(lengths[number] for number in batch)
+        assert len(batch) == 1 or longest * len(batch) <= 200
+    assert sum(max(lengths[n] for n in batch) * len(batch) for batch in cut) < 1.1 * sum(lengths)
+    assert list(batches([], 10)) == []
+    assert list(batches([50], 10)) == [[0]]
+
+
+def test_results_need_no_gradient(echo):
+    translator = echo()
+    translator.translate(["one ."])
+    assert translator.model.sharpness.grad is None
+    assert torch.is_grad_enabled()
