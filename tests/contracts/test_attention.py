@@ -1,0 +1,324 @@
+"""One battery for every attention mechanism: what `regard.attention.base` promises."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from contracts.attention_cases import CASES, Case, expected
+from torch import Tensor
+
+from regard.attention import Attention, additive
+from regard.attention.kernels import additive as kernel
+from regard.errors import ShapeError
+
+B, Q, K, DV = 2, 3, 17, 13
+MASKS = ["none", "key", "key_with_empty_row", "attn", "attn_with_empty_row", "attn_of_batch", "both"]
+SHAPES = {"full": (B, Q, K), "batch_of_one": (1, Q, K), "one_key": (B, Q, 1), "one_query": (B, 1, K), "all_one": (1, 1, 1)}
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 4e-2}
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name)
+def case(request) -> Case:
+    return request.param
+
+
+@pytest.fixture(params=["plain", "fast"], autouse=True)
+def path(request, monkeypatch) -> str:
+    """Both forms of what has a fast one: by size never, or always and in blocks so small that there are many."""
+    fast = request.param == "fast"
+    for name in ("SMALL", "SMALL_WITH_GRADIENT", "FEW"):
+        monkeypatch.setattr(kernel, name, 0 if fast else 1 << 60)
+    monkeypatch.setattr(additive, "PREPARE", 0 if fast else 1 << 60)
+    monkeypatch.setattr(kernel, "BLOCK", 90)
+    monkeypatch.setattr(kernel, "QUERIES", 2)
+    return request.param
+
+
+def inputs(attention: Attention, shape=(B, Q, K), dtype=torch.float64, seed=0) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    batch, queries, keys = shape
+    sizes = (queries, attention.query_size), (keys, attention.key_size), (keys, DV)
+    query, key, value = (torch.randn(batch, *size, generator=generator, dtype=torch.float64).to(dtype) for size in sizes)
+    return query, key, value
+
+
+def masks(kind: str, shape=(B, Q, K)) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    batch, queries, keys = shape
+    key_mask = torch.rand(batch, keys, generator=generator) < 0.7
+    attn_mask = torch.rand(queries, keys, generator=generator) < 0.7
+    of_batch = torch.rand(batch, queries, keys, generator=generator) < 0.7
+    match kind:
+        case "none":
+            return {}
+        case "key":
+            key_mask[:, 0] = True
+            return {"key_mask": key_mask}
+        case "key_with_empty_row":
+            key_mask[0] = False
+            return {"key_mask": key_mask}
+        case "attn":
+            attn_mask[:, 0] = True
+            return {"attn_mask": attn_mask}
+        case "attn_with_empty_row":
+            attn_mask[-1] = False
+            return {"attn_mask": attn_mask}
+        case "attn_of_batch":
+            return {"attn_mask": of_batch}
+        case _:
+            return {"key_mask": key_mask, "attn_mask": of_batch}
+
+
+def made(case: Case, dtype: torch.dtype = torch.float64) -> Attention:
+    torch.manual_seed(0)
+    return case.build().to(dtype)
+
+
+def gradients(attention: Attention, tensors: tuple[Tensor, ...], **kwargs) -> list[Tensor]:
+    leaves = [x.clone().requires_grad_() for x in tensors]
+    out = attention(*leaves, **kwargs)
+    total = (out.context * torch.arange(1, out.context.numel() + 1).view_as(out.context)).sum()
+    if out.weights is not None:
+        total = total + out.weights.square().sum()
+    return [g for g in torch.autograd.grad(total, [*leaves, *attention.parameters()], allow_unused=True) if g is not None]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda d: str(d).removeprefix("torch."))
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("kind", MASKS)
+def test_equals_its_formula(case, kind, shape, dtype):
+    attention = made(case, dtype)
+    tensors, kept = inputs(attention, shape, dtype), masks(kind, shape)
+    out = attention(*tensors, **kept)
+    arrays = [x.double().numpy() for x in tensors]
+    context, weights = expected(case, attention, *arrays, *(kept[n].numpy() if n in kept else None for n in NAMES))
+    assert out.context.dtype == out.weights.dtype == dtype
+    np.testing.assert_allclose(out.weights.detach().double().numpy(), weights, rtol=0, atol=TOLERANCE[dtype])
+    np.testing.assert_allclose(out.context.detach().double().numpy(), context, rtol=0, atol=TOLERANCE[dtype] * 3)
+
+
+NAMES = ("key_mask", "attn_mask")
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_without_weights_gives_the_same_context_and_gradients(case, kind):
+    attention = made(case)
+    tensors, kept = inputs(attention), masks(kind)
+    out = attention(*tensors, **kept, need_weights=False)
+    assert out.weights is None
+    torch.testing.assert_close(out.context, attention(*tensors, **kept).context, rtol=0, atol=1e-12)
+    leaves = [[x.clone().requires_grad_() for x in tensors] for _ in range(2)]
+    for xs, need in zip(leaves, (False, True), strict=True):
+        attention(*xs, **kept, need_weights=need).context.square().sum().backward()
+    for a, b in zip(*leaves, strict=True):
+        torch.testing.assert_close(0 if a.grad is None else a.grad, 0 if b.grad is None else b.grad, rtol=0, atol=1e-11)
+
+
+def test_without_value_the_keys_are_the_values(case):
+    attention = made(case)
+    query, key, _ = inputs(attention)
+    torch.testing.assert_close(attention(query, key).context, attention(query, key, key.clone()).context)
+
+
+def test_rows_sum_to_one_or_with_nothing_to_attend_to_to_zero(case):
+    attention = made(case)
+    kept = masks("key_with_empty_row")
+    out = attention(*inputs(attention), **kept)
+    sums = out.weights.sum(-1)
+    assert attention.normalized
+    torch.testing.assert_close(sums[1], torch.ones_like(sums[1]))
+    assert (out.weights[0] == 0).all()
+    assert (out.context[0] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda d: str(d).removeprefix("torch."))
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_an_empty_row_has_finite_gradients_and_gives_none(case, dtype, need_weights):
+    attention = made(case, dtype)
+    tensors = inputs(attention, dtype=dtype)
+    kept = masks("key_with_empty_row") | masks("attn_with_empty_row")
+    found = gradients(attention, tensors, **kept, need_weights=need_weights)
+    assert all(g.isfinite().all() for g in found)
+    assert (found[0][0] == 0).all()
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_what_stands_behind_the_key_mask_changes_nothing(case, poison, need_weights):
+    attention = made(case)
+    query, key, value = inputs(attention)
+    for kind in ("key", "key_with_empty_row"):
+        kept = masks(kind)
+        behind = ~kept["key_mask"][..., None]
+        bad = (query, key.masked_fill(behind, poison), value.masked_fill(behind, poison))
+        good = (query, key.masked_fill(behind, 0), value.masked_fill(behind, 0))
+        for a, b in ((bad, good), ((query, bad[1]), (query, good[1]))):
+            out, reference = (attention(*x, **kept, need_weights=need_weights) for x in (a, b))
+            assert torch.equal(out.context, reference.context)
+            assert not need_weights or torch.equal(out.weights, reference.weights)
+            found, wanted = (gradients(attention, x, **kept, need_weights=need_weights) for x in (a, b))
+            assert all(torch.equal(x, y) for x, y in zip(found, wanted, strict=True))
+
+
+def test_permuting_keys_permutes_weights_where_declared(case):
+    attention = made(case)
+    query, key, value = inputs(attention)
+    key_mask = masks("key")["key_mask"]
+    order = torch.randperm(K, generator=torch.Generator().manual_seed(2))
+    out = attention(query, key, value, key_mask=key_mask)
+    moved = attention(query, key[:, order], value[:, order], key_mask=key_mask[:, order])
+    close = torch.allclose(moved.weights, out.weights[..., order], rtol=0, atol=1e-12)
+    assert close == attention.permutation_equivariant
+
+
+def test_gradcheck(case):
+    attention = made(case)
+    tensors = inputs(attention, (1, 2, 3))
+    names = [name for name, _ in attention.named_parameters()]
+    mask = torch.tensor([[True, False, True]])
+
+    def run(query, key, value, *parameters):
+        call = torch.func.functional_call
+        out = call(attention, dict(zip(names, parameters, strict=True)), (query, key, value), {"key_mask": mask})
+        return out.context, out.weights
+
+    leaves = [x.detach().clone().requires_grad_() for x in (*tensors, *attention.parameters())]
+    assert torch.autograd.gradcheck(run, leaves)
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_a_batch_equals_its_rows_one_by_one(case, kind):
+    attention = made(case)
+    tensors, kept = inputs(attention), masks(kind)
+    out = attention(*tensors, **kept)
+    for b in range(B):
+        row = {n: m if n == "attn_mask" and m.ndim == 2 else m[b : b + 1] for n, m in kept.items()}
+        one = attention(*(x[b : b + 1] for x in tensors), **row)
+        torch.testing.assert_close(one.context, out.context[b : b + 1], rtol=0, atol=1e-12)
+        torch.testing.assert_close(one.weights, out.weights[b : b + 1], rtol=0, atol=1e-12)
+
+
+def test_step_by_step_equals_all_at_once(case):
+    attention = made(case)
+    query, key, value = inputs(attention)
+    key_mask, attn_mask = masks("key")["key_mask"], masks("attn")["attn_mask"]
+    out = attention(query, key, value, key_mask=key_mask, attn_mask=attn_mask)
+    memory, state = attention.prepare(key, value, key_mask=key_mask), None
+    for i in range(Q):
+        step, state = attention.attend(query[:, i : i + 1], memory, state, attn_mask=attn_mask[i : i + 1])
+        assert (state is not None) == attention.stateful
+        torch.testing.assert_close(step.context, out.context[:, i : i + 1], rtol=0, atol=1e-12)
+        torch.testing.assert_close(step.weights, out.weights[:, i : i + 1], rtol=0, atol=1e-12)
+
+
+def test_a_memory_keeps_the_rows_selected(case):
+    attention = made(case)
+    query, key, value = inputs(attention)
+    key_mask, index = masks("key")["key_mask"], torch.tensor([1, 0, 1])
+    for mask in (key_mask, None):
+        out = attention(query, key, value, key_mask=mask)
+        memory = attention.prepare(key, value, key_mask=mask).select(index)
+        selected, _ = attention.attend(query[index], memory)
+        torch.testing.assert_close(selected.weights, out.weights[index], rtol=0, atol=1e-12)
+        torch.testing.assert_close(selected.context, out.context[index], rtol=0, atol=1e-12)
+
+
+def test_nothing_is_kept_on_the_module(case):
+    attention = made(case)
+    before = copy.deepcopy(attention)
+    attention(*inputs(attention), **masks("both"))
+    assert attention.__dict__.keys() == before.__dict__.keys()
+    assert all(torch.equal(x, y) for x, y in zip(attention.parameters(), before.parameters(), strict=True))
+    assert not list(attention.buffers())
+
+
+def test_vmap_over_one_more_axis_outside(case):
+    attention = made(case)
+    stacks = [torch.stack(parts) for parts in zip(*(inputs(attention, seed=s) for s in range(3)), strict=True)]
+    key_mask = masks("key_with_empty_row")["key_mask"]
+
+    def run(query, key, value):
+        return attention(query, key, value, key_mask=key_mask).context
+
+    found = torch.func.vmap(run)(*stacks)
+    for i in range(3):
+        torch.testing.assert_close(found[i], run(*(x[i] for x in stacks)), rtol=0, atol=1e-12)
+
+    def loss(*tensors):
+        return run(*tensors).square().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss))(*stacks)
+    for i in range(3):
+        torch.testing.assert_close(found[i], torch.func.grad(loss)(*(x[i] for x in stacks)), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_autocast(case, dtype, need_weights):
+    attention = made(case, torch.float32)
+    tensors, kept = inputs(attention, dtype=torch.float32), masks("key_with_empty_row")
+    reference = attention(*tensors, **kept)
+    with torch.autocast("cpu", dtype):
+        out = attention(*tensors, **kept, need_weights=need_weights)
+        found = gradients(attention, tensors, **kept, need_weights=need_weights)
+    torch.testing.assert_close(out.context.float(), reference.context, rtol=0, atol=6e-2)
+    assert all(g.isfinite().all() for g in found)
+
+
+@torch.no_grad()
+def test_the_step_form_exports(case, unchecked):
+    attention = made(case, torch.float32)
+    query, key, value = inputs(attention, (B, 1, K), torch.float32)
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = attention
+
+        def forward(self, query, memory):
+            return self.attention.attend(query, memory)[0]
+
+    memory = attention.prepare(key, value, key_mask=masks("key")["key_mask"])
+    # Without guards: PyTorch 2.13 writes one wrongly where a name (key) begins another (key_mask).
+    exported = torch.export.export(Step(), (query, memory)).module(check_guards=False)
+    torch.testing.assert_close(exported(query, memory).context, attention.attend(query, memory)[0].context)
+
+
+@pytest.mark.compile
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo does so itself
+def test_compiles_as_one_graph(case):
+    attention = made(case, torch.float32)
+    tensors, kept = inputs(attention, dtype=torch.float32), masks("both")
+    torch._dynamo.reset()
+    compiled = torch.compile(attention, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*tensors, **kept).context, attention(*tensors, **kept).context)
+    for a, b in zip(gradients(compiled, tensors, **kept), gradients(attention, tensors, **kept), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_wrong_width_is_named(case, unchecked):
+    attention = made(case)
+    query, key, value = inputs(attention)
+    size = attention.key_size
+    with pytest.raises(ShapeError, match=rf"key has shape \(2, 17, {size + 1}\), expected \(B, K, {size}\)"):
+        attention(query, torch.cat([key, key[..., :1]], -1), value)
+    with pytest.raises(ShapeError, match=rf"query has shape \(2, 3, 1\), expected \(B, Q, {attention.query_size}\)"):
+        attention(query[..., :1], key, value)
+    with pytest.raises(ShapeError, match=r"value has shape \(2, 16, 13\).*axis 1 \(K\) is 16, not 17"):
+        attention(query, key, value[:, 1:])
+    with pytest.raises(ShapeError, match=r"query has shape \(1, 3, .*axis 0 \(B\) is 1, not 2"):
+        attention(query[:1], key, value)
+
+
+def test_a_wrong_mask_is_named(case, unchecked):
+    attention = made(case)
+    tensors = inputs(attention)
+    with pytest.raises(ShapeError, match=r"key_mask is float32, expected a boolean mask of shape \(B, K\) = \(2, 17\)"):
+        attention(*tensors, key_mask=torch.ones(B, K))
+    with pytest.raises(ShapeError, match=r"key_mask has shape \(17, 2\), expected \(B, K\) = \(2, 17\)"):
+        attention(*tensors, key_mask=torch.ones(K, B, dtype=torch.bool))
+    with pytest.raises(ShapeError, match=r"attn_mask has shape \(2, 17\), expected \(Q, K\) = \(3, 17\) or \(B, Q, K\)"):
+        attention(*tensors, attn_mask=torch.ones(B, K, dtype=torch.bool))
+    with pytest.raises(ShapeError, match="this mechanism has no heads"):
+        attention(*tensors, attn_mask=torch.ones(B, 1, Q, K, dtype=torch.bool))
