@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.predict import Translation, Translator, load
     from regard.presets import load_preset
     from regard.record import AttentionRecord, alignment_error_rate
-    from regard.training import fit, resume
+    from regard.training.fit import fit, resume
 
 __version__ = "0.1.0"
 

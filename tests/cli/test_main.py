@@ -9,7 +9,9 @@ import time
 import pytest
 
 from regard.cli import main as cli
-from regard.errors import DataError, Interrupted
+from regard.cli.options import record_of
+from regard.errors import DataError, Interrupted, RequestError
+from regard.predict import Translation
 
 PYTHON = sys.executable
 
@@ -38,6 +40,11 @@ def test_no_torch_for_what_needs_none(arguments):
 def test_no_arguments_is_help(capsys):
     assert cli.main([]) == 0
     assert "regard demo" in capsys.readouterr().out
+
+
+def test_a_model_without_attention_has_nothing_to_show():
+    with pytest.raises(RequestError, match="look: this model has no attention over the source, so there is nothing to show"):
+        record_of(Translation("a", "b", 0.0, 0.0), "look")
 
 
 def test_version(capsys):

@@ -100,10 +100,10 @@ def test_look(run, tmp_path, capsys):
 
 def test_align_has_a_line_for_every_line(run, tmp_path, capsys):
     file = tmp_path / "pairs.tsv"
-    file.write_text("one .\teins .\n\nred cat .\trot Katze .\n")
-    first, second, third = call(capsys, "align", run, file).splitlines()
+    file.write_text("one .\teins .\n\nred cat .\trot Katze .\nno pair\n\n")
+    first, second, third, *last = call(capsys, "align", run, file).splitlines()
     assert len(first.split()) == 2
-    assert second == ""
+    assert [second, *last] == [""] * 3
     assert [link.split("-")[1] for link in sorted(third.split(), key=lambda link: link.split("-")[1])] == ["0", "1", "2"]
 
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, load_translator
+from regard.cli.options import Parser, add_machine_options, load_translator, record_of
 from regard.cli.pairs import read_given_pairs
 
 
@@ -25,7 +25,9 @@ def main(arguments: Sequence[str]) -> None:
     printed = 0
     for chunk in chunks:
         for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target), strict=True):
-            print("\n" * (line - printed - 1) + result.attention.pharaoh())
+            print("\n" * (line - printed - 1) + record_of(result, "align").pharaoh())
             printed = line
+    if report.unit == "lines":
+        print("\n" * (report.read - printed), end="")
     if report.skipped:
         print(report.render(), file=sys.stderr)

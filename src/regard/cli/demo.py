@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.options import Parser, add_machine_options, positive_number
+from regard.cli.options import Parser, add_machine_options, positive_number, record_of
 
 if TYPE_CHECKING:
     from regard.config import TranslationConfig
@@ -105,7 +105,7 @@ def _show(translator: "Translator", held_out: "list[DemoPair]", out: Path) -> No
 
     pair = next((pair for pair in held_out if len(pair.source_words) in _SHOWN_WORDS), held_out[0])
     [result] = translator.translate([pair.source])
-    record = replace(result.attention, reference=pair.target)
+    record = replace(record_of(result, "demo"), reference=pair.target)
     print(f"A sentence it has not seen: {pair.source}\nits translation:            {result.text}")
     print(f"the corpus has:             {pair.target}\n")
     terminal.render(record, Console())

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, add_search_options, check_ending, load_translator
+from regard.cli.options import Parser, add_machine_options, add_search_options, check_ending, load_translator, record_of
 from regard.errors import RequestError
 
 _ENDINGS = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
@@ -33,13 +33,14 @@ def main(arguments: Sequence[str]) -> None:
         [result] = translator.translate([options.sentence], beam_size=options.beam)
     else:
         [result] = translator.force([options.sentence], [options.target])
+    record = record_of(result, "look")
 
     from rich.console import Console
 
     from regard.viz import terminal
 
     print(f"{result.source}\n{result.text}   (log probability {result.log_probability:.2f})\n")
-    terminal.render(result.attention, Console())
+    terminal.render(record, Console())
     if options.to:
-        result.attention.save(options.to)
+        record.save(options.to)
         print(f"written to {options.to}")

@@ -3,9 +3,13 @@
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from regard.errors import RequestError, nearest
+
+if TYPE_CHECKING:
+    from regard.predict import Translation, Translator
+    from regard.record import AttentionRecord
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,12 +50,27 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive_number, metavar="N", help="beam size; 1 is greedy (default: the run's setting)")
 
 
-def load_translator(arguments: argparse.Namespace) -> Any:
+def load_translator(arguments: argparse.Namespace) -> "Translator":
     """Load the trained model that a command names, on the device it names."""
     from regard.predict import load
 
     set_threads(arguments.threads)
     return load(arguments.dir, device=arguments.device)
+
+
+def record_of(translation: "Translation", caller: str) -> "AttentionRecord":
+    """The attention behind a translation.
+
+    Args:
+        translation: The translation.
+        caller: What needs it, for the message.
+
+    Raises:
+        RequestError: If the model has no attention over the source.
+    """
+    if translation.attention is None:
+        raise RequestError(f"{caller}: this model has no attention over the source, so there is nothing to show")
+    return translation.attention
 
 
 def set_threads(threads: int) -> None:

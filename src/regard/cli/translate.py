@@ -17,12 +17,12 @@ from regard.cli.options import (
     check_ending,
     load_translator,
     positive_number,
+    record_of,
 )
 from regard.errors import DataError, RequestError
 
 if TYPE_CHECKING:
     from regard.predict import Translation, Translator
-    from regard.record import AttentionRecord
 
 _PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
 _AT_ONCE = 1024
@@ -182,16 +182,10 @@ def _save(translation: "Translation", number: int, target: Path) -> None:
     if target.suffix:
         if number > 1:
             raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
-        _record(translation).save(target)
+        record_of(translation, "--heatmap").save(target)
         return
     if not translation.text:
         print(f"{number}: the translation is empty, so there is nothing to draw", file=sys.stderr)
         return
     target.mkdir(parents=True, exist_ok=True)
-    _record(translation).save(target / f"{number}.png")
-
-
-def _record(translation: "Translation") -> "AttentionRecord":
-    if translation.attention is None:
-        raise RequestError("--heatmap: this model has no attention over the source, so there is nothing to draw")
-    return translation.attention
+    record_of(translation, "--heatmap").save(target / f"{number}.png")

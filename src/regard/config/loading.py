@@ -183,16 +183,17 @@ def kinds_of(hint: Any) -> dict[str, type]:
     """The classes of a union by their `kind`; empty for any other type."""
     if get_origin(hint) not in (UnionType, Union):
         return {}
-    return {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(hint)}
+    return {cls.kind: cls for cls in get_args(hint)}
 
 
 def setting_names(cls: type = TranslationConfig, path: str = "") -> Iterator[str]:
     """Full names of all settings, those of every kind included (a name can come more than once)."""
     for name, hint in field_types(cls).items():
         full = f"{path}.{name}" if path else name
-        for part in kinds_of(hint).values() or ([hint] if is_dataclass(hint) else []):
+        parts = list(kinds_of(hint).values()) or ([hint] if isinstance(hint, type) and is_dataclass(hint) else [])
+        for part in parts:
             yield from setting_names(part, full)
-        if not is_dataclass(hint) and not kinds_of(hint):
+        if not parts:
             yield full
 
 
@@ -261,7 +262,7 @@ class _Builder:
 
     def _unknown(self, cls: type, name: str, path: str, kinds: Mapping[str, type]) -> ConfigError:
         full = f"{path}.{name}" if path else name
-        chosen = cls.__dataclass_fields__["kind"].default if kinds else ""
+        chosen = next((kind for kind, other in kinds.items() if other is cls), "")
         others = [kind for kind, other in kinds.items() if name in field_types(other)]
         if others:
             message = f"{path} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"

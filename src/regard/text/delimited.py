@@ -67,7 +67,7 @@ def read_csv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[Ra
     head = list(islice(numbered, HEAD_ROWS))
     layout = find_layout([row for _, row in head] or [[]], data, path)
     report.columns = list(layout.names)
-    rows = chain(head, numbered)
+    rows: Iterator[NumberedRow] = chain(head, numbered)
     if layout.first:
         rows = _without_first(rows, layout.first, report)
     while chunk := list(islice(rows, CHUNK_ROWS)):

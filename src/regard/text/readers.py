@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from regard.config import DataConfig
 from regard.errors import DataError
@@ -55,17 +56,17 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
         DataError: If a file is missing, empty, damaged or not what it is read as; if two parallel files differ in length;
             if a column is not there; or, at the end, if no usable pair was found. The message names the file and the line.
     """
-    paths = [Path(path) for path in paths]
-    if len(paths) not in (1, 2):
-        raise DataError(f"{len(paths)} files were given, expected one file of pairs or two parallel text files (FILE,FILE)")
-    form = find_format(paths, data)
-    report.files = [str(path) for path in paths]
+    files = [Path(path) for path in paths]
+    if len(files) not in (1, 2):
+        raise DataError(f"{len(files)} files were given, expected one file of pairs or two parallel text files (FILE,FILE)")
+    form = find_format(files, data)
+    report.files = [str(file) for file in files]
     report.form = FORMS[form]
     if form == "text":
-        chunks = read_parallel(paths[0], paths[1], report)
+        chunks = read_parallel(files[0], files[1], report)
     else:
         reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
-        chunks = reader(paths[0], data, report)
+        chunks = reader(files[0], data, report)
     for source, target, lines in chunks:
         chunk = clean(source, target, lines, data, report)
         if chunk.line:
@@ -122,7 +123,7 @@ def clean(
 def _normalise(texts: Iterable[str], form: str) -> list[str]:
     if form != "none":
         texts = list(texts)
-        upper = "NFC" if form == "nfc" else "NFKC"
+        upper: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
         # One quick check for the whole block: nothing composes across a line end.
         if not unicodedata.is_normalized(upper, "\n".join(texts)):
             texts = [unicodedata.normalize(upper, text) for text in texts]

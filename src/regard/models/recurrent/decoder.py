@@ -109,9 +109,9 @@ class RecurrentDecoder(nn.Module, ABC):
             before = state.hidden[depth], None if state.cell is None else state.cell[depth]
             inputs, cell = self._layer(depth).step(self.layer_dropout(inputs) if depth else inputs, before)
             hidden.append(inputs)
-            cells.append(cell)
-        cell = None if state.cell is None else torch.stack(cells)
-        return inputs, replace(state, hidden=torch.stack(hidden), cell=cell)
+            if cell is not None:
+                cells.append(cell)
+        return inputs, replace(state, hidden=torch.stack(hidden), cell=torch.stack(cells) if cells else None)
 
     def _layer(self, depth: int) -> RecurrentLayer:
         return cast(RecurrentLayer, self.layers[depth])
