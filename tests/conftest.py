@@ -2,10 +2,15 @@
 `torch.compile` run in a process of their own with `JAXTYPING_DISABLE=1`, because the checks would break its full graphs.
 """
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 from jaxtyping import config
+
+if config.jaxtyping_disable:
+    # Even switched off, the import hook leaves wrappers that a full graph cannot hold.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "jaxtyping._import_hook"]
 
 
 @pytest.fixture
