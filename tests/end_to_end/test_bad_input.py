@@ -181,7 +181,7 @@ def test_signals_during_training(number, code, pairs, tmp_path):
     command += [*SMALL, "--training.max_epochs=100000", "--training.validation_pairs=2", "--training.checkpoint_every=5"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
-        while not (out / "checkpoints" / "last.ckpt").exists() and time.monotonic() < deadline:
+        while not (out / "checkpoints" / "last.ckpt").exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)

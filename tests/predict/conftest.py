@@ -77,15 +77,16 @@ class EchoTranslator(Seq2Seq):
 
 
 def make(kind: str = "whitespace", **settings) -> Translator:
-    tokenizers = {side: {"kind": kind, **settings.pop("tokenizer", {})} for side in ("source", "target")} | {"joint": True}
+    tokenizer = {"kind": kind, **settings.pop("tokenizer", {})}
+    tokenizers = {"source": tokenizer, "target": tokenizer, "joint": True}
     config = load_config({"data": {"source": "en", "target": "en"}, "tokenizers": tokenizers}, settings)
-    tokenizer, _ = build_tokenizers([(TEXTS, TEXTS)], config.tokenizers, config.data)
-    model = EchoTranslator(tokenizer.size)
+    both, _ = build_tokenizers([(TEXTS, TEXTS)], config.tokenizers, config.data)
+    model = EchoTranslator(both.size)
     bundle = Bundle(
         config=config,
         model=model,
-        source_tokenizer=tokenizer,
-        target_tokenizer=tokenizer,
+        source_tokenizer=both,
+        target_tokenizer=both,
         custom="model",
         signature={"seed": 1},
     )

@@ -206,6 +206,40 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(config
     assert all(value.isfinite().all() for value in state["model"].values())
 
 
+class Astray(TinyTranslator):
+    """From the third epoch's validation on, the loss is fine and no word has a finite score; or the loss is not fine either."""
+
+    in_loss = False
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.modes = [True]
+
+    def eval(self):
+        self.modes.append(False)
+        return super().eval()
+
+    def broken(self):
+        return not self.training and len(self.modes) > 3
+
+    def step(self, tokens, state, *, record=()):
+        logits, maps, state = super().step(tokens, state, record=record)
+        return logits * (float("nan") if self.broken() else 1.0), maps, state
+
+    def decode(self, *arguments, **settings):
+        features, maps = super().decode(*arguments, **settings)
+        return features * (float("nan") if self.in_loss and self.broken() else 1.0), maps
+
+
+@pytest.mark.parametrize(("in_loss", "what"), [(False, "score of a word on dev"), (True, "loss on dev")])
+def test_a_validation_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(config, monkeypatch, in_loss, what):
+    monkeypatch.setattr(Astray, "in_loss", in_loss)
+    with pytest.raises(TrainingError, match=f"the {what} is not finite at update .*; the last good checkpoint is kept in"):
+        fit(config, model=Astray, progress=False)
+    assert last_state(config)["progress"]["epoch"] == 2
+    assert load_file(Path(config.out, "model.safetensors"))
+
+
 class Full(io.FileIO):
     """A file on a disk that is full."""
 

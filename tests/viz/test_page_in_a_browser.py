@@ -21,7 +21,7 @@ def dump(tmp_path, text, script=None):
     """The page after its own script and, with its policy lifted, a given one have run."""
     if script is not None:
         text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-        text = text.replace("</body>", f"<script>{script}</script></body>")
+        text = text.replace("</body>", f"<script>{FOCUS}{script}</script></body>")
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
@@ -39,6 +39,16 @@ def results(dom):
     return re.search(r'<output id="results">(.*?)</output>', dom, re.DOTALL)[1].split("|")
 
 
+# The window of a busy browser may not have the focus yet, and then no element says that it gets it.
+FOCUS = """
+const plain = HTMLElement.prototype.focus;
+HTMLElement.prototype.focus = function () {
+  let heard = false;
+  this.addEventListener("focusin", () => (heard = true), { once: true });
+  plain.call(this);
+  if (!heard) this.dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
+};
+"""
 SCRIPT = """
 const all = (q) => [...document.querySelectorAll(q)];
 const got = [];

@@ -6,7 +6,7 @@ from typing import Any
 
 import lightning
 
-from regard.errors import Interrupted
+from regard.errors import Interrupted, RequestError
 from regard.training.logs import Logs, Row
 from regard.training.module import TrainingModule, not_finite, weights_of
 from regard.training.progress import Reporter
@@ -77,10 +77,7 @@ class Validation(lightning.Callback):
     def _score(self) -> Scores | None:
         run, scores, value = self._run, None, float(self._run.progress.step)
         if self._validator is not None:
-            with self._reporter.validating(self._validator.num_batches) as advance:
-                scores = self._validator.validate(run.model, after_batch=lambda: self._go_on(advance))
-            if not math.isfinite(scores.nll):
-                raise not_finite(run, "loss on dev")
+            scores = self._scores(self._validator)
             value = scores.monitored(run.config.training.monitor)
         better = run.record_validation(value, scores.to_dict() if scores else {})
         if run.progress.step in run.final_steps():
@@ -88,6 +85,16 @@ class Validation(lightning.Callback):
         if better:
             self._save_bundle(scores.to_dict() if scores else {})
         self._reporter.say(describe_validation(run, scores, better=better))
+        return scores
+
+    def _scores(self, validator: Validator) -> Scores:
+        with self._reporter.validating(validator.num_batches) as advance:
+            try:
+                scores = validator.validate(self._run.model, after_batch=lambda: self._go_on(advance))
+            except RequestError as error:  # decoding refuses scores that are not finite, and nothing else here
+                raise not_finite(self._run, "score of a word on dev") from error
+        if not math.isfinite(scores.nll):
+            raise not_finite(self._run, "loss on dev")
         return scores
 
     def _go_on(self, advance: Callable[[], None]) -> None:

@@ -120,10 +120,16 @@ class Validator:
         Args:
             model: The model; it is left in the mode it came in.
             after_batch: Called after each batch; what it raises ends the validation.
+
+        Returns:
+            The scores; where the loss is not finite, nothing was translated.
+
+        Raises:
+            RequestError: If the model's scores for a next word are not finite.
         """
         with evaluating(model):
             nll = self._loss(model, after_batch)
-            predictions = self._translate(model, after_batch)
+            predictions = self._translate(model, after_batch) if math.isfinite(nll) else []
         sources, references = self._corpus.texts(self._chosen)
         bleu = self._bleu.corpus_score(predictions, [references]) if predictions else None
         chrf = self._chrf.corpus_score(predictions, [references]) if predictions else None
