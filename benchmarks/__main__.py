@@ -1,0 +1,28 @@
+"""Run benchmarks: `python -m benchmarks [NAME [OPTIONS]]`. Without a name, those that take a few minutes and no network.
+
+additive   additive scores without tanh against the eager formula
+scale      preparing many sentence pairs and training on them: speed and memory
+joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
+"""
+
+import subprocess
+import sys
+
+NAMES = ("additive", "scale", "joeynmt")
+SHORT = (["additive"], ["scale", "--pairs", "200000"])
+
+
+def main(arguments: list[str]) -> int:
+    """Run one by its name, or the short ones; each prints one JSON line."""
+    if arguments and arguments[0] not in NAMES:
+        print(f"benchmarks: got {arguments[0]!r}, expected one of:\n{__doc__}", file=sys.stderr)
+        return 2
+    codes = [
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options], check=False).returncode
+        for name, *options in ([arguments] if arguments else SHORT)
+    ]
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,167 @@
+"""Preparing many sentence pairs and training on them: speed and memory.
+
+    python -m benchmarks.scale --pairs 5000000
+
+Writes built-in pairs to a file, prepares it in a fresh process, and makes 100 updates of training in another (a model of the
+default size, validated by the loss of the 1,000 pairs held out). Meanwhile the anonymous memory of each process and of its
+children (RssAnon in /proc/PID/status: what no file backs, so mapped files are left out) is looked at every 50 ms. Progress goes
+to standard error, one JSON line to standard output: pairs a second of preparation (from the file to prepared data on disk,
+imports not counted), and the peak of each process in megabytes of 10⁶ bytes.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rival import say
+from regard.config import DataConfig, TrainingConfig, TranslationConfig
+from regard.errors import RegardError
+
+EVERY = 0.05
+"""Seconds between two looks at the memory."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark, or one step of it."""
+    parser = argparse.ArgumentParser("benchmarks.scale", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5_000_000, metavar="N", help="how many pairs (%(default)s)")
+    parser.add_argument("--steps", type=int, default=100, metavar="N", help="updates of training (%(default)s)")
+    parser.add_argument(
+        "--threads", type=int, default=0, metavar="N", help="threads of training; 0 for all cores (%(default)s)"
+    )
+    parser.add_argument("--folder", type=Path, help="work here and leave everything; else in a temporary folder, cleared away")
+    parser.add_argument("--step", choices=("prepare", "train"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.step:
+        print(json.dumps({"prepare": _prepare, "train": _train}[options.step](_config(options))))
+        return
+    try:
+        if options.folder:
+            options.folder.mkdir(parents=True, exist_ok=True)
+            print(json.dumps(measure(options)))
+        else:
+            with tempfile.TemporaryDirectory(prefix="regard-scale-") as folder:
+                options.folder = Path(folder)
+                print(json.dumps(measure(options)))
+    except RegardError as error:
+        sys.exit(f"error: {error}")
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Write, prepare, train.
+
+    Raises:
+        RegardError: If a step fails, or memory cannot be looked at here.
+    """
+    if not Path("/proc/self/status").exists():
+        raise RegardError("this system has no /proc, from which memory is read; run the benchmark on Linux")
+    from regard.text.demo import DemoCorpus
+
+    say(f"writing {options.pairs:,} built-in pairs")
+    begin = time.perf_counter()
+    DemoCorpus().write(options.folder / "pairs.tsv", stop=options.pairs)
+    written = time.perf_counter() - begin
+    numbers = {"--pairs": options.pairs, "--steps": options.steps, "--threads": options.threads, "--folder": options.folder}
+    shared = [str(part) for option in numbers.items() for part in option]
+    steps = {}
+    for name in ("prepare", "train"):
+        say(f"{name}: begins")
+        steps[name] = run_watched([sys.executable, "-m", "benchmarks.scale", "--step", name, *shared])
+        say(f"{name}: {json.dumps(steps[name])}")
+    return {
+        "benchmark": "scale",
+        "pairs": options.pairs,
+        "pairs_per_second": options.pairs / steps["prepare"]["seconds"],
+        "peak_mb": {name: max(step["peaks_mb"], default=0.0) for name, step in steps.items()},
+        "writing_seconds": written,
+        "steps": steps,
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def _config(options: argparse.Namespace) -> TranslationConfig:
+    return TranslationConfig(
+        data=DataConfig(
+            train=(str(options.folder / "pairs.tsv"),), source="en", target="de", cache=str(options.folder / "prepared")
+        ),
+        training=TrainingConfig(max_steps=options.steps, validation_pairs=0, monitor="loss"),
+        out=str(options.folder / "run"),
+        overwrite=True,
+        device="cpu",
+        threads=options.threads,
+    )
+
+
+def _prepare(config: TranslationConfig) -> dict[str, Any]:
+    from regard.text.prepare import prepare
+
+    begin = time.perf_counter()
+    data = prepare(config.data, config.tokenizers, seed=config.seed)
+    return {"seconds": time.perf_counter() - begin, "kept": len(data.train) + len(data.dev)}
+
+
+def _train(config: TranslationConfig) -> dict[str, Any]:
+    import regard
+    from regard.training.folder import RunFolder
+
+    begin = time.perf_counter()
+    regard.fit(config)
+    state = RunFolder(config.out).load_checkpoint()
+    assert state is not None
+    return {"seconds": time.perf_counter() - begin, "updates": state["progress"]["step"]}
+
+
+def run_watched(command: Sequence[str]) -> dict[str, Any]:
+    """Run a command to its end; give what its last line says, and the peak of each of its processes, the first one first.
+
+    Raises:
+        RegardError: If it fails.
+    """
+    peaks: dict[int, int] = {}
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as sink:
+        process = subprocess.Popen(command, stdout=sink)
+        try:
+            while process.poll() is None:
+                for pid in family(process.pid):
+                    peaks[pid] = max(peaks.get(pid, 0), anonymous_memory(pid))
+                time.sleep(EVERY)
+        finally:
+            process.kill()
+        sink.seek(0)
+        printed = sink.read().strip().splitlines()
+    if process.returncode or not printed:
+        raise RegardError(f"`{' '.join(command)}` failed with exit code {process.returncode}; what it said stands above")
+    return {**json.loads(printed[-1]), "peaks_mb": [round(peak / 1e6, 1) for peak in peaks.values()]}
+
+
+def family(pid: int) -> list[int]:
+    """A process and its descendants, as many as are alive."""
+    found = [pid]
+    for parent in found:
+        for path in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found += [int(child) for child in path.read_text().split()]
+            except OSError:
+                continue  # it has just ended
+    return found
+
+
+def anonymous_memory(pid: int) -> int:
+    """Bytes of a process that no file backs; 0 for one that has just ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon:")), 0)
+
+
+if __name__ == "__main__":
+    main()
