@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.predict import Translator
     from regard.text.demo import DemoPair
 
-_PAIRS = 60_000
+_PAIRS = 30_000
 _HELD_OUT = 1000
 _FIRST_HELD_OUT = 1 << 23
 """Index of the first held-out pair, far behind those that are trained on."""

@@ -100,11 +100,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         exact = torch.float64 if features.dtype == torch.float64 else torch.float32
         f, w = features.detach().to(dtype), weight.detach().to(dtype)
         b = None if bias is None else bias.detach().to(dtype)
-        d_features, d_weight, d_bias = (
-            torch.zeros_like(x, dtype=kept) if needed and x is not None else None
-            for x, kept, needed in zip((features, weight, bias), (dtype, exact, exact), ctx.needs_input_grad, strict=False)
-        )
-        gradients = any(ctx.needs_input_grad[:3])
+        needs_features, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+        d_features = torch.empty_like(f) if needs_features else None
+        d_weight: Tensor | None = None
+        d_bias = torch.zeros(len(w), dtype=exact, device=w.device) if needs_bias else None
+        gradients = needs_features or needs_weight or needs_bias
         loss, nll = features.new_zeros((), dtype=exact), features.new_zeros((), dtype=exact)
         on_cpu = features.device.type == "cpu"
         rows, vocabulary = features.shape[0], weight.shape[0]
@@ -136,8 +136,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 d_logits = buffer[: end - begin]
                 if d_features is not None:
                     torch.mm(d_logits, w, out=d_features[begin:end])
-                if d_weight is not None:
-                    d_weight += d_logits.T @ f[begin:end]
+                if needs_weight:
+                    product = (d_logits.T @ f[begin:end]).to(exact)
+                    d_weight = product if d_weight is None else d_weight.add_(product)
         ctx.save_for_backward(d_features, d_weight, d_bias)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(nll)

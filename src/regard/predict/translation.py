@@ -45,13 +45,18 @@ class Origin:
     tokenizers: tuple[Tokenizer, Tokenizer]
     replaced: dict[int, str]
     """Words in place of the unknown symbols at these positions."""
+    given: str | None = None
+    """The target's text where it was given and not searched for: its words are shown, known to the model or not."""
 
     def record(self, translation: Translation) -> AttentionRecord:
         """Assemble the record; the end symbols are its tokens, but belong to no word."""
         source_tokens, source_words, source_word_of = self.source.describe(self.tokenizers[0])
         tokens = self.hypothesis.tokens
         output = self.tokenizers[1].describe([*tokens, END] if self.hypothesis.finished else tokens)
-        target_words = list(output.words)
+        target_words, target_word_of = list(output.words), list(output.word_of)
+        if self.given is not None:
+            encoding = self.tokenizers[1].encode(self.given)
+            target_words, target_word_of = list(encoding.words), [*encoding.word_of, -1]
         for position, word in self.replaced.items():
             target_words[output.word_of[position]] = word
         return AttentionRecord(
@@ -60,7 +65,7 @@ class Origin:
             source_words=tuple(source_words),
             target_words=tuple(target_words),
             source_word_of=tuple(source_word_of),
-            target_word_of=tuple(output.word_of),
+            target_word_of=tuple(target_word_of),
             weights=self.hypothesis.attention,
             source_text=translation.source,
             target_text=translation.text,
@@ -97,7 +102,7 @@ def translation_of(
                 score=hypothesis.score,
                 log_probability=hypothesis.log_probability,
                 finished=hypothesis.finished,
-                _origin=Origin(hypothesis, source, tokenizers, replaced) if hypothesis.attention else None,
+                _origin=Origin(hypothesis, source, tokenizers, replaced, text) if hypothesis.attention else None,
             )
         )
     made[0].alternatives.extend(made[1:])

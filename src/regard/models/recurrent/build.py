@@ -33,8 +33,11 @@ def build_recurrent(
     decoder_config = config.decoder
     if attention is None:
         attention = build_attention(decoder_config.attention, query_size=decoder_config.hidden_size, key_size=encoder.size)
-    source = build_embedding(source_size, config.embedding_size)
-    target = build_embedding(target_size, config.embedding_size)
+    # Vectors of norm √E tell words apart from the first update on; as output weights they would make huge scores.
+    alone, tied = (config.embedding_std,) * 2 if config.embedding_std else (1.0, config.embedding_size**-0.5)
+    width, tie = config.embedding_size, config.tie_embeddings
+    source = build_embedding(source_size, width, std=tied if tie == "all" else alone)
+    target = build_embedding(target_size, width, std=alone if tie == "none" else tied)
     decoder = build_decoder(decoder_config, attention, embedding_size=config.embedding_size, context_size=encoder.size)
     output = nn.Linear(decoder.readout.size, target_size)
     check_tying(source, target, decoder.readout.size, config.tie_embeddings)
@@ -54,11 +57,11 @@ def build_recurrent(
     )
 
 
-def build_embedding(size: int, width: int) -> nn.Embedding:
-    """Words as vectors of norm about one, padding at zero."""
+def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
+    """Words as vectors drawn from a normal distribution, padding at zero."""
     embedding = nn.Embedding(size, width, padding_idx=PAD)
     with torch.no_grad():
-        embedding.weight.normal_(0, width**-0.5)[PAD] = 0
+        embedding.weight.normal_(0, std)[PAD] = 0
     return embedding
 
 
