@@ -26,6 +26,16 @@ BUFFER_ELEMENTS = 1 << 23
 """Gradients of logits, in the dtype of the products, that wait for one large product."""
 GPU_ELEMENTS = 1 << 26
 """Both, on a GPU."""
+ALIGNMENT = 16
+"""Products with a vocabulary that is no multiple of this run at about half the speed in float32 on a CPU."""
+
+
+def pad_vocabulary(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> tuple[Tensor, Tensor | None]:
+    """Add words that nobody asks for, up to a multiple of `ALIGNMENT`; logits are to be cut to V."""
+    missing = -weight.shape[0] % ALIGNMENT
+    if not missing:
+        return weight, bias
+    return functional.pad(weight, (0, 0, 0, missing)), None if bias is None else functional.pad(bias, (0, missing))
 
 
 def linear_cross_entropy(
@@ -98,26 +108,26 @@ class _LinearCrossEntropy(torch.autograd.Function):
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         exact = torch.float64 if features.dtype == torch.float64 else torch.float32
-        f, w = features.detach().to(dtype), weight.detach().to(dtype)
-        b = None if bias is None else bias.detach().to(dtype)
+        f = features.detach().to(dtype)
+        w, b = pad_vocabulary(weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype))
         needs_features, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         d_features = torch.empty_like(f) if needs_features else None
         d_weight: Tensor | None = None
-        d_bias = torch.zeros(len(w), dtype=exact, device=w.device) if needs_bias else None
+        d_bias = torch.zeros(len(weight), dtype=exact, device=w.device) if needs_bias else None
         gradients = needs_features or needs_weight or needs_bias
         loss, nll = features.new_zeros((), dtype=exact), features.new_zeros((), dtype=exact)
         on_cpu = features.device.type == "cpu"
         rows, vocabulary = features.shape[0], weight.shape[0]
         chunk = max(1, (CHUNK_ELEMENTS if on_cpu else GPU_ELEMENTS) // vocabulary)
         held = max(chunk, (BUFFER_ELEMENTS if on_cpu else GPU_ELEMENTS) // vocabulary)
-        buffer = f.new_empty(min(held, rows), vocabulary) if gradients else None
+        buffer = f.new_zeros(min(held, rows), len(w)) if gradients else None
         with torch.autocast(features.device.type, enabled=False):
             for begin in range(0, rows, held):
                 end = min(begin + held, rows)
                 for start in range(begin, end, chunk):
                     part = slice(start, min(start + chunk, end))
                     counts = target[part] != ignore_index
-                    logits = functional.linear(f[part], w, b).to(exact)
+                    logits = functional.linear(f[part], w, b)[:, :vocabulary].to(exact)
                     softmax = logits.softmax(dim=-1)
                     # log Σ exp z = z_max − log softmax_max, which is never far from zero.
                     normalizer = logits.amax(dim=-1) - softmax.amax(dim=-1).log()
@@ -128,7 +138,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                     loss += (part_nll * counts).sum()
                     if buffer is not None:
                         _gradient_of_logits(softmax, target[part], counts, label_smoothing)
-                        buffer[start - begin : part.stop - begin].copy_(softmax)
+                        buffer[start - begin : part.stop - begin, :vocabulary].copy_(softmax)
                         if d_bias is not None:
                             d_bias += softmax.sum(dim=0)
                 if buffer is None:
@@ -137,7 +147,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 if d_features is not None:
                     torch.mm(d_logits, w, out=d_features[begin:end])
                 if needs_weight:
-                    product = (d_logits.T @ f[begin:end]).to(exact)
+                    product = (d_logits.T @ f[begin:end])[:vocabulary].to(exact)
                     d_weight = product if d_weight is None else d_weight.add_(product)
         ctx.save_for_backward(d_features, d_weight, d_bias)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype

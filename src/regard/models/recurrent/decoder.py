@@ -29,6 +29,8 @@ class RecurrentState:
     """The readout of the step before, where it is fed back."""
     attention: Any = None
     """What a stateful attention carries, with B·N rows."""
+    output: tuple[Tensor, Tensor | None] | None = None
+    """The output layer made ready for many steps, where there is a search ahead."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
         """For each new hypothesis, the index of the one it goes on from."""
@@ -50,7 +52,8 @@ class RecurrentState:
         """Go on with these sentences only."""
         count = self.hidden.shape[2]
         each = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
-        return RecurrentState(
+        return replace(
+            self,
             memory=self.memory.select(rows),
             hidden=self.hidden.index_select(1, rows),
             cell=None if self.cell is None else self.cell.index_select(1, rows),
