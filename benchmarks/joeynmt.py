@@ -186,7 +186,7 @@ def bleu(texts: list[str], references: list[str]) -> float:
     """BLEU of tokenised text."""
     from sacrebleu.metrics import BLEU
 
-    return float(BLEU(tokenize="none").corpus_score(texts, [references]).score)
+    return float(BLEU(tokenize="none", force=True).corpus_score(texts, [references]).score)
 
 
 def _lines(path: Path, language: str) -> list[str]:
