@@ -65,6 +65,11 @@ def _parser() -> Parser:
         metavar="N",
         help="the N best translations of each sentence, one a line: sentence's number, score, text, separated by tabs",
     )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        help="bfloat16 is quicker where the processor computes in it, and now and then chooses another word",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a sentence: texts, scores, words, alignment")
     parser.add_argument(
         "--heatmap",
@@ -108,7 +113,7 @@ def _read_file(path: str) -> Iterator[str]:
 
 
 def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:
-    search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best}
+    search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "precision": options.precision}
     if not (options.json or options.heatmap):
         search["record"] = ()  # quicker
     if options.beam is None and options.n_best > 1:

@@ -127,3 +127,5 @@ class DecodingConfig:
     """Put the source word most attended to in place of an unknown symbol (Luong et al. 2015b)."""
     batch_tokens: int = 8192
     """Source tokens, padding included, times beam size, decoded at once."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses another word."""

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.attention.base import Attention
 from regard.bundle import Bundle, load_bundle, save_bundle
@@ -19,8 +18,10 @@ from regard.decoding import Hypothesis, force, search
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.predict.evaluate import Evaluation, evaluate
-from regard.predict.sources import Source, batches, encode_sources, join, pad
+from regard.predict.sources import Source, encode_sources, join, pad
 from regard.predict.translation import Translation, translation_of
+from regard.text.bars import late_bars
+from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
 _BLOCK = 2048
@@ -38,6 +39,7 @@ class Translator:
         self.bundle = bundle
         self.model: Seq2Seq = bundle.model.eval()
         self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
+        self._lowered: Seq2Seq | None = None
 
     @property
     def config(self) -> TranslationConfig:
@@ -58,6 +60,7 @@ class Translator:
         length_penalty: float | None = None,
         max_length: int | None = None,
         replace_unknown: bool | None = None,
+        precision: Literal["float32", "bfloat16"] | None = None,
         record: Collection[str] | None = None,
         progress: bool = False,
     ) -> list[Translation]:
@@ -72,6 +75,8 @@ class Translator:
             length_penalty: α ≥ 0 of log p / ((5 + length) / 6)^α.
             max_length: Most tokens of a translation, its end included; 0 for twice the source and 20 more.
             replace_unknown: Whether the source word most attended to takes an unknown symbol's place.
+            precision: What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses
+                another word.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
@@ -79,7 +84,15 @@ class Translator:
             RequestError: If an argument is out of range.
         """
         texts = _checked_texts("translate", texts)
-        decoding = self._decoding(beam_size, length_penalty, max_length, replace_unknown)
+        if precision not in (None, "float32", "bfloat16"):
+            raise RequestError(f"translate: precision is {precision!r}, expected float32 or bfloat16")
+        decoding = self._decoding(
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            max_length=max_length,
+            replace_unknown=replace_unknown,
+            precision=precision,
+        )
         sites = self._sites(record)
         site = self._replacing_site() if decoding.replace_unknown else None
         sources = encode_sources(texts, self._tokenizers[0], self.config.data.max_tokens)
@@ -126,7 +139,7 @@ class Translator:
         found: list[Hypothesis | None] = [None] * len(sources)
         sites, alpha = self._sites(record), self.config.decoding.length_penalty
         with _bar("scoring", len(sources), shown=progress) as advance:
-            for numbers in batches(longest, self.config.decoding.batch_tokens):
+            for numbers in length_batches(np.array(longest, dtype=np.int64), self.config.decoding.batch_tokens):
                 source, source_mask = pad([ids[0][number] for number in numbers], self.device)
                 target_out, _ = pad([ids[1][number] for number in numbers], self.device)
                 target_in, _ = pad([np.append(START, ids[1][number][:-1]) for number in numbers], self.device)
@@ -161,10 +174,10 @@ class Translator:
         pieces = [piece for source in sources for piece in source.pieces]
         found: list[list[Hypothesis]] = [[]] * len(pieces)
         budget = max(1, decoding.batch_tokens // max(1, decoding.beam_size))
-        with _bar("translating", len(pieces), shown=progress) as advance:
-            for numbers in batches([len(piece) for piece in pieces], budget):
+        with _bar("translating", len(pieces), shown=progress) as advance, self._running(decoding.precision) as model:
+            for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
                 ids, mask = pad([pieces[number] for number in numbers], self.device)
-                batch = search(self.model, ids, mask, decoding, n_best=n_best, record=sites)
+                batch = search(model, ids, mask, decoding, n_best=n_best, record=sites)
                 for number, hypotheses in zip(numbers, batch, strict=True):
                     found[number] = hypotheses
                 advance(len(numbers))
@@ -176,15 +189,19 @@ class Translator:
             joined.append([join(rank, decoding.length_penalty) for rank in ranks] or [_nothing(sites)])
         return joined
 
-    def _decoding(
-        self, beam_size: int | None, length_penalty: float | None, max_length: int | None, replace_unknown: bool | None
-    ) -> DecodingConfig:
-        given: dict[str, Any] = {
-            "beam_size": beam_size,
-            "length_penalty": length_penalty,
-            "max_length": max_length,
-            "replace_unknown": replace_unknown,
-        }
+    @contextmanager
+    def _running(self, precision: str) -> Iterator[Seq2Seq]:
+        """The model as products of this precision want it."""
+        if precision == "float32":
+            yield self.model
+            return
+        if self._lowered is None:
+            self._lowered = deepcopy(self.model).to(torch.bfloat16)
+        with torch.autocast(self.device.type, torch.bfloat16):
+            yield self._lowered
+
+    def _decoding(self, **given: Any) -> DecodingConfig:
+        """The configuration's, but for what is given."""
         return replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
 
     def _sites(self, record: Collection[str] | None) -> list[str]:
@@ -260,7 +277,6 @@ def _nothing(sites: Collection[str]) -> Hypothesis:
 @contextmanager
 def _bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar on standard error; gives what advances it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task(words, total=total)
-        yield lambda count: bar.advance(task, count)
+    with late_bars(shown=shown) as bars:
+        task = bars.add_task(words, total=total)
+        yield lambda count: bars.advance(task, count)
