@@ -27,6 +27,15 @@ def fails(*layers) -> str:
     return str(caught.value)
 
 
+def test_yaml_aliases_are_refused():
+    text = "out: &a x\ndata: {cache: *a}\n"
+    with pytest.raises(ConfigError, match=r"run.yaml:2: YAML aliases are not for settings; write out what \*a stands for"):
+        parse_layer(text, "run.yaml")
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
+    with pytest.raises(ConfigError, match="YAML aliases are not for settings"):
+        parse_layer("\n".join(lines), "run.yaml")
+
+
 def test_defaults_load_and_dump_without_loss():
     config = TranslationConfig()
     assert load_config({}) == load_config(dump_config(config)) == config
@@ -189,7 +198,7 @@ def test_a_place_is_that_of_the_last_layer():
         ("a: [", "x.yaml:1: not valid YAML"),
         ("- a", "x.yaml: expected settings as `name: value` lines, got ['a']"),
         ("[a, b]: 1", "x.yaml:1: expected a setting's name, got a list or a mapping"),
-        ("a: &x [*x]", "x.yaml: not valid YAML"),
+        ("a: &x [*x]", "x.yaml:1: YAML aliases are not for settings"),
     ],
 )
 def test_text_that_is_no_configuration(text, message):

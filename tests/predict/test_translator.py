@@ -10,7 +10,6 @@ import torch
 import regard
 from regard.errors import RequestError
 from regard.predict import load
-from regard.predict.sources import batches
 
 LINES = ["one two three .", "", "Anna saw the cat .", "   ", "ten !", "one two three four five six seven eight nine ten ."]
 
@@ -263,19 +262,6 @@ def test_progress_goes_to_standard_error(echo, capsys):
     echo().translate(LINES, progress=True)
     echo().translate(LINES)
     assert capsys.readouterr().out == ""
-
-
-def test_batches_are_of_similar_length_and_complete():
-    draw = np.random.default_rng(0)
-    lengths = draw.integers(1, 60, 500).tolist()
-    cut = list(batches(lengths, 200))
-    assert sorted(itertools.chain.from_iterable(cut)) == list(range(500))
-    for batch in cut:
-        longest = max(lengths[number] for number in batch)
-        assert len(batch) == 1 or longest * len(batch) <= 200
-    assert sum(max(lengths[n] for n in batch) * len(batch) for batch in cut) < 1.1 * sum(lengths)
-    assert list(batches([], 10)) == []
-    assert list(batches([50], 10)) == [[0]]
 
 
 def test_results_need_no_gradient(echo):

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import torch
-import yaml
 
 from regard.attention.base import Attention
 from regard.bundle.bundle import CONFIG, JOINT_TOKENIZER, REPORT, SOURCE_TOKENIZER, TARGET_TOKENIZER, WEIGHTS, Bundle
@@ -74,13 +73,10 @@ def _check_custom(folder: Path, custom: str, model: object, attention: object) -
 
 def _read_config(data: bytes, path: Path) -> TranslationConfig:
     try:
-        text = data.decode()
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise BundleError(f"{path}: YAML aliases are not for settings")  # a few lines of them can mean gigabytes
-        return load_config(parse_layer(text, str(path)))
+        return load_config(parse_layer(data.decode(), str(path)))
     except ConfigError as error:
         raise BundleError(f"the model's settings cannot be read: {error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise BundleError(f"{path} is damaged: {_first_line(error)}") from error
 
 

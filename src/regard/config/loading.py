@@ -91,6 +91,7 @@ def parse_layer(text: str, name: str) -> Layer:
     """Read settings from YAML text; `name` stands for its file in messages."""
     places: dict[str, str] = {}
     try:
+        _refuse_aliases(text, name)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         values = {} if node is None else _plain(node, "", name, places)
     except yaml.MarkedYAMLError as error:
@@ -101,6 +102,14 @@ def parse_layer(text: str, name: str) -> Layer:
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: expected settings as `name: value` lines, got {_show(values)}")
     return Layer(values, places)
+
+
+def _refuse_aliases(text: str, name: str) -> None:
+    """A few lines of aliases can mean gigabytes."""
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            line = f":{event.start_mark.line + 1}" if event.start_mark else ""
+            raise ConfigError(f"{name}{line}: YAML aliases are not for settings; write out what *{event.anchor} stands for")
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sacrebleu.metrics import BLEU, CHRF
-
-from regard.config import TokenizersConfig, WhitespaceConfig
 from regard.errors import RequestError
+from regard.text.metrics import build_metrics
 
 if TYPE_CHECKING:
     from regard.predict.translator import Translator
@@ -75,7 +73,7 @@ def evaluate(
     loss = -math.fsum(one.log_probability for one in forced) / (int(sizes[-1]) + len(sources))
     found = translator.translate(sources, beam_size=beam_size, record=(), progress=progress)
     texts = [one.text for one in found]
-    bleu, chrf = build_metrics(translator.config.tokenizers)
+    bleu, chrf = build_metrics(translator.bundle.target_tokenizer)
     bleu_score, chrf_score = bleu.corpus_score(texts, [list(targets)]), chrf.corpus_score(texts, [list(targets)])
     decoding = translator.config.decoding
     return Evaluation(
@@ -89,12 +87,3 @@ def evaluate(
         beam_size=decoding.beam_size if beam_size is None else beam_size,
         length_penalty=decoding.length_penalty,
     )
-
-
-def build_metrics(tokenizers: TokenizersConfig) -> tuple[BLEU, CHRF]:
-    """The metrics that fit a model's output: text that was tokenised already is taken as it is, and lower-cased text is
-    compared without case."""
-    lowercase = tokenizers.target.lowercase
-    tokenize = "none" if isinstance(tokenizers.target, WhitespaceConfig) else "13a"
-    # `force` only silences a warning about text that looks tokenised.
-    return BLEU(tokenize=tokenize, lowercase=lowercase, force=True), CHRF(lowercase=lowercase)

@@ -6,7 +6,7 @@ attention of each piece stands in its own block.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -52,21 +52,6 @@ def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> 
         pieces = [np.append(own[start:stop], END) for start, stop in pairwise(cuts) if stop > start]
         sources.append(Source(text, tuple(pieces)))
     return sources
-
-
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Numbers of sequences that go together: of similar length, at most `budget` symbols a batch, padding included.
-
-    A sequence that is longer than the budget comes alone. The order depends on nothing but the lengths.
-    """
-    batch: list[int] = []
-    for number in np.argsort(np.asarray(lengths), kind="stable").tolist():
-        if batch and (len(batch) + 1) * lengths[number] > budget:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
 
 
 def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:

@@ -9,10 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import TextIO
 
-from rich.console import Console
-from rich.progress import Progress
-
 from regard.errors import DataError
+from regard.text.bars import late_bars
 from regard.text.demo.marks import MarkedWord, align, name_row, read_marks
 from regard.text.demo.sentences import Pattern, draw_pattern
 
@@ -155,11 +153,10 @@ class DemoCorpus:
         if not 0 <= start <= stop <= _SIZE:
             raise IndexError(f"DemoCorpus.write: pairs {start} to {stop} were asked for; the corpus has pairs 0 to {_SIZE - 1}")
         chunks = [range(first, min(first + _CHUNK, stop)) for first in range(start, stop, _CHUNK)]
-        bar = Progress(*Progress.get_default_columns(), console=Console(stderr=True), disable=not progress)
-        with bar, ExitStack() as files:
+        with late_bars(shown=progress) as bars, ExitStack() as files:
             pairs_file = files.enter_context(_whole_file(Path(path)))
             links_file = files.enter_context(_whole_file(Path(alignments))) if alignments is not None else None
-            task = bar.add_task("writing built-in pairs", total=stop - start)
+            task = bars.add_task("writing built-in pairs", total=stop - start)
             for chunk in chunks:
                 if links_file is None:
                     pairs_file.write("".join([f"{source}\t{target}\n" for source, target in map(self.text, chunk)]))
@@ -167,7 +164,7 @@ class DemoCorpus:
                     pairs = [self[index] for index in chunk]
                     pairs_file.write("".join([f"{pair.source}\t{pair.target}\n" for pair in pairs]))
                     links_file.write("".join([f"{pair.pharaoh()}\n" for pair in pairs]))
-                bar.advance(task, len(chunk))
+                bars.advance(task, len(chunk))
 
 
 def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:
