@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import BPEConfig, DataConfig, TokenizersConfig, WordsConfig
+from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import cache
 from regard.text import prepare as prepare_module
@@ -40,6 +40,17 @@ def entries(data: DataConfig) -> list[Path]:
 def append(data: DataConfig, content: str) -> None:
     with open(data.train[0], "a", encoding="utf-8") as file:
         file.write(content)
+
+
+def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
+    Path(data.train[0]).write_text("".join(f"{source}\t{target[:-1]} .\n" for source, target in PAIRS), encoding="utf-8")
+    auto = run(data, tokenizers=TokenizersConfig(source=AutoConfig(min_count=2), target=AutoConfig()))
+    assert auto.tokenizers == TokenizersConfig(source=WordsConfig(min_count=2), target=WhitespaceConfig())
+    assert (auto.source_tokenizer.kind, auto.target_tokenizer.kind) == ("words", "whitespace")
+    assert auto.report.notes == ["the target is tokenised already: tokens are split at spaces"]
+    again = run(data, tokenizers=auto.tokenizers)
+    assert again.report == auto.report
+    assert len(entries(data)) == 1
 
 
 def test_everything_is_encoded_and_accounted_for(data):

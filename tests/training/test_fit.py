@@ -14,8 +14,16 @@ from tiny import TinyTranslator
 
 import regard
 from regard.attention.build import build_attention
-from regard.config import AdditiveConfig, EncoderConfig, RecurrentConfig
-from regard.config.model import BahdanauDecoderConfig
+from regard.config import (
+    AdditiveConfig,
+    AutoConfig,
+    BahdanauDecoderConfig,
+    EncoderConfig,
+    RecurrentConfig,
+    TokenizersConfig,
+    WhitespaceConfig,
+)
+from regard.config.loading import read_config
 from regard.errors import BundleError, ConfigError, DataError, TrainingError
 from regard.training import fit
 from regard.training.folder import RunFolder
@@ -87,6 +95,23 @@ def test_max_minutes(config, change):
     config = change(config, max_minutes=1e-9)
     train(config)
     assert last_state(config)["progress"]["step"] == 1
+
+
+def test_a_kind_of_tokenizer_left_open_is_chosen_and_kept(config, change, tmp_path):
+    lines = [f"say {a} {b} ." for a in "abcdefgh" for b in "abcdefgh"]
+    path = tmp_path / "tokenised.tsv"
+    path.write_text("".join(f"{line}\t{line}\n" for line in lines))
+    data = replace(config.data, train=(str(path),), dev_size=6)
+    tokenizers = TokenizersConfig(source=AutoConfig(), target=AutoConfig())
+    translator = train(change(replace(config, data=data, tokenizers=tokenizers), max_epochs=1))
+    chosen = TokenizersConfig(source=WhitespaceConfig(), target=WhitespaceConfig())
+    assert translator.config.tokenizers == chosen
+    assert read_config(Path(config.out, "config.yaml")).tokenizers == chosen
+    assert read_config(Path(config.out, "checkpoints", "config.yaml")).tokenizers == chosen
+    assert translator.bundle.target_tokenizer.kind == "whitespace"
+    assert "tok:none" in translator.bundle.signature["scores"]["bleu_signature"]
+    assert "tok:none" in translator.evaluate(lines[:2], lines[:2]).bleu_signature
+    assert "the source is tokenised already" in str(translator.bundle.report["notes"])
 
 
 def test_patience(config, change):

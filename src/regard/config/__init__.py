@@ -10,9 +10,11 @@ from regard.config.attention import (
     SumConcatConfig,
 )
 from regard.config.data import (
+    AutoConfig,
     BPEConfig,
     CharactersConfig,
     DataConfig,
+    FixedTokenizerConfig,
     SpacyConfig,
     TokenizerConfig,
     TokenizersConfig,
@@ -44,6 +46,7 @@ from regard.config.training import (
 __all__ = [
     "AdditiveConfig",
     "AttentionConfig",
+    "AutoConfig",
     "BPEConfig",
     "BahdanauDecoderConfig",
     "CharactersConfig",
@@ -55,6 +58,7 @@ __all__ = [
     "DecodingConfig",
     "DotConfig",
     "EncoderConfig",
+    "FixedTokenizerConfig",
     "GeneralConfig",
     "InverseSquareRootConfig",
     "LinearConfig",

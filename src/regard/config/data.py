@@ -51,6 +51,16 @@ class WordsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AutoConfig:
+    """Chosen by the text: `whitespace` where punctuation stands apart from words already, `words` elsewhere."""
+
+    kind: Literal["auto"] = "auto"
+    lowercase: bool = False
+    min_count: int = 1
+    max_size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class WhitespaceConfig:
     """Text that is tokenised already: tokens are what stands between spaces, and come back so."""
 
@@ -103,7 +113,9 @@ class UnigramConfig:
     lowercase: bool = False
 
 
-TokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
+FixedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
+TokenizerConfig = FixedTokenizerConfig | AutoConfig
+"""A run's own configuration, as it is kept, has a fixed kind in place of `auto`."""
 
 
 @dataclass(frozen=True, kw_only=True)

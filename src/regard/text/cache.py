@@ -22,7 +22,7 @@ from regard.config import DataConfig, TokenizersConfig
 from regard.errors import DataError
 from regard.text.lines import check_file
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Grows whenever the same file and settings would give another entry than before."""
 
 MANIFEST = "manifest.json"

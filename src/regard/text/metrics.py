@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from regard.config import TokenizersConfig, WhitespaceConfig
+from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF
 
 
-def build_metrics(tokenizers: TokenizersConfig) -> "tuple[BLEU, CHRF]":
-    """sacrebleu's BLEU and chrF, as they suit the target's text.
+def build_metrics(target: Tokenizer) -> "tuple[BLEU, CHRF]":
+    """sacrebleu's BLEU and chrF, as they suit what a target tokenizer reads and writes.
 
     Text that was tokenised already is taken as it is, other text by WMT's `13a`; a model that writes in lower case is compared
     without case. The metrics' signatures say so.
@@ -19,7 +19,6 @@ def build_metrics(tokenizers: TokenizersConfig) -> "tuple[BLEU, CHRF]":
     """
     from sacrebleu.metrics import BLEU, CHRF
 
-    lowercase = tokenizers.target.lowercase
-    tokenized = isinstance(tokenizers.target, WhitespaceConfig)
     # `force` only silences a warning about text that looks tokenised.
-    return BLEU(tokenize="none" if tokenized else "13a", lowercase=lowercase, force=True), CHRF(lowercase=lowercase)
+    tokenize = "none" if target.kind == "whitespace" else "13a"
+    return BLEU(tokenize=tokenize, lowercase=target.lowercase, force=True), CHRF(lowercase=target.lowercase)

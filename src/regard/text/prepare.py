@@ -6,17 +6,16 @@ many for the encoded corpora. The result lies in a cache and is found there when
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
-from regard.config import DataConfig, TokenizersConfig
+from regard.config import DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.errors import BundleError, DataError
+from regard.text.bars import late_bars
 from regard.text.cache import cache_folder, entry_name, fingerprint_of, hash_files, is_whole, publish, workspace
 from regard.text.encoded import EncodedCorpus, EncodedWriter
 from regard.text.readers import read_pairs
@@ -28,6 +27,7 @@ from regard.text.report import (
     PreparationReport,
     ReadingReport,
 )
+from regard.text.resolve import resolve_kinds
 from regard.text.split import Split, first_occurrences, hash_pairs, split_pairs
 from regard.text.spool import Spool, Texts, spool_pairs
 from regard.text.tokenizer import Tokenizer, build_tokenizers
@@ -46,6 +46,8 @@ class PreparedData:
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     """The same object as the source's when joint."""
+    tokenizers: TokenizersConfig
+    """The tokenizers' settings, with a fixed kind where they said `auto`."""
     report: PreparationReport
     fingerprint: str
     """Hash of the files' bytes."""
@@ -72,13 +74,14 @@ def prepare(data: DataConfig, tokenizers: TokenizersConfig, *, seed: int, progre
     digests = hash_files(data.train + data.dev)
     fingerprint = fingerprint_of(digests)
     cache = cache_folder(data)
+    tokenizers = _resolve(data, tokenizers)
     entry = cache / entry_name(data, tokenizers, seed, digests)
-    prepared = _load(entry, data, fingerprint)
+    prepared = _load(entry, data, tokenizers, fingerprint)
     if prepared is None:
-        with workspace(cache) as work, _bars(progress) as bars:
+        with workspace(cache) as work, late_bars(shown=progress) as bars:
             _Preparation(data, tokenizers, seed, work, bars).run()
             publish(work, entry)
-        prepared = _load(entry, data, fingerprint)
+        prepared = _load(entry, data, tokenizers, fingerprint)
     if prepared is None:
         raise DataError(
             f"{entry}: prepared data was written and cannot be read back; is the disk sound? Set data.cache elsewhere"
@@ -186,12 +189,18 @@ class _Preparation:
         return source_tokens, target_tokens
 
     def _notes(self, dev_pairs: int) -> list[str]:
+        notes = [
+            f"the {side} is tokenised already: tokens are split at spaces"
+            for side, config in (("source", self.tokenizers.source), ("target", self.tokenizers.target))
+            if isinstance(config, WhitespaceConfig)
+        ]
         wanted = self.data.dev_size
         if self.data.dev or dev_pairs >= wanted:
-            return []
+            return notes
         return [
+            *notes,
             f"{dev_pairs:,} pairs were held out and not {wanted:,} (data.dev_size): never more than a tenth, and none that "
-            "share a source or a target with training. A file of their own can be given with data.dev."
+            "share a source or a target with training. A file of their own can be given with data.dev.",
         ]
 
     def _show(self, chunks: Iterable[Texts], what: str, total: int) -> Iterator[Texts]:
@@ -210,7 +219,18 @@ class _Preparation:
         (self.work / "report.json").write_text(plain, encoding="utf-8")
 
 
-def _load(entry: Path, data: DataConfig, fingerprint: str) -> PreparedData | None:
+def _resolve(data: DataConfig, tokenizers: TokenizersConfig) -> TokenizersConfig:
+    """The settings with fixed kinds, by the first pairs of the file: before it is read whole, since the cache goes by them."""
+
+    def head() -> Iterator[Texts]:
+        for chunk in read_pairs(data.train, data, ReadingReport()):
+            yield chunk.source, chunk.target
+
+    source, target = resolve_kinds(tokenizers, head())
+    return replace(tokenizers, source=source, target=target)
+
+
+def _load(entry: Path, data: DataConfig, tokenizers: TokenizersConfig, fingerprint: str) -> PreparedData | None:
     """The entry, or None where there is no whole one."""
     if not is_whole(entry):
         return None
@@ -227,7 +247,7 @@ def _load(entry: Path, data: DataConfig, fingerprint: str) -> PreparedData | Non
     report.train.files = list(data.train)
     if report.dev:
         report.dev.files = list(data.dev)
-    return PreparedData(train, dev, source, target, report, fingerprint)
+    return PreparedData(train, dev, source, target, tokenizers, report, fingerprint)
 
 
 def _find_overlap(spool: Spool, split: Split, dev: Spool) -> Overlap:
@@ -256,11 +276,3 @@ def _keep(
 
 def _filter(texts: list[str], fits: Chosen) -> list[str]:
     return [text for text, fit in zip(texts, fits.tolist(), strict=True) if fit]
-
-
-@contextmanager
-def _bars(progress: bool) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("pairs"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not (progress and console.is_terminal)) as bars:
-        yield bars

@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, tee
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Int32, Int64
 
-from regard.config import DataConfig, SpacyConfig, TokenizerConfig, TokenizersConfig
+from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
+from regard.text.resolve import resolve_kinds
 from regard.text.schemes import CharactersScheme, Scheme, build_scheme
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 from regard.text.tokenizer_file import TokenizerFile, read_tokenizer, write_tokenizer
@@ -236,7 +237,7 @@ class _ChunkCache(dict[str, list[int]]):
 class _Counts:
     """Counts what one tokenizer learns from; keeps different chunks, not texts."""
 
-    def __init__(self, config: TokenizerConfig, scheme: Scheme, normalization: str) -> None:
+    def __init__(self, config: FixedTokenizerConfig, scheme: Scheme, normalization: str) -> None:
         self.config, self.scheme, self.normalization = config, scheme, normalization
         self.chunks: Counter[str] = Counter()
         self.first: Counter[str] = Counter()  # chunks that begin a text, where the space before a word matters
@@ -275,7 +276,7 @@ def build_tokenizers(
     Args:
         texts: Chunks of sources and targets. They are counted and let go, so that memory grows with the number of different
             words, not with that of texts.
-        config: The kind and bounds of each side.
+        config: The kind and bounds of each side; what is `auto` is decided by the first texts (`resolve.py`).
         data: Names the languages and the Unicode normalization.
         progress: Show a bar on standard error where learning takes long.
 
@@ -299,8 +300,11 @@ def build_tokenizers(
         )
     # What is decoded is the target's language: its rules join words where one tokenizer serves both.
     source_language = data.target if config.joint else data.source
-    source = _Counts(config.source, _scheme_for(config.source, source_language), data.normalization)
-    target = source if config.joint else _Counts(config.target, _scheme_for(config.target, data.target), data.normalization)
+    texts, sample = tee(texts)
+    kinds = resolve_kinds(config, sample)
+    del sample  # else all that is read would be kept for it
+    source = _Counts(kinds[0], _scheme_for(kinds[0], source_language), data.normalization)
+    target = source if config.joint else _Counts(kinds[1], _scheme_for(kinds[1], data.target), data.normalization)
     for sources, targets in texts:
         source.add(sources)
         target.add(targets)
@@ -310,7 +314,7 @@ def build_tokenizers(
     return source.tokenizer("source", progress), target.tokenizer("target", progress)
 
 
-def _scheme_for(config: TokenizerConfig, language: str) -> Scheme:
+def _scheme_for(config: FixedTokenizerConfig, language: str) -> Scheme:
     named = config.language if isinstance(config, SpacyConfig) else ""
     return build_scheme(config.kind, named or language)
 

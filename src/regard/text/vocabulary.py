@@ -10,21 +10,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
 from tokenizers import Tokenizer as Library
 from tokenizers import models, trainers
 
 from regard.config import (
     BPEConfig,
     CharactersConfig,
+    FixedTokenizerConfig,
     SpacyConfig,
-    TokenizerConfig,
     UnigramConfig,
     WhitespaceConfig,
     WordsConfig,
 )
 from regard.errors import ConfigError
+from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
 _SCORE_DIGITS = 6  # the trainer sums in any order: what is behind these digits differs from run to run
@@ -49,7 +48,7 @@ class Symbols:
         return models.WordLevel(ids, unk_token=UNKNOWN_TOKEN)
 
 
-def learn(units: Counter[str], config: TokenizerConfig, *, progress: bool = False) -> Symbols:
+def learn(units: Counter[str], config: FixedTokenizerConfig, *, progress: bool = False) -> Symbols:
     """Learn the symbols of one tokenizer.
 
     Args:
@@ -149,8 +148,8 @@ def _within(units: Counter[str], alphabet: set[str]) -> Counter[str]:
 
 def _train(library: Any, trainer: Any, units: Counter[str], name: str, progress: bool) -> dict[str, Any]:
     """Run the library's trainer over counted units, and give back its model as plain data."""
-    with Progress(console=Console(stderr=True), transient=True, disable=not progress) as bar:
-        task = bar.add_task(f"learning {name} pieces", total=units.total())
+    with late_bars(shown=progress) as bars:
+        task = bars.add_task(f"learning {name} pieces", total=units.total())
 
         def repeated() -> Iterator[list[str]]:
             for unit in sorted(units):  # the trainer counts for itself, so it has to see each as often as it was seen
@@ -159,7 +158,7 @@ def _train(library: Any, trainer: Any, units: Counter[str], name: str, progress:
                     part = min(left, 10_000)
                     left -= part
                     yield [unit] * part
-                    bar.advance(task, part)
+                    bars.advance(task, part)
 
         library.train_from_iterator(repeated(), trainer)
     return json.loads(library.to_str())["model"]

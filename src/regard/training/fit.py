@@ -66,6 +66,7 @@ def fit(
     folder.check_free(overwrite=config.overwrite)
     with prepared(machine):
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress)
+        config = replace(config, tokenizers=data.tokenizers)
         run, sampler = _build_run(config, folder, machine, data, model, attention)
         reporter.say(data.report.render())
         facts = {"regard": __version__, "fingerprint": data.fingerprint, "custom": run.custom, **machine.to_dict()}
@@ -207,7 +208,6 @@ def _build_validator(run: Run) -> Validator | None:
     return Validator(
         run.data.dev,
         run.data.target_tokenizer,
-        config.tokenizers,
         config.decoding,
         run.machine,
         num_translated=config.training.validation_pairs,

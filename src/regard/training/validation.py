@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.config import DecodingConfig, TokenizersConfig
+from regard.config import DecodingConfig
 from regard.decoding.search import search
 from regard.models.seq2seq import Seq2Seq
 from regard.text.batching import length_batches
@@ -82,7 +82,6 @@ class Validator:
         self,
         corpus: EncodedCorpus,
         target_tokenizer: Tokenizer,
-        tokenizers: TokenizersConfig,
         decoding: DecodingConfig,
         machine: Machine,
         *,
@@ -93,8 +92,7 @@ class Validator:
 
         Args:
             corpus: The dev pairs.
-            target_tokenizer: Turns output into text.
-            tokenizers: Say how BLEU is to read the text.
+            target_tokenizer: Turns output into text, and says how BLEU is to read it.
             decoding: For the length limit; validation decodes greedily.
             machine: What it is computed with.
             num_translated: How many pairs to translate.
@@ -107,7 +105,7 @@ class Validator:
         self._chosen = np.arange(count) * len(corpus) // max(count, 1)
         cut = length_batches(corpus.source_lengths[self._chosen], self._decoding.batch_tokens)
         self._translated_batches = [self._chosen[places] for places in cut]
-        self._bleu, self._chrf = build_metrics(tokenizers)
+        self._bleu, self._chrf = build_metrics(target_tokenizer)
 
     @property
     def num_batches(self) -> int:
