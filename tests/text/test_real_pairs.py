@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import DataConfig, TokenizersConfig, WhitespaceConfig
+from regard.config import AutoConfig, DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.text.prepare import prepare
 from regard.text.report import COLUMN_NUMBERS
 
@@ -19,7 +19,8 @@ def real(name: str) -> str:
 
 def test_tatoeba(tmp_path):
     data = DataConfig(train=(real("tatoeba/deu.txt"),), source="en", target="de", cache=str(tmp_path))
-    prepared = prepare(data, TokenizersConfig(), seed=1, progress=False)
+    prepared = prepare(data, TokenizersConfig(source=AutoConfig(), target=AutoConfig()), seed=1, progress=False)
+    assert prepared.tokenizers == TokenizersConfig()
     report = prepared.report.train
     assert report.read == 50_002 == len(prepared.train) + len(prepared.dev) + report.num_skipped
     assert report.skipped[COLUMN_NUMBERS].lines == [1]
@@ -42,9 +43,10 @@ def test_tatoeba_first_ten_thousand(tmp_path):
 
 def test_multi30k(tmp_path):
     files = {part: tuple(real(f"multi30k/{part}.lc.norm.tok.{side}") for side in ("en", "de")) for part in ("train", "val")}
-    words = WhitespaceConfig(min_count=2)
+    words = AutoConfig(min_count=2)
     data = DataConfig(train=files["train"], dev=files["val"], drop_repeats=False, cache=str(tmp_path))
     prepared = prepare(data, TokenizersConfig(source=words, target=words), seed=1, progress=False)
+    assert prepared.tokenizers.source == prepared.tokenizers.target == WhitespaceConfig(min_count=2)
     assert (prepared.report.train.read, len(prepared.train), len(prepared.dev)) == (29_000, 29_000, 1_014)
     # Published as 5,922 and 7,859: there, the nothing between two spaces that stand together is a word of English.
     assert (prepared.source_tokenizer.size, prepared.target_tokenizer.size) == (5_921, 7_859)
