@@ -13,7 +13,7 @@ Nothing is compiled. An epoch has the same target tokens for both; JoeyNMT's sou
 between two spaces. In the quick mode JoeyNMT logs speeds only, of which the mean is taken. Decoding: beam 5 and length penalty
 1 on test 2016, sentences over seconds of search with the model loaded, the best of a few batch sizes; regard's include turning
 text into numbers and back. BLEU: sacrebleu, `tokenize=none`, on the tokenised text. JoeyNMT turns `fp16: True` off on a CPU, so
-its fastest precision is float32; regard trains in both and the faster one counts, and decodes in float32.
+its fastest precision is float32; regard trains and decodes in both, and the faster one counts.
 
 Side by side, JoeyNMT has the first core, regard the second, and training ends for both before decoding begins. The one that is
 done first leaves the memory bandwidth to the other. Progress goes to standard error, one JSON line to standard output.
@@ -269,8 +269,8 @@ def _decode_regard(options: argparse.Namespace, test: Path, folder: Path, core: 
     arguments = ["decode", folder, f"{test}.en", out, *map(str, options.regard_batches)]
     decoded = json.loads(_ours("ours", arguments, core, options.out / "regard-decode.log", "regard: decode"))
     speeds = {batch: decoded["sentences"] / seconds for batch, seconds in decoded["seconds"].items()}
-    for batch, speed in speeds.items():
-        say(f"regard, {batch} tokens at once: {speed:,.1f} sentences/s")
+    for label, speed in speeds.items():
+        say(f"regard, tokens at once and precision {label}: {speed:,.1f} sentences/s")
     texts = out.read_text(encoding="utf-8").splitlines()
     return {"sentences_per_second": max(speeds.values()), "by_batch": speeds, "texts": texts}
 
