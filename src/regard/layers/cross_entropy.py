@@ -10,6 +10,7 @@ computes: they are made a chunk of rows at a time, turned into their own gradien
 forgotten. Wijmans et al. 2024 (Cut cross-entropy) and Hsu et al. 2024 (Liger) do so on GPUs.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -109,55 +110,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ignore_index: int,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        exact = torch.float64 if features.dtype == torch.float64 else torch.float32
-        on_cpu = features.device.type == "cpu"
-        given, f = len(features), features.detach().to(dtype)
-        if on_cpu and (missing := -given % ROW_ALIGNMENT):
-            f = functional.pad(f, (0, 0, 0, missing))
-            target = functional.pad(target, (0, missing), value=ignore_index)
-        w, b = pad_vocabulary(weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype))
-        needs_features, needs_weight, needs_bias = ctx.needs_input_grad[:3]
-        d_features = torch.empty_like(f) if needs_features else None
-        d_weight: Tensor | None = None
-        d_bias = torch.zeros(len(weight), dtype=exact, device=w.device) if needs_bias else None
-        gradients = needs_features or needs_weight or needs_bias
-        loss, nll = features.new_zeros((), dtype=exact), features.new_zeros((), dtype=exact)
-        rows, vocabulary = len(f), len(weight)
-        chunk = _rows((CHUNK_ELEMENTS if on_cpu else GPU_ELEMENTS) // vocabulary)
-        held = max(chunk, _rows((BUFFER_ELEMENTS if on_cpu else GPU_ELEMENTS) // vocabulary))
-        buffer = f.new_zeros(min(held, rows), len(w)) if gradients else None
         with torch.autocast(features.device.type, enabled=False):
-            for begin in range(0, rows, held):
-                end = min(begin + held, rows)
-                for start in range(begin, end, chunk):
-                    part = slice(start, min(start + chunk, end))
-                    counts = target[part] != ignore_index
-                    logits = functional.linear(f[part], w, b)[:, :vocabulary].to(exact)
-                    softmax = logits.softmax(dim=-1)
-                    # log Σ exp z = z_max − log softmax_max, which is never far from zero.
-                    normalizer = logits.amax(dim=-1) - softmax.amax(dim=-1).log()
-                    part_nll = normalizer - logits.gather(1, target[part, None])[:, 0]
-                    nll += (part_nll * counts).sum()
-                    if label_smoothing:
-                        part_nll = torch.lerp(part_nll, normalizer - logits.mean(dim=-1), label_smoothing)
-                    loss += (part_nll * counts).sum()
-                    if buffer is not None:
-                        _gradient_of_logits(softmax, target[part], counts, label_smoothing)
-                        buffer[start - begin : part.stop - begin, :vocabulary].copy_(softmax)
-                        if d_bias is not None:
-                            d_bias += softmax.sum(dim=0)
-                if buffer is None:
-                    continue
-                d_logits = buffer[: end - begin]
-                if d_features is not None:
-                    torch.mm(d_logits, w, out=d_features[begin:end])
-                if needs_weight:
-                    product = (d_logits.T @ f[begin:end])[:vocabulary].to(exact)
-                    d_weight = product if d_weight is None else d_weight.add_(product)
-        ctx.save_for_backward(None if d_features is None else d_features[:given], d_weight, d_bias)
+            walk = _Walk(features.detach(), weight.detach(), None if bias is None else bias.detach(), target, dtype)
+            gradients = walk.run(label_smoothing, ignore_index, ctx.needs_input_grad[:3])
+        ctx.save_for_backward(*gradients)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
+        ctx.mark_non_differentiable(walk.nll)
+        return walk.loss, walk.nll
 
     @staticmethod
     @once_differentiable
@@ -167,15 +126,77 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (*scaled, None, None, None, None)
 
 
+class _Walk:
+    """One walk over all positions, a chunk at a time."""
+
+    def __init__(self, features: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, dtype: torch.dtype) -> None:
+        self.exact = torch.float64 if features.dtype == torch.float64 else torch.float32
+        self.on_cpu = features.device.type == "cpu"
+        self.given, self.words = len(features), len(weight)
+        self.target, self.features = target, features.to(dtype)
+        self.weight, self.bias = pad_vocabulary(weight.to(dtype), None if bias is None else bias.to(dtype))
+        self.loss, self.nll = features.new_zeros((), dtype=self.exact), features.new_zeros((), dtype=self.exact)
+
+    def run(
+        self, label_smoothing: float, ignore_index: int, needs: Sequence[bool]
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Sum the losses, and give the gradients that are needed of features, weight and bias."""
+        if self.on_cpu and (missing := -self.given % ROW_ALIGNMENT):
+            self.features = functional.pad(self.features, (0, 0, 0, missing))
+            self.target = functional.pad(self.target, (0, missing), value=ignore_index)
+        rows = len(self.features)
+        chunk = _rows((CHUNK_ELEMENTS if self.on_cpu else GPU_ELEMENTS) // self.words)
+        held = max(chunk, _rows((BUFFER_ELEMENTS if self.on_cpu else GPU_ELEMENTS) // self.words))
+        buffer = self.features.new_zeros(min(held, rows), len(self.weight)) if any(needs) else None
+        d_features = torch.empty_like(self.features) if needs[0] else None
+        d_weight: Tensor | None = None
+        d_bias = self.loss.new_zeros(self.words) if needs[2] else None
+        for begin in range(0, rows, held):
+            end = min(begin + held, rows)
+            for start in range(begin, end, chunk):
+                part = slice(start, min(start + chunk, end))
+                softmax = self._losses(part, label_smoothing, ignore_index)
+                if buffer is not None:
+                    self._gradient_of_logits(softmax, part, label_smoothing, ignore_index)
+                    buffer[start - begin : part.stop - begin, : self.words].copy_(softmax)
+                    if d_bias is not None:
+                        d_bias += softmax.sum(dim=0)
+            if buffer is None:
+                continue
+            d_logits = buffer[: end - begin]
+            if d_features is not None:
+                torch.mm(d_logits, self.weight, out=d_features[begin:end])
+            if needs[1]:
+                product = (d_logits.T @ self.features[begin:end])[: self.words].to(self.exact)
+                d_weight = product if d_weight is None else d_weight.add_(product)
+        return None if d_features is None else d_features[: self.given], d_weight, d_bias
+
+    def _losses(self, part: slice, label_smoothing: float, ignore_index: int) -> Tensor:
+        """Add a chunk's losses, and give its softmax."""
+        target = self.target[part]
+        counts = target != ignore_index
+        logits = functional.linear(self.features[part], self.weight, self.bias)[:, : self.words].to(self.exact)
+        softmax = logits.softmax(dim=-1)
+        # log Σ exp z = z_max − log softmax_max, which is never far from zero.
+        normalizer = logits.amax(dim=-1) - softmax.amax(dim=-1).log()
+        loss = normalizer - logits.gather(1, target[:, None])[:, 0]
+        self.nll += (loss * counts).sum()
+        if label_smoothing:
+            loss = torch.lerp(loss, normalizer - logits.mean(dim=-1), label_smoothing)
+        self.loss += (loss * counts).sum()
+        return softmax
+
+    def _gradient_of_logits(self, softmax: Tensor, part: slice, label_smoothing: float, ignore_index: int) -> None:
+        """Turn the softmax, in place, into softmax − (1 − ε)·onehot(y) − ε/V, and rows that do not count into zero."""
+        target = self.target[part]
+        if label_smoothing:
+            softmax -= label_smoothing / self.words
+        softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), label_smoothing - 1))
+        counts = target != ignore_index
+        if not bool(counts.all()):
+            softmax *= counts[:, None]
+
+
 def _rows(limit: int) -> int:
     """So many rows at most, an aligned number where that is possible."""
     return max(1, limit - limit % ROW_ALIGNMENT if limit >= ROW_ALIGNMENT else limit)
-
-
-def _gradient_of_logits(softmax: Tensor, target: Tensor, counts: Tensor, label_smoothing: float) -> None:
-    """Turn the softmax, in place, into softmax − (1 − ε)·onehot(y) − ε/V, and rows that do not count into zero."""
-    if label_smoothing:
-        softmax -= label_smoothing / softmax.shape[-1]
-    softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), label_smoothing - 1))
-    if not bool(counts.all()):
-        softmax *= counts[:, None]
