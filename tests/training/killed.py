@@ -1,4 +1,4 @@
-"""A process to be killed: trains, or goes on, as `killed.py CONFIG.yaml` says, and says when training has begun."""
+"""A process to be killed: `killed.py CONFIG.yaml tiny|configured PAUSE` trains, or goes on, and prints each update's number."""
 
 import sys
 import time
@@ -16,20 +16,21 @@ from regard.training.callbacks import Display
 
 def main() -> int:
     config = read_config(sys.argv[1])
-    pause = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
+    model = TinyTranslator if sys.argv[2] == "tiny" else None
+    pause = float(sys.argv[3])
     moved = Display.on_train_batch_end
 
     def slowly(*arguments: object) -> None:
         moved(*arguments)
-        print(config.seed and arguments[0]._run.progress.step, flush=True)
+        print(arguments[0]._run.progress.step, flush=True)
         time.sleep(pause)
 
     Display.on_train_batch_end = slowly
     try:
         if (Path(config.out) / "checkpoints" / "config.yaml").exists():
-            resume(config.out, model=TinyTranslator)
+            resume(config.out, model=model)
         else:
-            fit(config, model=TinyTranslator)
+            fit(config, model=model)
     except RegardError as error:
         print(error, file=sys.stderr)
         return error.exit_code
