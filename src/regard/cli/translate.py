@@ -1,14 +1,17 @@
 """`regard translate`: translate sentences from the command line, a file, or standard input."""
 
 import argparse
+import gzip
 import json
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from regard.cli.options import (
     Parser,
@@ -96,20 +99,25 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
 
 def _read_file(path: str) -> Iterator[str]:
     """The lines of a file, which is opened at once so that a missing one is found before anything else is done."""
-    try:
-        file = open(path, encoding="utf-8-sig", errors="replace")  # noqa: SIM115 — closed by the generator below
-        first = file.readline()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    if not first:
-        file.close()
+    lines = _lines_in(path)
+    first = next(lines, None)
+    if first is None:
         raise DataError(f"{path} is empty: nothing to translate")
+    return chain((first,), lines)
 
-    def lines() -> Iterator[str]:
-        with file:
-            yield from (line.rstrip("\r\n") for line in chain((first,), file))
 
-    return lines()
+def _lines_in(path: str) -> Iterator[str]:
+    try:
+        with open(path, "rb") as plain:
+            zipped = plain.peek(2).startswith(b"\x1f\x8b")
+            file: IO[bytes] = gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[assignment]
+            # As in files of pairs, a line ends at \n and nowhere else.
+            with TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+                yield from (line.rstrip("\r\n") for line in lines)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"cannot read {path}: the gzip file is cut short or damaged ({error}); copy it again") from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:
@@ -121,6 +129,8 @@ def _translations(translator: "Translator", lines: Iterable[str], options: argpa
     if not options.live:
         yield from translator.translate_stream(lines, **search)
         return
+    if sys.stdin is None:
+        raise RequestError("translate: standard input is closed; give sentences, or --input FILE")
     if sys.stdin.isatty():
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
     for group in _available(sys.stdin):
@@ -131,8 +141,8 @@ def _available(stream: TextIO) -> Iterator[list[str]]:
     """Lines in groups: wait for one, then take what is there already. A pipe that waits for each answer gets it at once,
     and a pipe that sends much is translated in large batches."""
     if hasattr(stream, "reconfigure"):
-        stream.reconfigure(encoding="utf-8", errors="replace")
-    queue: SimpleQueue[str | None] = SimpleQueue()
+        stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
+    queue: Queue[str | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory
 
     def read() -> None:
         for line in stream:
