@@ -171,6 +171,15 @@ def test_a_folder_that_holds_a_run_is_not_touched_unless_asked(config, change):
     train(replace(config, overwrite=True, seed=5))
     assert Path(config.out, "model.safetensors").read_bytes() != before
     assert Path(config.out, "mine.txt").read_text() == "kept"
+    with pytest.raises(ConfigError, match="already holds a run"):  # to overwrite is not among the settings a run keeps
+        train(read_config(Path(config.out, "config.yaml")))
+
+
+def test_a_model_larger_than_memory(config):
+    huge = replace(config, model=replace(config.model, embedding_size=1 << 40))
+    with pytest.raises(ConfigError, match=r"the model does not fit into memory, with vocabularies of .* lower the sizes under"):
+        fit(huge, progress=False)
+    assert not Path(config.out).exists()
 
 
 def test_a_folder_of_something_else_is_refused(config, tmp_path):

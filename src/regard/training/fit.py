@@ -64,6 +64,7 @@ def fit(
     config = replace(config, out=config.out or _default_out(config))
     folder, machine, reporter = RunFolder(config.out), resolve_machine(config), build_reporter(progress=progress)
     folder.check_free(overwrite=config.overwrite)
+    config = replace(config, overwrite=False)  # it was asked for once: a run from the kept settings must ask again
     with prepared(machine):
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress)
         config = replace(config, tokenizers=data.tokenizers)
@@ -160,7 +161,15 @@ def _build_run(
 def _build_model(config: TranslationConfig, data: PreparedData, model: Model | None, attention: Attention | None) -> Seq2Seq:
     source_size, target_size = data.source_tokenizer.size, data.target_tokenizer.size
     if model is None:
-        return build_translator(config.model, source_size=source_size, target_size=target_size, attention=attention)
+        try:
+            return build_translator(config.model, source_size=source_size, target_size=target_size, attention=attention)
+        except RuntimeError as error:
+            if "alloc" not in str(error):
+                raise
+            raise ConfigError(
+                f"the model does not fit into memory, with vocabularies of {source_size:,} and {target_size:,} symbols; "
+                "lower the sizes under model, or set tokenizers.source.max_size and tokenizers.target.max_size"
+            ) from error
     made = model if isinstance(model, Seq2Seq) else model(source_size, target_size)
     if not isinstance(made, Seq2Seq):
         raise ConfigError(
