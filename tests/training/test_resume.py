@@ -14,7 +14,7 @@ from tiny import TinyTranslator
 from regard.config import BahdanauDecoderConfig, EncoderConfig, PlateauConfig, RecurrentConfig
 from regard.config.loading import render_config
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
-from regard.training import fit, resume
+from regard.training import callbacks, fit, resume
 from regard.training.callbacks import Checkpointing, Validation
 from regard.training.signals import Signals
 
@@ -122,6 +122,7 @@ def test_signal_keeps_a_checkpoint_and_says_how_to_resume(config, signal_at, cap
 
 
 def test_signal_during_a_validation_breaks_it_off_and_resume_makes_up_for_it(config, monkeypatch):
+    monkeypatch.setattr(callbacks, "LOGGED_EVERY", 1)
     whole = run_whole(config)
     inner, calls = Validation._go_on, []
 
@@ -140,6 +141,12 @@ def test_signal_during_a_validation_breaks_it_off_and_resume_makes_up_for_it(con
     assert not Path(config.out, "model.safetensors").exists()
     resume(config.out, model=TinyTranslator, progress=False)
     assert model_bytes(config) == whole
+    assert metrics(config.out) == metrics(config.out + "-whole")
+
+
+def metrics(out):
+    """The lines of the table, without the two columns of speed."""
+    return [line.rsplit(",", 2)[0] for line in Path(out, "logs", "metrics.csv").read_text().splitlines()]
 
 
 def test_metrics_of_a_resumed_run_are_those_of_a_whole_one(config, change, signal_at):
@@ -150,8 +157,7 @@ def test_metrics_of_a_resumed_run_are_those_of_a_whole_one(config, change, signa
         fit(config, model=TinyTranslator, progress=False)
     signal_at(10_000)
     resume(config.out, model=TinyTranslator, progress=False)
-    tables = [Path(out, "logs", "metrics.csv").read_text().splitlines() for out in (config.out, config.out + "-whole")]
-    one, other = ([line.rsplit(",", 2)[0] for line in table] for table in tables)  # all but the two columns of speed
+    one, other = metrics(config.out), metrics(config.out + "-whole")
     assert one == other
     assert len(one) > 4
 

@@ -51,7 +51,9 @@ class Validation(lightning.Callback):
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Validate if it is due."""
         self._after_update(trainer, pl_module)
-        if self._run.progress.recent_tokens and self._run.progress.step % LOGGED_EVERY == 0:
+        progress = self._run.progress
+        # A validation that was broken off gets its row when it is made up for.
+        if progress.recent_tokens and not progress.validation_due and progress.step % LOGGED_EVERY == 0:
             pl_module.settle()
             self._log(None)
 
