@@ -28,6 +28,10 @@ def read_given_pairs(files: str, config: TranslationConfig) -> "tuple[Iterator[P
     report = ReadingReport()
     paths = split_files(files)
     # Columns and header belong to the file that was trained on; another file may be laid out in another way.
-    same = len(paths) == 1 and config.data.train and paths[0].rpartition(".")[2] == config.data.train[0].rpartition(".")[2]
+    same = len(paths) == len(config.data.train) == 1 and _ending(paths[0]) == _ending(config.data.train[0])
     data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
     return read_pairs(paths, data, report), report
+
+
+def _ending(path: str) -> str:
+    return path.lower().removesuffix(".gz").rpartition(".")[2]
