@@ -164,6 +164,11 @@ def test_apply_overrides_leaves_its_argument():
             {"model": {"tie_embeddings": "all"}},
             "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true",
         ),
+        (
+            {"model": {"decoder": {"kind": "luong", "readout": "output"}}},
+            "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends: the attention would "
+            "do nothing; expected one of: concat, attentional, deep",
+        ),
     ],
 )
 def test_mistakes_are_named(settings, message):

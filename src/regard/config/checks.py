@@ -84,6 +84,9 @@ def _misfits(config: Any) -> Iterator[tuple[str, str]]:
         yield "tokenizers.joint", "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source"
     if tokenizers is not None and model is not None and model.tie_embeddings == "all" and not tokenizers.joint:
         yield "model.tie_embeddings", "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true"
+    if model is not None and (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
+        message = "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends"
+        yield "model.decoder.readout", f"{message}: the attention would do nothing; expected one of: concat, attentional, deep"
     data = getattr(config, "data", None)
     if data is not None:
         for name, value in (("train", data.train), ("dev", data.dev)):
