@@ -152,15 +152,13 @@ def test_tied_weights_are_one() -> None:
     assert model.output.weight is model.target_embedding.weight
 
 
-def test_embeddings_are_small_only_where_they_are_the_output_too() -> None:
-    sizes = {}
-    for tie in ("none", "target"):
-        config = RecurrentConfig(embedding_size=64, decoder=LuongDecoderConfig(hidden_size=HIDDEN), tie_embeddings=tie)
+def test_embeddings_start_as_configured_with_padding_at_zero() -> None:
+    for std, expected in ((0.0, 1 / 8), (1.0, 1.0)):
+        config = RecurrentConfig(embedding_size=64, embedding_std=std)
         model = build_translator(config, source_size=500, target_size=500)
-        sizes[tie] = [e.weight[1:].std().item() for e in (model.source_embedding, model.target_embedding)]
-        assert not model.source_embedding.weight[0].any()
-    assert sizes["none"] == pytest.approx([1, 1], rel=0.05)
-    assert sizes["target"] == pytest.approx([1, 1 / 8], rel=0.05)
+        for embedding in (model.source_embedding, model.target_embedding):
+            assert embedding.weight[1:].std().item() == pytest.approx(expected, rel=0.05)
+            assert not embedding.weight[0].any()
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,8 @@ def build_recurrent(
     decoder_config = config.decoder
     if attention is None:
         attention = build_attention(decoder_config.attention, query_size=decoder_config.hidden_size, key_size=encoder.size)
-    # Vectors of norm √E tell words apart from the first update on; as output weights they would make huge scores.
-    alone, tied = (config.embedding_std,) * 2 if config.embedding_std else (1.0, config.embedding_size**-0.5)
-    width, tie = config.embedding_size, config.tie_embeddings
-    source = build_embedding(source_size, width, std=tied if tie == "all" else alone)
-    target = build_embedding(target_size, width, std=alone if tie == "none" else tied)
+    std = config.embedding_std or config.embedding_size**-0.5
+    source, target = (build_embedding(size, config.embedding_size, std=std) for size in (source_size, target_size))
     decoder = build_decoder(decoder_config, attention, embedding_size=config.embedding_size, context_size=encoder.size)
     output = nn.Linear(decoder.readout.size, target_size)
     check_tying(source, target, decoder.readout.size, config.tie_embeddings)
