@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,26 @@ def test_an_own_model_is_asked_for(bundle, tmp_path):
 def test_nothing_is_asked_for_that_is_not_needed(saved, bundle):
     with pytest.raises(RequestError, match=r"load: .*deu builds its own model from its config\.yaml; leave model out"):
         load_bundle(saved, model=bundle().model)
+
+
+def test_a_reader_meets_the_old_or_the_new_while_a_writer_replaces(bundle, tmp_path):
+    folder, versions = tmp_path / "deu", [bundle(seed=seed) for seed in (1, 2)]
+    save_bundle(folder, versions[0])
+    known = [model.model.state_dict() for model in versions]
+    over = threading.Event()
+
+    def write() -> None:
+        try:
+            for number in range(30):
+                save_bundle(folder, versions[number % 2])
+        finally:
+            over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    reads = 0
+    while not over.is_set() or not reads:
+        found = load_bundle(folder).model.state_dict()
+        assert any(all(torch.equal(found[name], one[name]) for name in one) for one in known)
+        reads += 1
+    writer.join()

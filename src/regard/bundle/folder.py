@@ -88,6 +88,18 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
         raise BundleError(f"cannot read {path}: {error.strerror}") from error
 
 
+def version(folder: Path) -> tuple[int, int]:
+    """What changes whenever files of the folder are replaced."""
+
+    def changed(path: Path) -> int:
+        try:
+            return path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    return changed(folder), changed(folder / _INCOMING)
+
+
 def _tidy(folder: Path) -> None:
     """Move what has come in to its place."""
     incoming = folder / _INCOMING

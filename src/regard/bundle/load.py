@@ -7,7 +7,7 @@ import torch
 
 from regard.attention.base import Attention
 from regard.bundle.bundle import CONFIG, JOINT_TOKENIZER, REPORT, SOURCE_TOKENIZER, TARGET_TOKENIZER, WEIGHTS, Bundle
-from regard.bundle.folder import find
+from regard.bundle.folder import find, version
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import read_shapes, unpack
 from regard.config import TranslationConfig
@@ -15,6 +15,9 @@ from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, RegardError, RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.text.tokenizer import Tokenizer
+
+_TRIES = 20
+"""How often a folder is read anew because a run was replacing its model meanwhile."""
 
 
 def load_bundle(
@@ -33,13 +36,24 @@ def load_bundle(
         attention: The mechanism, for a bundle whose mechanism is the user's own; its weights are replaced.
 
     Returns:
-        The bundle; its model is in evaluation mode.
+        The bundle; its model is in evaluation mode. Where a run replaces it meanwhile: the old one or the new one, whole.
 
     Raises:
         BundleError: If the folder is not a bundle, is damaged, or was written by a newer regard. The message names the file.
         RequestError: If `model` or `attention` is needed and not given, or given and not needed.
     """
     folder = Path(folder)
+    for _ in range(_TRIES):
+        before = version(folder)
+        try:
+            return _load_once(folder, device, model, attention)
+        except BundleError:
+            if version(folder) == before:
+                raise
+    return _load_once(folder, device, model, attention)
+
+
+def _load_once(folder: Path, device: str | torch.device, model: Seq2Seq | None, attention: Attention | None) -> Bundle:
     signature, files = read_signed(folder)
     _check_custom(folder, signature["custom"], model, attention)
     config = _read_config(files[CONFIG], find(folder, CONFIG))
@@ -82,9 +96,14 @@ def _read_config(data: bytes, path: Path) -> TranslationConfig:
 
 def _read_tokenizers(folder: Path, files: dict[str, bytes]) -> tuple[Tokenizer, Tokenizer]:
     if JOINT_TOKENIZER in files:
-        both = Tokenizer.load(find(folder, JOINT_TOKENIZER))
+        both = _read_tokenizer(folder, files, JOINT_TOKENIZER)
         return both, both
-    return Tokenizer.load(find(folder, SOURCE_TOKENIZER)), Tokenizer.load(find(folder, TARGET_TOKENIZER))
+    return _read_tokenizer(folder, files, SOURCE_TOKENIZER), _read_tokenizer(folder, files, TARGET_TOKENIZER)
+
+
+def _read_tokenizer(folder: Path, files: dict[str, bytes], name: str) -> Tokenizer:
+    """From the bytes whose checksum was right, whatever the file holds by now."""
+    return Tokenizer.load(find(folder, name), data=files[name])
 
 
 def _read_report(data: bytes, path: Path) -> dict[str, object]:

@@ -130,14 +130,18 @@ class Tokenizer:
         write_tokenizer(path, TokenizerFile(self.kind, language, self.lowercase, self.normalization, self.symbols), self.scheme)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Tokenizer":
+    def load(cls, path: str | Path, *, data: bytes | None = None) -> "Tokenizer":
         """Read what `save` wrote. Nothing in the file is run, and everything in it is checked.
+
+        Args:
+            path: The file.
+            data: What it holds, where that is at hand; `path` is then only named in messages.
 
         Raises:
             BundleError: If the file is missing, damaged, too large or not a tokenizer.
             ConfigError: If it needs spaCy, and spaCy or its language is not there.
         """
-        file = read_tokenizer(path)
+        file = read_tokenizer(path, data)
         scheme = build_scheme(file.kind, file.language)
         return cls(file.symbols, scheme=scheme, lowercase=file.lowercase, normalization=file.normalization)
 

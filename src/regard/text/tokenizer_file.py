@@ -60,13 +60,13 @@ def write_tokenizer(path: str | Path, file: TokenizerFile, scheme: Scheme) -> No
     Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def read_tokenizer(path: str | Path) -> TokenizerFile:
-    """Read and check a file.
+def read_tokenizer(path: str | Path, data: bytes | None = None) -> TokenizerFile:
+    """Read and check a file; `data` is what it holds, where that is at hand.
 
     Raises:
         BundleError: Saying what is wrong with it.
     """
-    content = _read_json(Path(path))
+    content = _read_json(Path(path), data)
     where = f"{path} is not a tokenizer that regard can read"
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BundleError(f'{where}: it has no "format": "{FORMAT}"; name a tokenizer*.json of a trained model')
@@ -90,12 +90,12 @@ def read_tokenizer(path: str | Path) -> TokenizerFile:
     return TokenizerFile(content["kind"], content["language"], content["lowercase"], content["normalization"], symbols)
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path, data: bytes | None) -> Any:
     try:
-        size = path.stat().st_size
+        size = path.stat().st_size if data is None else len(data)
         if size > _MOST_BYTES:
             raise BundleError(f"{path} has {size:,} bytes; a tokenizer has at most {_MOST_BYTES:,}")
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes() if data is None else data)
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror or error}; is it the folder of a trained model?") from error
     except (ValueError, RecursionError) as error:
