@@ -46,3 +46,9 @@ def test_closed_standard_input(monkeypatch):
     options = Namespace(beam=None, n_best=1, precision=None, json=True, heatmap=None, live=True)
     with pytest.raises(RequestError, match="standard input is closed; give sentences, or --input FILE"):
         list(translate._translations(None, (), options))
+
+
+@pytest.mark.parametrize("arguments", [["m", "a b", "--beam", "3"], ["m", "--beam", "3", "a b"], ["--beam", "3", "m", "a b"]])
+def test_sentences_may_stand_before_or_after_options(arguments):
+    options = translate._parser().read(arguments)
+    assert (options.dir, options.sentences, options.beam) == ("m", ["a b"], 3)

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from tiny import TinyTranslator
 
 import regard
+from regard.attention import Additive
 from regard.attention.build import build_attention
 from regard.config import (
     AdditiveConfig,
@@ -72,6 +73,13 @@ def test_own_attention_goes_into_the_configured_decoder(config, change):
     translator = fit(config, attention=own, progress=False)
     assert any(module is own for module in translator.model.modules())
     assert all((now != then).any() for now, then in zip(own.parameters(), before, strict=True))
+
+
+def test_own_attention_must_be_an_object(config):
+    message = r"attention is <class '.*Additive'>, expected an object .*: query_size=12, key_size=24"
+    with pytest.raises(ConfigError, match=message):
+        fit(replace(config, model=SMALL), attention=Additive, progress=False)
+    assert not Path(config.out).exists()
 
 
 def test_own_model_must_be_one(config):

@@ -30,8 +30,8 @@ class Parser(argparse.ArgumentParser):
         raise RequestError(f"{self.prog.removeprefix('regard ')}: {message} (`{self.prog} --help` explains)")
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse; an option that does not exist gets the nearest one's name."""
-        parsed, unknown = self.parse_known_args(arguments)
+        """Parse, sentences before or after options; an option that does not exist gets the nearest one's name."""
+        parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
             name = unknown[0].partition("=")[0]

@@ -24,6 +24,11 @@ class EncoderConfig:
     output_dropout: float = 0.0
     """Dropout on the states that the decoder attends to."""
 
+    @property
+    def states_size(self) -> int:
+        """Width of the states that the decoder attends to: both directions side by side."""
+        return self.hidden_size * (1 + self.bidirectional)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BahdanauDecoderConfig:

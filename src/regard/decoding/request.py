@@ -30,14 +30,18 @@ def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int) -> Int[Tens
     return (2 * source_mask.sum(1) + 20).clamp(max=_LONGEST)
 
 
+_WIDEST = 1000
+"""Beyond this a beam costs memory and time, and finds nothing better."""
+
+
 def check_beam(beam_size: int, n_best: int, length_penalty: float) -> None:
     """Check what a beam search is asked for.
 
     Raises:
         RequestError: If a value is out of its range.
     """
-    if beam_size < 1:
-        raise RequestError(f"beam_size is {beam_size}, expected 1 (greedy) or more")
+    if not 1 <= beam_size <= _WIDEST:
+        raise RequestError(f"beam_size is {beam_size}, expected 1 (greedy) to {_WIDEST:,}; 5 is usual")
     if not 1 <= n_best <= beam_size:
         raise RequestError(
             f"n_best is {n_best}, expected 1 to the beam size, {beam_size}: a beam of n finds n; ask for a wider beam"

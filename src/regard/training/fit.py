@@ -47,7 +47,8 @@ def fit(
     Args:
         config: The run. `out` names its folder, `runs/` and the training file's name if empty.
         model: A model of your own in place of the configured one, or a function of the two vocabulary sizes that makes it.
-        attention: A mechanism of your own, put into the configured decoder.
+        attention: A mechanism of your own, put into the configured decoder: an object, with queries as wide as the decoder
+            (`model.decoder.hidden_size`) and keys as wide as the encoder's states (`model.encoder.states_size`).
         progress: Whether to report on standard error.
 
     Returns:
@@ -125,6 +126,12 @@ def _check_training(config: TranslationConfig, model: Model | None, attention: A
         raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
     if model is not None and attention is not None:
         raise ConfigError("fit was given a model and an attention; put the attention into the model, and give that alone")
+    if attention is not None and not isinstance(attention, Attention):
+        sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
+        raise ConfigError(
+            f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for this decoder's "
+            f"queries and the encoder's keys: {sizes}"
+        )
     if training.monitor != "loss" and not training.validation_pairs:
         raise ConfigError(
             f"training.monitor is '{training.monitor}', which is computed on training.validation_pairs pairs, and that is 0; "

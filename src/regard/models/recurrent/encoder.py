@@ -15,7 +15,7 @@ class RecurrentEncoder(nn.Module):
 
     def __init__(self, config: EncoderConfig, *, embedding_size: int) -> None:
         super().__init__()
-        self.size = config.hidden_size * (1 + config.bidirectional)
+        self.size = config.states_size
         """Width of the states, and of the last state."""
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.layer_dropout = nn.Dropout(config.layer_dropout)
