@@ -15,6 +15,13 @@ BYTES = b"\xef\xbb\xbfa\rb\r\nc \xff\xe2\x80\xa8d\n\ne"
 LINES = ["a\rb", "c �\u2028d", "", "e"]
 
 
+def test_lines_that_are_not_utf8_are_counted(tmp_path, capsys):
+    (tmp_path / "latin").write_bytes(b"fine\nf\xfcr\n\xfcber\n")
+    assert len(list(translate._read_file(str(tmp_path / "latin")))) == 3
+    assert "2 lines of" in (message := capsys.readouterr().err)
+    assert "are not all UTF-8 (the first: line 2)" in message
+
+
 def test_a_line_ends_at_a_newline_only(tmp_path):
     (tmp_path / "plain").write_bytes(BYTES)
     (tmp_path / "packed").write_bytes(gzip.compress(BYTES))

@@ -113,7 +113,17 @@ def _lines_in(path: str) -> Iterator[str]:
             file: IO[bytes] = gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[assignment]
             # As in files of pairs, a line ends at \n and nowhere else.
             with TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-                yield from (line.rstrip("\r\n") for line in lines)
+                unreadable, first = 0, 0
+                for number, line in enumerate(lines, 1):
+                    if "\ufffd" in line:
+                        unreadable, first = unreadable + 1, first or number
+                    yield line.rstrip("\r\n")
+                if unreadable:
+                    print(
+                        f"regard: {unreadable:,} lines of {path} are not all UTF-8 (the first: line {first:,}); "
+                        "what cannot be read was translated as \ufffd",
+                        file=sys.stderr,
+                    )
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"cannot read {path}: the gzip file is cut short or damaged ({error}); copy it again") from error
     except OSError as error:

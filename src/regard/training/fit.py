@@ -129,7 +129,7 @@ def _check_training(config: TranslationConfig, model: Model | None, attention: A
     if attention is not None and not isinstance(attention, Attention):
         sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
         raise ConfigError(
-            f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for this decoder's "
+            f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the decoder's "
             f"queries and the encoder's keys: {sizes}"
         )
     if training.monitor != "loss" and not training.validation_pairs:
