@@ -10,6 +10,8 @@ reciprocal an element replace the tanh, with e^{2k} made once for all steps. Whe
 carry in float32, the tanh itself is taken.
 """
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,7 @@ KEPT_ELEMENTS = 1 << 25
 """Up to so many values of T·B·S·A the forward's reciprocals are kept for the backward; beyond, they are made again."""
 
 
-class ScoreTape:
+class ScoreTape(ABC):
     """What both scores share: softmax, the context over values projected once, and their gradients."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
@@ -53,11 +55,13 @@ class ScoreTape:
         """The gradient of the values from those of all the contexts (T,B,P)."""
         return torch.bmm(self.weights.permute(1, 2, 0), d_contexts.transpose(0, 1))
 
+    @abstractmethod
     def scores(self, step: int) -> Tensor:
-        raise NotImplementedError(type(self).__name__)
+        """The scores (B,S) of the step's query."""
 
+    @abstractmethod
     def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
-        raise NotImplementedError(type(self).__name__)
+        """From the gradient of the scores to that of the query (B,A)."""
 
 
 class AdditiveTape(ScoreTape):

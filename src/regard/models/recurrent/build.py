@@ -11,8 +11,7 @@ from regard.layers.readout import AttentionalReadout, ConcatReadout, DeepReadout
 from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
 from regard.models.recurrent.encoder import Bridge, CopyBridge, LinearBridge, MeanBridge, RecurrentEncoder, ZerosBridge
 from regard.models.recurrent.translator import RecurrentTranslator, check_tying
-
-PAD = 0
+from regard.text.symbols import PAD
 
 
 def build_recurrent(

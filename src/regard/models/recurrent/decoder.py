@@ -14,7 +14,7 @@ from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
-from regard.models.recurrent.scores import score_weights
+from regard.models.recurrent.scores import ScoreWeights, score_weights
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,13 @@ class RecurrentDecoder(nn.Module, ABC):
         weights = None if out.weights is None else out.weights.unflatten(0, (batch, count)).movedim(1, -3).squeeze(-2)
         return out.context.view(batch, count, -1), weights, replace(state, attention=carried)
 
-    def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor) -> FeedbackInputs:
-        """What the hand-written loop reads, for a decoder of one layer."""
-        layer, weights = self._layer(0), score_weights(self.attention)
-        assert weights is not None  # by `_serves_loop`
+    def _loop_scores(self, state: RecurrentState) -> ScoreWeights | None:
+        """The score's weights where the hand-written loop serves: one layer, one hypothesis, a score that it knows."""
+        return score_weights(self.attention) if len(self.layers) == 1 and state.hidden.shape[2] == 1 else None
+
+    def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: ScoreWeights) -> FeedbackInputs:
+        """What the hand-written loop reads."""
+        layer = self._layer(0)
         embedding_weight = layer.weight_ih[0, :, : embedded.shape[2]]
         return FeedbackInputs(
             x_gates=functional.linear(embedded.transpose(0, 1).contiguous(), embedding_weight, layer.bias_ih[0]),
@@ -147,13 +150,9 @@ class RecurrentDecoder(nn.Module, ABC):
             bias_hh=layer.bias_hh[0],
             keys=state.memory.key,
             values=values,
-            query_weight=weights[0],
-            score_weight=weights[1],
+            query_weight=scores[0],
+            score_weight=scores[1],
         )
-
-    def _serves_loop(self, state: RecurrentState) -> bool:
-        """Whether the hand-written loop computes this decoder: one layer, and a score that it knows."""
-        return len(self.layers) == 1 and score_weights(self.attention) is not None and state.memory.key.shape[1] > 0
 
 
 class BahdanauDecoder(RecurrentDecoder):
@@ -172,11 +171,12 @@ class BahdanauDecoder(RecurrentDecoder):
         return self.readout(output, context, embedded), weights, state
 
     def decode(self, embedded: Tensor, state: RecurrentState, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        if not self._serves_loop(state):
+        scores = self._loop_scores(state)
+        if scores is None:
             return super().decode(embedded, state, need_weights=need_weights)
         memory = state.memory
         feed_weight = self._layer(0).weight_ih[0, :, embedded.shape[2] :]
-        inputs = self._loop_inputs(embedded, state, functional.linear(memory.value, feed_weight))
+        inputs = self._loop_inputs(embedded, state, functional.linear(memory.value, feed_weight), scores)
         states, weights = attend_first(inputs, memory.key_mask, compute_dtype(embedded))
         states, weights = states.transpose(0, 1), weights.transpose(0, 1)
         context = torch.bmm(weights.to(memory.value.dtype), memory.value)
@@ -231,11 +231,12 @@ class InputFeedingDecoder(RecurrentDecoder):
 
     def decode(self, embedded: Tensor, state: RecurrentState, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         readout = self.readout
-        if not self._serves_loop(state) or not isinstance(readout, AttentionalReadout) or state.feed is not None:
+        scores = self._loop_scores(state)
+        if scores is None or not isinstance(readout, AttentionalReadout) or state.feed is not None:
             return super().decode(embedded, state, need_weights=need_weights)
         memory = state.memory
         features, weights = cell_first(
-            self._loop_inputs(embedded, state, readout.context_map(memory.value)),
+            self._loop_inputs(embedded, state, readout.context_map(memory.value), scores),
             memory.key_mask,
             self._layer(0).weight_ih[0, :, embedded.shape[2] :],
             readout.output_map.weight,

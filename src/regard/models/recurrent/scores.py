@@ -8,8 +8,11 @@ from regard.attention.base import Attention
 from regard.attention.multiplicative import Dot, General, ScaledDot
 from regard.attention.normalizers import Softmax
 
+ScoreWeights = tuple[Tensor, Tensor | None]
+"""W (A,Dq), and v (A,) where the score is additive."""
 
-def score_weights(attention: Attention) -> tuple[Tensor, Tensor | None] | None:
+
+def score_weights(attention: Attention) -> ScoreWeights | None:
     """W (A,Dq) and, for an additive score, v (A,): weights = softmax(v·tanh(W q + k)) or softmax(k·W q), k prepared keys.
 
     None for any other mechanism: a subclass may have changed the formula, and another normalizer does.
