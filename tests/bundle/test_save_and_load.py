@@ -128,7 +128,7 @@ def watch(patch, before) -> None:
         (Path, "rmdir"),
         (Path, "mkdir"),
         (Path, "write_bytes"),
-        (folder_module, "_flush"),
+        (folder_module, "flush"),
     ):
         real = getattr(owner, name)
         patch.setattr(owner, name, lambda *args, _real=real, **options: (before(), _real(*args, **options))[1])

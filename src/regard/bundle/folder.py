@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from regard.disk import flush
 from regard.errors import BundleError
 
 _INCOMING = ".incoming"
@@ -39,10 +40,10 @@ def replacing(folder: Path) -> Iterator[Path]:
         stage.mkdir()
         yield stage
         for path in stage.iterdir():
-            _flush(path)
-        _flush(stage)
+            flush(path)
+        flush(stage)
         stage.rename(incoming)
-        _flush(folder)
+        flush(folder)
         _tidy(folder)
     except BaseException as error:
         shutil.rmtree(stage, ignore_errors=True)
@@ -107,14 +108,5 @@ def _tidy(folder: Path) -> None:
         return
     for path in sorted(incoming.iterdir()):
         path.replace(folder / path.name)
-    _flush(folder)
+    flush(folder)
     incoming.rmdir()
-
-
-def _flush(path: Path) -> None:
-    """Have a file, or a folder's list of names, written to the disk itself."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from regard.config import DataConfig, TokenizersConfig
+from regard.disk import flush
 from regard.errors import DataError
 from regard.text.lines import check_file
 
@@ -115,7 +116,7 @@ def publish(work: Path, entry: Path) -> None:
     files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
     (work / MANIFEST).write_text(json.dumps(files, indent=1), encoding="utf-8")
     for path in [*work.iterdir(), work]:
-        _sync(path)
+        flush(path)
     if entry.exists() and not is_whole(entry):
         # Moved aside first: another run may have it open.
         entry.rename(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent))
@@ -124,7 +125,7 @@ def publish(work: Path, entry: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-    _sync(entry.parent)
+    flush(entry.parent)
 
 
 def is_whole(entry: Path) -> bool:
@@ -140,14 +141,6 @@ def is_whole(entry: Path) -> bool:
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _clear_abandoned(cache: Path) -> None:

@@ -34,6 +34,7 @@ from regard.bundle.bundle import (
 )
 from regard.config import TranslationConfig
 from regard.config.loading import read_config, render_config
+from regard.disk import flush
 from regard.errors import BundleError, ConfigError, RegardError, TrainingError
 
 _BUNDLE_FILES = (CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD, JOINT_TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER)
@@ -171,7 +172,7 @@ class RunFolder:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-            _flush_folder(path.parent)
+            flush(path.parent)
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise write_error(path, error) from error
@@ -185,16 +186,6 @@ def write_error(path: Path, error: OSError) -> TrainingError:
             "make room and resume the run with `regard resume`"
         )
     return TrainingError(f"cannot write '{path}': {error.strerror or error}")
-
-
-def _flush_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # folders cannot be opened there
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _first_line(error: BaseException) -> str:
