@@ -17,8 +17,8 @@ from regard.config import (
     DataConfig,
     DecodingConfig,
     EncoderConfig,
+    LinearDecayConfig,
     LuongDecoderConfig,
-    PlateauConfig,
     RecurrentConfig,
     TokenizersConfig,
     TrainingConfig,
@@ -38,7 +38,7 @@ def regard_config(
     updates: int = 0,
     batch_tokens: int = 0,
 ) -> TranslationConfig:
-    """The same model, data and optimizer as `benchmarks.rival.joeynmt_config` has them.
+    """Model, data, batches, dropout and loss as in `benchmarks.rival.joeynmt_config`, with regard's own rate and average.
 
     Args:
         data: Beginnings of the paths of `train` and `dev`.
@@ -82,8 +82,9 @@ def regard_config(
             max_steps=updates,
             batch_tokens=batch_tokens or 64 * 101,
             batch_sentences=0 if batch_tokens else 64,
-            learning_rate=1e-3,
-            schedule=PlateauConfig(factor=0.5, patience=5, minimum=1e-5),
+            learning_rate=2e-3,
+            schedule=LinearDecayConfig(warmup_steps=200),
+            ema_decay=0.998,
             clip_norm=1.0,
             label_smoothing=0.1,
             precision=precision,
