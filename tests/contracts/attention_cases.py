@@ -1,31 +1,43 @@
 """Every mechanism that has a query. A new family is a file in `cases/` and a line here."""
 
 import numpy as np
-from contracts.cases import scored
+import torch
+from contracts.cases import coverage, local, location, monotonic, multihead, normalizers, scored
 from contracts.cases.base import Case
+from torch import Tensor
 
 from regard.attention import Attention
 
-CASES: list[Case] = [*scored.CASES]
+CASES: list[Case] = [
+    *scored.CASES,
+    *multihead.CASES,
+    *normalizers.CASES,
+    *local.CASES,
+    *location.CASES,
+    *coverage.CASES,
+    *monotonic.CASES,
+]
 
 
 def expected(
     case: Case,
     attention: Attention,
-    query: np.ndarray,
-    key: np.ndarray,
-    value: np.ndarray,
-    key_mask: np.ndarray | None,
-    attn_mask: np.ndarray | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    key_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Context and weights in float64 by the case's own formula."""
     parameters = {name: p.detach().double().numpy() for name, p in attention.named_parameters()}
-    (batch, queries), keys = query.shape[:2], key.shape[1]
+    q, k, v = (x.detach().double().numpy() for x in (query, key, value))
     heads = () if case.heads is None else (case.heads,)
-    mask = np.ones((batch, *heads, queries, keys), bool)
+    mask = torch.ones(len(q), *heads, q.shape[1], k.shape[1], dtype=torch.bool)
     if attn_mask is not None:
         mask &= attn_mask[:, None] if heads and attn_mask.ndim == 3 else attn_mask
     if key_mask is not None:
-        mask &= np.expand_dims(key_mask, tuple(range(1, mask.ndim - 1)))
-        key, value = key * key_mask[..., None], value * key_mask[..., None]
-    return case.formula(parameters, query, key, value, mask)
+        mask &= key_mask[:, None, None] if heads else key_mask[:, None]
+        there = key_mask.numpy()[..., None]
+        k, v = np.where(there, k, 0), np.where(there, v, 0)
+    return case.formula(parameters, q, k, v, mask.numpy())

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 import torch
 from contracts.attention_cases import CASES, expected
+from contracts.battery import MASKS, SHAPES, TOLERANCE, choose_kernels, gradients, inputs, made, masks
 from contracts.cases.base import DV, B, Case, K, Q
-from torch import Tensor
 
-from regard.attention import Attention, additive
-from regard.attention.kernels import additive as kernel
 from regard.errors import ShapeError
-
-MASKS = ["none", "key", "key_with_empty_row", "attn", "attn_with_empty_row", "attn_of_batch", "both"]
-SHAPES = {"full": (B, Q, K), "batch_of_one": (1, Q, K), "one_key": (B, Q, 1), "one_query": (B, 1, K), "all_one": (1, 1, 1)}
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 4e-2}
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
@@ -29,63 +23,9 @@ def case(request) -> Case:
 
 @pytest.fixture(params=["plain", "fast"], autouse=True)
 def path(request, monkeypatch) -> str:
-    """Both forms of what has a fast one: by size never, or always and in blocks so small that there are many."""
-    fast = request.param == "fast"
-    for name in ("SMALL", "SMALL_WITH_GRADIENT", "FEW"):
-        monkeypatch.setattr(kernel, name, 0 if fast else 1 << 60)
-    monkeypatch.setattr(additive, "PREPARE", 0 if fast else 1 << 60)
-    monkeypatch.setattr(kernel, "BLOCK", 90)
-    monkeypatch.setattr(kernel, "QUERIES", 2)
+    """Both forms of what has a fast one."""
+    choose_kernels(monkeypatch, fast=request.param == "fast")
     return request.param
-
-
-def inputs(case: Case, attention: Attention, shape=(B, Q, K), dtype=torch.float64, seed=0) -> tuple[Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    batch, queries, keys = shape
-    sizes = (queries, attention.query_size), (keys, attention.key_size), (keys, case.value_size)
-    query, key, value = (torch.randn(batch, *size, generator=generator, dtype=torch.float64).to(dtype) for size in sizes)
-    return query, key, value
-
-
-def masks(kind: str, shape=(B, Q, K)) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    batch, queries, keys = shape
-    key_mask = torch.rand(batch, keys, generator=generator) < 0.7
-    attn_mask = torch.rand(queries, keys, generator=generator) < 0.7
-    of_batch = torch.rand(batch, queries, keys, generator=generator) < 0.7
-    match kind:
-        case "none":
-            return {}
-        case "key":
-            key_mask[:, 0] = True
-            return {"key_mask": key_mask}
-        case "key_with_empty_row":
-            key_mask[0] = False
-            return {"key_mask": key_mask}
-        case "attn":
-            attn_mask[:, 0] = True
-            return {"attn_mask": attn_mask}
-        case "attn_with_empty_row":
-            attn_mask[-1] = False
-            return {"attn_mask": attn_mask}
-        case "attn_of_batch":
-            return {"attn_mask": of_batch}
-        case _:
-            return {"key_mask": key_mask, "attn_mask": of_batch}
-
-
-def made(case: Case, dtype: torch.dtype = torch.float64) -> Attention:
-    torch.manual_seed(0)
-    return case.build().to(dtype)
-
-
-def gradients(attention: Attention, tensors: tuple[Tensor, ...], **kwargs) -> list[Tensor]:
-    leaves = [x.clone().requires_grad_() for x in tensors]
-    out = attention(*leaves, **kwargs)
-    total = (out.context * torch.arange(1, out.context.numel() + 1).view_as(out.context)).sum()
-    if out.weights is not None:
-        total = total + out.weights.square().sum()
-    return [g for g in torch.autograd.grad(total, [*leaves, *attention.parameters()], allow_unused=True) if g is not None]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda d: str(d).removeprefix("torch."))
@@ -95,14 +35,10 @@ def test_equals_its_formula(case, kind, shape, dtype):
     attention = made(case, dtype)
     tensors, kept = inputs(case, attention, shape, dtype), masks(kind, shape)
     out = attention(*tensors, **kept)
-    arrays = [x.double().numpy() for x in tensors]
-    context, weights = expected(case, attention, *arrays, *(kept[n].numpy() if n in kept else None for n in NAMES))
+    context, weights = expected(case, attention, *tensors, **kept)
     assert out.context.dtype == out.weights.dtype == dtype
     np.testing.assert_allclose(out.weights.detach().double().numpy(), weights, rtol=0, atol=TOLERANCE[dtype])
     np.testing.assert_allclose(out.context.detach().double().numpy(), context, rtol=0, atol=TOLERANCE[dtype] * 3)
-
-
-NAMES = ("key_mask", "attn_mask")
 
 
 @pytest.mark.parametrize("kind", MASKS)
@@ -131,9 +67,8 @@ def test_rows_sum_to_one_or_with_nothing_to_attend_to_to_zero(case):
     attention = made(case)
     kept = masks("key_with_empty_row")
     out = attention(*inputs(case, attention), **kept)
-    sums = out.weights.sum(-1)
-    assert attention.normalized
-    torch.testing.assert_close(sums[1], torch.ones_like(sums[1]))
+    sums = out.weights[1].sum(-1)
+    assert torch.allclose(sums, torch.ones_like(sums)) == attention.normalized
     assert (out.weights[0] == 0).all()
     assert (out.context[0] == 0).all()
 
