@@ -1,10 +1,18 @@
-"""From scores to weights: modules that any mechanism takes as its `normalizer`."""
+"""From scores to weights: modules that any mechanism takes as its `normalizer`.
 
+All are called `normalizer(scores, mask)` with scores (…,K) and a boolean mask that broadcasts to them, give weights of the
+scores' shape and type (half types are computed in float32), and keep what the contract promises of masks: zeros where the mask
+is False and in rows where it allows nothing, and neither result nor gradient see what stands behind it.
+"""
+
+import math
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.masks import masked_softmax
+from regard.errors import ConfigError
 
 
 class Softmax(nn.Module):
@@ -16,3 +24,132 @@ class Softmax(nn.Module):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
         return masked_softmax(scores, mask)
+
+
+class Sparsemax(nn.Module):
+    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with the τ that makes them sum to one.
+
+    Sparse: scores of one or more below the highest always get exactly zero. Cost: a sort of each row.
+
+    Reference: Martins, Astudillo 2016, eqs. 2–3 and algorithm 1.
+    """
+
+    normalized: ClassVar[bool] = True
+    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
+        z = _below_the_highest(scores, mask)
+        with torch.no_grad():
+            ordered, rank = _ordered(z)
+            total = ordered.cumsum(-1)
+            size = (1 + rank * ordered > total).sum(-1, keepdim=True)
+            support = z > (total.gather(-1, size - 1) - 1) / size
+        # The threshold once more, from its support: τ = (Σ_{support} z − 1) / |support| carries the gradient.
+        threshold = (z.where(support, 0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+        return _finished((z - threshold).where(support, 0).clamp(min=0), scores, mask)
+
+
+class Entmax15(nn.Module):
+    """1.5-entmax: w_k = max(s_k/2 − τ, 0)², with the τ that makes them sum to one; between softmax and `Sparsemax`.
+
+    Sparse: scores of two or more below the highest always get exactly zero. Cost: a sort of each row.
+
+    Reference: Peters, Niculae, Martins 2019, algorithm 2 (exact, by sorting).
+    """
+
+    normalized: ClassVar[bool] = True
+    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
+        z = _below_the_highest(scores, mask, scale=0.5)
+        with torch.no_grad():
+            ordered, rank = _ordered(z)
+            mean = ordered.cumsum(-1) / rank
+            spread = (ordered.square().cumsum(-1) / rank - mean.square()) * rank
+            thresholds = mean - ((1 - spread) / rank).clamp(min=0).sqrt()
+            size = (thresholds <= ordered).sum(-1, keepdim=True)
+            support = z > thresholds.gather(-1, size - 1)
+        # The threshold once more, from its support, to carry the gradient: Σ_{support} (z − τ)² = 1.
+        count = support.sum(-1, keepdim=True)
+        mean = z.where(support, 0).sum(-1, keepdim=True) / count
+        spread = (z - mean).where(support, 0).square().sum(-1, keepdim=True)
+        threshold = mean - ((1 - spread) / count).clamp(min=torch.finfo(z.dtype).tiny).sqrt()
+        return _finished((z - threshold).where(support, 0).clamp(min=0).square(), scores, mask)
+
+
+class Sigmoid(nn.Module):
+    """w_k = 1 / (1 + exp(−s_k)): each key for itself. **The weights of a row do not sum to one.**
+
+    Reference: Ramapuram et al. 2024, "Theory, analysis, and best practices for sigmoid self-attention".
+    Differs from the paper: no bias b = −ln K on the scores.
+    """
+
+    normalized: ClassVar[bool] = False
+    """Each weight lies between zero and one, and their sum is anything."""
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
+        if mask is None:
+            return scores.sigmoid()
+        return scores.where(mask, 0).sigmoid().where(mask, 0)
+
+
+class Temperature(nn.Module):
+    """Another normalizer on scores / T: T < 1 sharpens the weights, T > 1 flattens them.
+
+    Reference: Hinton, Vinyals, Dean 2015, eq. 1.
+    """
+
+    def __init__(self, normalizer: nn.Module | None = None, *, temperature: float) -> None:
+        """Args:
+        normalizer: Makes weights of (scores / T, mask); None for `Softmax`.
+        temperature: T, finite and > 0.
+
+        Raises:
+            ConfigError: If the temperature is not finite and above zero.
+        """
+        super().__init__()
+        if not 0 < temperature < math.inf:
+            raise ConfigError(
+                f"Temperature(temperature={temperature}): expected a finite number above 0; below 1 sharpens the weights, "
+                "above 1 flattens them"
+            )
+        self.normalizer = Softmax() if normalizer is None else normalizer
+        self.temperature = temperature
+        self.normalized = bool(getattr(self.normalizer, "normalized", False))
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
+        # In float32, because 60,000 / 0.5 is beyond float16.
+        return self.normalizer(_precise(scores) / self.temperature, mask).to(scores.dtype)
+
+    def extra_repr(self) -> str:
+        """The temperature, for `print`."""
+        return f"temperature={self.temperature}"
+
+
+def _precise(scores: Tensor) -> Tensor:
+    """float64 as it is, anything else in float32."""
+    return scores if scores.dtype == torch.float64 else scores.float()
+
+
+def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.0) -> Tensor:
+    """scale · (s − max s), at most 0. What is 2 or more below is put at −2: it is out of every support (which ends at −1), and
+    so are the masked; bounded numbers keep the sums exact whatever the scores."""
+    z = _precise(scores)
+    if mask is None:
+        return (scale * (z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
+    z = z.where(mask, -torch.inf)
+    top = z.detach().amax(-1, keepdim=True).where(mask.any(-1, keepdim=True), 0)
+    return (scale * (z - top)).clamp(min=-2)
+
+
+def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The row from the highest to the lowest, and 1, 2, …, K."""
+    return z.sort(-1, descending=True).values, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+
+
+def _finished(weights: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
+    return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)

@@ -1,0 +1,178 @@
+"""Attention that knows how much of each key it has used up."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.base import Memory
+from regard.attention.history import HistoryAttention
+from regard.attention.masks import zero_masked
+from regard.errors import ConfigError
+
+
+def coverage_loss(
+    weights: Float[Tensor, "B Q K"],
+    *,
+    coverage: Float[Tensor, "B K"] | None = None,
+    query_mask: Bool[Tensor, "B Q"] | None = None,
+) -> Float[Tensor, ""]:
+    """What attention pays for looking again where it has looked: the mean over queries t of Σ_k min(α_tk, c_tk).
+
+    c_t is what the keys got before query t: `coverage` and the weights of the earlier queries. Works on the weights of any
+    mechanism, of a whole target at once.
+
+    Args:
+        weights: α, ≥ 0.
+        coverage: What the keys got before the first of these queries; None for nothing.
+        query_mask: Which queries count (padding of the target does not); None for all.
+
+    Returns:
+        A scalar, at least 0 and at most 1 for weights that sum to one; 0 if no query counts.
+
+    Reference: See, Liu, Manning 2017, eqs. 10 and 12.
+    """
+    before = weights.cumsum(1) - weights
+    if coverage is not None:
+        before = before + coverage[:, None]
+    rows = torch.minimum(weights, before).sum(-1)
+    if query_mask is None:
+        return rows.mean()
+    return rows.where(query_mask, 0).sum() / query_mask.sum().clamp(min=1)
+
+
+class Coverage(HistoryAttention):
+    """score_t(q, k) = v·tanh(W_k k + W_q q + w_c c_t + b), with the coverage c_t = Σ_{t' < t} α_t' of each key.
+
+    The mechanism sees how much each key has been attended to so far, and `AttentionOutput.loss` says what looking again costs:
+    the mean, over the queries of the call that may attend to anything (by `key_mask` and `attn_mask`), of Σ_k min(α_tk, c_tk);
+    0 if there is none. A decoder that goes step by step averages the losses of its steps, or calls `coverage_loss` on all
+    weights at the end with a mask of the target's padding. Add it to the training loss, times a λ (1 in the paper).
+
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q steps
+    of B·K·2Da multiply-adds, one after the other; memory B·K·Da.
+
+    Reference: See, Liu, Manning 2017, eqs. 10–13 (W_h k, W_s q, b_attn there).
+    Differs from the paper: the loss is a mean over all queries of the batch, not over each target first.
+    """
+
+    permutation_equivariant: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        bias: bool = True,
+        normalizer: nn.Module | None = None,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        bias: Whether the sum has a bias b.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=bias, normalizer=normalizer)
+        self.coverage_weight = nn.Parameter(torch.empty(self.attention_size))
+        nn.init.uniform_(self.coverage_weight, -1, 1)  # as nn.Linear(1, Da) would begin
+
+    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
+        """w_c c_t."""
+        return (history[..., None] * self.coverage_weight).to(memory.key.dtype)
+
+    def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """c_{t+1} = c_t + α_t (eq. 10)."""
+        return history + weights
+
+    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Tensor | None) -> Tensor | None:
+        """Eq. 12, averaged over the queries that may attend to anything."""
+        query_mask = None if mask is None else mask.any(-1)
+        return coverage_loss(weights.to(history.dtype), coverage=history, query_mask=query_mask)
+
+
+@dataclass(frozen=True)
+class FertilityMemory(Memory):
+    """Projected keys, and how many queries each is expected to serve."""
+
+    fertility: Tensor | None = None
+    """Φ (B,K), between 0 and N; `FertilityCoverage.prepare` always fills it."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "FertilityMemory":
+        """Keep the given rows of the batch, in the given order."""
+        mask = None if self.key_mask is None else self.key_mask[index]
+        fertility = None if self.fertility is None else self.fertility[index]
+        return FertilityMemory(self.key[index], self.value[index], mask, fertility)
+
+
+torch.export.register_dataclass(FertilityMemory, serialized_type_name="regard.attention.FertilityMemory")
+
+
+class FertilityCoverage(Coverage):
+    """score_t(q, k) = v·tanh(W_q q + W_k k + w_c c_t), where the coverage c_t = (1/Φ_k) Σ_{t' < t} α_t'k is full at one.
+
+    The fertility Φ_k = N·sigmoid(U_f·k) says how many queries (target words) a key (source word) is good for: one that is good
+    for two is half used up after the first. The "linguistic" coverage of the paper.
+
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), U_f (1,Dk), w_c and v (Da). The state holds Σ α (B,K), zero before the first query; Φ is
+    computed once, in `prepare`. Cost as `Coverage`.
+
+    Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a with a coverage of one number, C, N and Φ there).
+    Differs from the paper: a fertility below 2⁻¹⁰ counts as that, so that no division overflows.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        max_fertility: float = 2.0,
+        bias: bool = False,
+        normalizer: nn.Module | None = None,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        max_fertility: N, how many queries a key can be good for at most, > 0 (2 in the paper).
+        bias: Whether the sum under the tanh has a bias (not in the paper).
+        normalizer: From scores to weights; None for `Softmax`.
+
+        Raises:
+            ConfigError: If a size is below 1, or `max_fertility` is not above 0.
+        """
+        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=bias, normalizer=normalizer)
+        if not 0 < max_fertility < float("inf"):
+            raise ConfigError(
+                f"FertilityCoverage(max_fertility={max_fertility}): expected a finite number above 0, how many queries a "
+                "key can be good for"
+            )
+        self.max_fertility = max_fertility
+        self.fertility_projection = nn.Linear(self.key_size, 1, bias=False)
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> FertilityMemory:
+        """Project the keys once, and compute their fertilities."""
+        memory = super().prepare(key, value, key_mask=key_mask)
+        logits = self.fertility_projection(zero_masked(key, key_mask)).squeeze(-1)
+        fertility = self.max_fertility * logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
+        return FertilityMemory(memory.key, memory.value, key_mask, fertility)
+
+    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
+        """w_c (Σ α) / Φ."""
+        assert isinstance(memory, FertilityMemory)
+        assert memory.fertility is not None
+        return super().extra(history / memory.fertility.clamp(min=2**-10), memory)
+
+    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Tensor | None) -> Tensor | None:
+        """None: the paper trains on the likelihood alone."""
+        return None

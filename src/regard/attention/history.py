@@ -1,0 +1,108 @@
+"""Additive attention that looks back at its own earlier weights: what location-sensitive and coverage attention share."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.additive import additive_scores
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.scored import ScoredAttention, check_size
+
+
+@dataclass(frozen=True)
+class HistoryState:
+    """What a mechanism keeps of the weights that it gave to earlier queries."""
+
+    history: Float[Tensor, "B K"]
+    """float32, or float64 for scores in float64: sums in half types would lose their last weights."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "HistoryState":
+        """Keep the given rows of the batch, in the given order."""
+        return HistoryState(self.history[index])
+
+
+torch.export.register_dataclass(HistoryState, serialized_type_name="regard.attention.HistoryState")
+
+
+class HistoryAttention(ScoredAttention):
+    """score(q, k) = v·tanh(W_q q + W_k k + extra(history) + b), one query after the other.
+
+    A mechanism of this kind says what its history adds under the tanh (`extra`), and how new weights change it (`update`).
+    The history is zero before the first query, whose weights are therefore those of `Additive`.
+    """
+
+    stateful: ClassVar[bool] = True
+
+    def __init__(
+        self, query_size: int, *, key_size: int | None, attention_size: int | None, bias: bool, normalizer: nn.Module | None
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        bias: Whether the sum has a bias b (it belongs to the key's projection, which is made once).
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        self.attention_size = query_size if attention_size is None else attention_size
+        check_size(type(self).__name__, "attention_size", self.attention_size)
+        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False)
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias)
+        self.score_weight = nn.Parameter(torch.empty(self.attention_size))
+        nn.init.uniform_(self.score_weight, -(self.attention_size**-0.5), self.attention_size**-0.5)
+
+    @abstractmethod
+    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
+        """What the history adds under the tanh."""
+
+    @abstractmethod
+    def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """The history after one more row of weights."""
+
+    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Tensor | None) -> Tensor | None:
+        """The mechanism's own loss, from new weights, the history before them and the mask; none by default."""
+        return None
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        """W_k k (+ b)."""
+        return self.key_projection(key)
+
+    def scores(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
+    ) -> Float[Tensor, "B Q K"]:
+        """Scores of queries that all look back at one history; without it, at none."""
+        key = memory.key if history is None else memory.key + self.extra(history, memory)
+        return additive_scores(self.query_projection(query), key, self.score_weight)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: HistoryState | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with one query after the other; see `Attention.attend`."""
+        mask = self.check(query, memory, attn_mask)
+        (batch, keys), queries = memory.value.shape[:2], query.shape[1]
+        if mask is not None:
+            mask = mask.expand(batch, queries, keys)
+        before = self._begin(memory) if state is None else state.history
+        history, rows = before, []
+        for i in range(queries):
+            scores = self.scores(query[:, i : i + 1], memory, history)
+            rows.append(self.normalizer(scores, None if mask is None else mask[:, i : i + 1]))
+            history = self.update(history, rows[-1][:, 0].to(history.dtype))
+        weights = torch.cat(rows, 1)
+        context = weights.to(memory.value.dtype) @ memory.value
+        output = AttentionOutput(context, weights if need_weights else None, self.loss(weights, before, mask))
+        return output, HistoryState(history)
+
+    def _begin(self, memory: Memory) -> Tensor:
+        dtype = torch.promote_types(memory.key.dtype, torch.float32)
+        return memory.key.new_zeros(memory.value.shape[:2], dtype=dtype)

@@ -1,0 +1,210 @@
+"""Local attention: each query looks at a window of keys around one position only.
+
+Positions are those of the keys that are there: the first True of `key_mask` is position 0, the next one 1, and so on, and S is
+how many there are. With padding at the end that is the plain index; masked keys elsewhere are as if taken out. `attn_mask`
+takes keys from the window and moves nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.multiplicative import General
+from regard.attention.scored import ScoredAttention, check_size
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """Where a monotonic window stands."""
+
+    position: Int[Tensor, " B"]
+    """How many queries there were before, and so the position of the next window's middle."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "LocalState":
+        """Keep the given rows of the batch, in the given order."""
+        return LocalState(self.position[index])
+
+
+torch.export.register_dataclass(LocalState, serialized_type_name="regard.attention.LocalState")
+
+
+class _LocalAttention(Attention):
+    """A scorer and a window around a position: what the two mechanisms below have in common."""
+
+    permutation_equivariant: ClassVar[bool] = False
+
+    def __init__(self, query_size: int, *, key_size: int | None, window: int, scorer: ScoredAttention | None) -> None:
+        super().__init__()
+        called = type(self).__name__
+        key_size = query_size if key_size is None else key_size
+        check_size(called, "query_size", query_size)
+        check_size(called, "key_size", key_size)
+        self.scorer = General(query_size, key_size=key_size) if scorer is None else scorer
+        if (self.scorer.query_size, self.scorer.key_size) != (query_size, key_size):
+            raise ConfigError(
+                f"{called}(query_size={query_size}, key_size={key_size}, scorer={type(self.scorer).__name__}(query_size="
+                f"{self.scorer.query_size}, key_size={self.scorer.key_size})): give the scorer the same widths"
+            )
+        if self.scorer.stateful:
+            raise ConfigError(
+                f"{called}(scorer={type(self.scorer).__name__}): expected a scorer without a state, such as General, Dot or "
+                "Additive"
+            )
+        self.query_size = query_size
+        self.key_size = key_size
+        self.window = window
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """What the scorer makes ready."""
+        return self.scorer.prepare(key, value, key_mask=key_mask)
+
+    def extra_repr(self) -> str:
+        """The window, for `print`."""
+        return f"window={self.window}"
+
+
+class LocalMonotonic(_LocalAttention):
+    """local-m: query t attends to the positions t − D … t + D only; weights = normalizer of the scores there.
+
+    For sequences that go side by side. A window stops at the ends of the keys. The state holds t (B).
+
+    Cost: that of the scorer with a mask.
+
+    Reference: Luong, Pham, Manning 2015, section 3.2 (with eq. 7: no Gaussian in local-m).
+    Differs from the paper: it does not say what happens when the queries outrun the keys; here the middle of the window stays
+    at the last key, p_t = min(t, S − 1), so that no query is left with nothing.
+    """
+
+    stateful: ClassVar[bool] = True
+
+    def __init__(
+        self, query_size: int, *, key_size: int | None = None, window: int = 10, scorer: ScoredAttention | None = None
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        window: D, how far the window reaches to each side, ≥ 0.
+        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
+
+        Raises:
+            ConfigError: If a width is below 1, the window is negative, or the scorer does not fit.
+        """
+        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer)
+        if window < 0:
+            raise ConfigError(f"LocalMonotonic(window={window}): the window reaches 0 or more keys to each side")
+        self.normalized = self.scorer.normalized
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: LocalState | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend as the scorer does, each query within its window; see `Attention.attend`."""
+        mask = self.scorer.check(query, memory, attn_mask)
+        (batch, keys), queries = memory.value.shape[:2], query.shape[1]
+        start = torch.zeros(batch, dtype=torch.long, device=query.device) if state is None else state.position
+        position, count = _positions(memory, keys)
+        middle = start[:, None] + torch.arange(queries, device=query.device)
+        middle = torch.minimum(middle, count[:, None] - 1)
+        near = (position[:, None] - middle[..., None]).abs() <= self.window
+        # The scorer joins its key_mask to this itself, and takes its own fastest path.
+        allowed = near if mask is None else mask & near
+        output, _ = self.scorer.attend(query, memory, attn_mask=allowed, need_weights=need_weights)
+        return output, LocalState(start + queries)
+
+
+class LocalPredictive(_LocalAttention):
+    """local-p: each query predicts its position p = S·sigmoid(v_p·tanh(W_p q)) and attends around it.
+
+    weights_s = align_s · exp(−(s − p)² / (2σ²)) for |s − p| ≤ D, else 0, where align = normalizer of the scores within the
+    window, and σ = D/2. The gradient finds p through the Gaussian. **The weights of a row do not sum to one**: the paper does
+    not normalise them again, and so neither does this.
+
+    Shapes: W_p (Dp,Dq), v_p (Dp), beside the scorer's. Cost: that of the scorer with weights.
+
+    Reference: Luong, Pham, Manning 2015, section 3.2, eqs. 9–10.
+    Differs from the paper: positions count from 0, so that p = S lies just behind the last key.
+    """
+
+    stateful: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        position_size: int | None = None,
+        window: int = 10,
+        scorer: ScoredAttention | None = None,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
+        window: D, how far the window reaches to each side, ≥ 1 (10 in the paper).
+        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
+
+        Raises:
+            ConfigError: If a width or the window is below 1, or the scorer does not fit.
+        """
+        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer)
+        position_size = query_size if position_size is None else position_size
+        check_size("LocalPredictive", "position_size", position_size)
+        if window < 1:
+            raise ConfigError(
+                f"LocalPredictive(window={window}): the window reaches 1 or more keys to each side, as half of it is the width "
+                "of the Gaussian"
+            )
+        self.normalized = False
+        self.position_projection = nn.Linear(query_size, position_size, bias=False)
+        self.position_weight = nn.Parameter(torch.empty(position_size))
+        nn.init.uniform_(self.position_weight, -(position_size**-0.5), position_size**-0.5)
+
+    def predict(self, query: Float[Tensor, "B Q Dq"], count: Int[Tensor, " B"]) -> Float[Tensor, "B Q"]:
+        """p = S·sigmoid(v_p·tanh(W_p q)), 0 to S; in float32 at least, because half types cannot count far."""
+        hidden = self.position_projection(query).tanh()
+        dtype = torch.promote_types(hidden.dtype, torch.float32)
+        # A sum of products rather than a matrix product, which autocast would round.
+        return count[:, None] * (hidden.to(dtype) * self.position_weight.to(dtype)).sum(-1).sigmoid()
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query within its window; see `Attention.attend`."""
+        mask = self.scorer.check(query, memory, attn_mask)
+        position, count = _positions(memory, memory.value.shape[1])
+        distance = position[:, None] - self.predict(query, count)[..., None]
+        near = distance.abs() <= self.window
+        align = self.scorer.normalizer(self.scorer.scores(query, memory), near if mask is None else near & mask)
+        weights = (align * (-2 * (distance / self.window).square()).exp()).to(align.dtype)  # 2σ² = D²/2
+        context = weights.to(memory.value.dtype) @ memory.value
+        return AttentionOutput(context, weights if need_weights else None), None
+
+
+def _positions(memory: Memory, keys: int) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:
+    """The position of each key among those that are there, and S, how many there are."""
+    if memory.key_mask is None:
+        batch, device = memory.value.shape[0], memory.value.device
+        return torch.arange(keys, device=device).expand(batch, keys), torch.full((batch,), keys, device=device)
+    return memory.key_mask.cumsum(1) - 1, memory.key_mask.sum(1)

@@ -1,0 +1,72 @@
+"""Attention that knows where it looked last."""
+
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.base import Memory
+from regard.attention.history import HistoryAttention
+from regard.attention.scored import check_size
+from regard.errors import ConfigError
+
+
+class LocationSensitive(HistoryAttention):
+    """score_t(q, k) = v·tanh(W_q q + W_k k + U f_t + b), with f_t = F ∗ α_{t−1}: features of the weights just before.
+
+    F is a bank of C filters of R taps that slides over the keys, so that the mechanism learns to move on from where it looked
+    last: what alignments that never go back (speech to text, text to speech) need.
+
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as the
+    open implementations of Tacotron 2 have it (the paper does not say): the first query is answered by content alone. A masked
+    key keeps its place on the axis along which the filters slide, with weight zero, as the places beyond both ends have.
+
+    Cost: Q steps of B·K·(R·C + C·Da + Da) multiply-adds, one after the other; memory B·K·Da.
+
+    Reference: Chorowski et al. 2015, eqs. 8–9 (w, W, V, U, b there).
+    Differs from the paper: the smoothing and the sharpening of its section 2.3 are left to the normalizer (`Sigmoid`,
+    `Temperature`), and its window to `attn_mask`.
+    """
+
+    permutation_equivariant: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        num_filters: int = 32,
+        kernel_size: int = 31,
+        normalizer: nn.Module | None = None,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        num_filters: C, ≥ 1 (Tacotron 2's default; the paper has 10).
+        kernel_size: R, odd, ≥ 1 (Tacotron 2's default; the paper has 201, for frames of speech).
+        normalizer: From scores to weights; None for `Softmax`.
+
+        Raises:
+            ConfigError: If a size is below 1, or `kernel_size` is even.
+        """
+        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=True, normalizer=normalizer)
+        check_size("LocationSensitive", "num_filters", num_filters)
+        check_size("LocationSensitive", "kernel_size", kernel_size)
+        if kernel_size % 2 == 0:
+            raise ConfigError(
+                f"LocationSensitive(kernel_size={kernel_size}): an even filter has no middle; take {kernel_size - 1} or "
+                f"{kernel_size + 1}"
+            )
+        self.convolution = nn.Conv1d(1, num_filters, kernel_size, padding=kernel_size // 2, bias=False)
+        self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False)
+
+    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
+        """U f, f = F ∗ α (eq. 8)."""
+        features = self.convolution(history[:, None].to(self.convolution.weight.dtype))
+        return self.feature_projection(features.transpose(1, 2))
+
+    def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """The weights just given take the place of those before."""
+        return weights

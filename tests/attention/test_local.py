@@ -1,0 +1,101 @@
+"""Local attention: windows worked by hand, what masks do to positions, and what is refused."""
+
+import math
+
+import pytest
+import torch
+
+from regard.attention import Additive, Coverage, Dot, General, LocalMonotonic, LocalPredictive, Sigmoid, Sparsemax
+from regard.errors import ConfigError
+
+
+def test_local_monotonic_worked_by_hand():
+    # Equal scores: each query spreads evenly over its window, cut at the ends; the fourth stays at the last key.
+    attention = LocalMonotonic(1, window=1, scorer=Dot(1))
+    weights = attention(torch.zeros(1, 4, 1), torch.ones(1, 3, 1)).weights
+    half, third = 1 / 2, 1 / 3
+    expected = [[half, half, 0], [third, third, third], [0, half, half], [0, half, half]]
+    torch.testing.assert_close(weights[0], torch.tensor(expected))
+    alone = LocalMonotonic(1, window=0, scorer=Dot(1))(torch.zeros(1, 3, 1), torch.ones(1, 3, 1)).weights
+    torch.testing.assert_close(alone[0], torch.eye(3))
+
+
+def test_local_predictive_worked_by_hand():
+    # v_p = 0 puts p at S/2 = 2 of four keys; D = 2, so σ = 1; equal scores over the keys 0 to 3.
+    attention = LocalPredictive(1, window=2, scorer=Dot(1))
+    attention.position_weight.data.zero_()
+    key_mask = torch.tensor([[True, True, True, True, False]])
+    weights = attention(torch.zeros(1, 1, 1), torch.ones(1, 5, 1), key_mask=key_mask).weights
+    expected = [math.exp(-2) / 4, math.exp(-0.5) / 4, 1 / 4, math.exp(-0.5) / 4, 0]
+    torch.testing.assert_close(weights[0, 0], torch.tensor(expected))
+    assert not attention.normalized
+
+
+@pytest.mark.parametrize("build", [LocalMonotonic, LocalPredictive])
+@pytest.mark.parametrize("pattern", [[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1], [1, 0, 0, 1, 1, 0, 1]])
+def test_masked_keys_are_as_if_taken_out(build, pattern):
+    torch.manual_seed(0)
+    attention = build(3, window=1).double()
+    query, key, kept = torch.randn(1, 4, 3).double(), torch.randn(1, 7, 3).double(), torch.tensor(pattern).bool()
+    out, alone = attention(query, key, key_mask=kept[None]), attention(query, key[:, kept])
+    torch.testing.assert_close(out.weights[..., kept], alone.weights)
+    torch.testing.assert_close(out.context, alone.context)
+    assert (out.weights[..., ~kept] == 0).all()
+
+
+def test_an_attention_mask_moves_no_window():
+    attention = LocalMonotonic(1, window=0, scorer=Dot(1))
+    attn_mask = torch.tensor([[False, True, True], [True, True, True]])
+    weights = attention(torch.zeros(1, 2, 1), torch.ones(1, 3, 1), attn_mask=attn_mask).weights
+    torch.testing.assert_close(weights[0], torch.tensor([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
+
+
+def test_the_state_follows_a_selection():
+    torch.manual_seed(0)
+    attention, index = LocalMonotonic(5, window=1).double(), torch.tensor([1, 1, 0])
+    query, key = torch.randn(2, 4, 5).double(), torch.randn(2, 7, 5).double()
+    memory = attention.prepare(key)
+    _, state = attention.attend(query[:, :3], memory)
+    assert torch.equal(state.position, torch.tensor([3, 3]))
+    after, _ = attention.attend(query[index, 3:], memory.select(index), state.select(index))
+    torch.testing.assert_close(after.weights, attention(query, key).weights[index, 3:])
+
+
+def test_the_position_learns():
+    torch.manual_seed(0)
+    attention = LocalPredictive(5, window=3)
+    attention(torch.randn(2, 3, 5), torch.randn(2, 7, 5)).weights[..., 2].sum().backward()
+    assert all(p.grad.abs().sum() > 0 for p in attention.parameters())
+
+
+def test_long_sources_in_half_types_are_counted_right():
+    # p = 1,001 and windows of three keys: bfloat16 knows only multiples of eight there.
+    attention = LocalPredictive(1, window=1, scorer=Dot(1)).bfloat16()
+    attention.position_weight.data.zero_()
+    weights = attention(torch.zeros(1, 1, 1).bfloat16(), torch.ones(1, 2002, 1).bfloat16()).weights
+    assert weights[0, 0].nonzero().squeeze(1).tolist() == [1000, 1001, 1002]
+
+
+@pytest.mark.parametrize("build", [LocalMonotonic, LocalPredictive])
+def test_a_scorer_brings_its_normalizer(build):
+    query, key = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
+    attention = build(5, window=2, scorer=Additive(5, normalizer=Sparsemax()))
+    assert attention(query, key).weights.isfinite().all()
+    assert isinstance(build(5).scorer, General)
+    assert not LocalMonotonic(5, scorer=Dot(5, normalizer=Sigmoid())).normalized
+    assert LocalMonotonic(5, scorer=Dot(5, normalizer=Sparsemax())).normalized
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ConfigError, match=r"LocalMonotonic\(window=-1\): the window reaches 0 or more keys to each side"):
+        LocalMonotonic(5, window=-1)
+    with pytest.raises(ConfigError, match=r"LocalPredictive\(window=0\): the window reaches 1 or more keys .* Gaussian"):
+        LocalPredictive(5, window=0)
+    with pytest.raises(ConfigError, match=r"LocalPredictive\(position_size=0\): position_size must be 1 or more"):
+        LocalPredictive(5, position_size=0)
+    with pytest.raises(ConfigError, match=r"LocalMonotonic\(key_size=0\): key_size must be 1 or more"):
+        LocalMonotonic(5, key_size=0)
+    with pytest.raises(ConfigError, match=r"key_size=7, scorer=Dot\(query_size=5, key_size=5\)\): give the scorer the same"):
+        LocalPredictive(5, key_size=7, scorer=Dot(5))
+    with pytest.raises(ConfigError, match=r"LocalMonotonic\(scorer=Coverage\): expected a scorer without a state, such as"):
+        LocalMonotonic(5, scorer=Coverage(5))

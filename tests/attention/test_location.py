@@ -1,0 +1,86 @@
+"""Location-sensitive attention: worked by hand, its state, and what it refuses."""
+
+import math
+
+import pytest
+import torch
+
+from regard.attention import Additive, HistoryState, LocationSensitive
+from regard.errors import ConfigError
+
+
+def test_worked_by_hand():
+    # One filter that looks one key back, and nothing else under the tanh: each key's score is tanh of its left neighbour's
+    # last weight.
+    attention = LocationSensitive(1, attention_size=1, num_filters=1, kernel_size=3)
+    for parameter in attention.parameters():
+        torch.nn.init.zeros_(parameter)
+    attention.convolution.weight.data = torch.tensor([[[1.0, 0.0, 0.0]]])
+    attention.feature_projection.weight.data.fill_(1)
+    attention.score_weight.data.fill_(1)
+    weights = attention(torch.zeros(1, 2, 1), torch.ones(1, 2, 1)).weights
+    torch.testing.assert_close(weights[0, 0], torch.tensor([0.5, 0.5]))  # nothing came before
+    second = 1 / (1 + math.exp(-math.tanh(0.5)))
+    torch.testing.assert_close(weights[0, 1], torch.tensor([1 - second, second]))
+
+
+def test_the_first_query_is_answered_as_additive_attention_does():
+    torch.manual_seed(0)
+    location, additive = LocationSensitive(5, key_size=7), Additive(5, key_size=7, bias=True)
+    additive.load_state_dict(location.state_dict(), strict=False)
+    query, key = torch.randn(2, 2, 5), torch.randn(2, 11, 7)
+    ours, plain = location(query, key).weights, additive(query, key).weights
+    torch.testing.assert_close(ours[:, 0], plain[:, 0])
+    assert not torch.allclose(ours[:, 1], plain[:, 1], atol=1e-4)
+
+
+def test_the_state_is_the_last_weights_and_follows_a_selection():
+    torch.manual_seed(0)
+    attention = LocationSensitive(5, num_filters=3, kernel_size=5).double()
+    query, key = torch.randn(2, 3, 5).double(), torch.randn(2, 7, 5).double()
+    memory, index = attention.prepare(key), torch.tensor([1, 1, 0])
+    out, state = attention.attend(query[:, :2], memory)
+    assert torch.equal(state.history, out.weights[:, 1])
+    after, _ = attention.attend(query[index, 2:], memory.select(index), state.select(index))
+    torch.testing.assert_close(after.weights, attention(query, key).weights[index, 2:])
+
+
+def test_the_state_of_half_types_is_float32():
+    attention = LocationSensitive(5).bfloat16()
+    _, state = attention.attend(torch.randn(2, 1, 5).bfloat16(), attention.prepare(torch.randn(2, 7, 5).bfloat16()))
+    assert state.history.dtype == torch.float32
+
+
+def test_a_gradient_reaches_everything_through_earlier_weights():
+    torch.manual_seed(0)
+    attention = LocationSensitive(5, num_filters=3, kernel_size=3)
+    attention(torch.randn(2, 3, 5), torch.randn(2, 7, 5)).weights[:, 2].square().sum().backward()
+    assert all(p.grad.abs().sum() > 0 for p in attention.parameters())
+
+
+@torch.no_grad()
+def test_a_later_step_exports(unchecked):
+    attention = LocationSensitive(5, num_filters=3, kernel_size=3)
+    query, memory = torch.randn(2, 1, 5), attention.prepare(torch.randn(2, 7, 5))
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = attention
+
+        def forward(self, query, memory, state):
+            return self.attention.attend(query, memory, state)
+
+    state = HistoryState(torch.rand(2, 7))
+    exported = torch.export.export(Step(), (query, memory, state)).module(check_guards=False)
+    (out, found), (wanted, expected) = exported(query, memory, state), attention.attend(query, memory, state)
+    torch.testing.assert_close(out.context, wanted.context)
+    torch.testing.assert_close(found.history, expected.history)
+
+
+def test_sizes_are_refused():
+    with pytest.raises(ConfigError, match=r"LocationSensitive\(kernel_size=4\): an even filter has no middle; take 3 or 5"):
+        LocationSensitive(5, kernel_size=4)
+    for name in ("num_filters", "kernel_size", "attention_size", "key_size"):
+        with pytest.raises(ConfigError, match=rf"LocationSensitive\({name}=0\): {name} must be 1 or more"):
+            LocationSensitive(5, **{name: 0})

@@ -1,0 +1,142 @@
+"""Normalizers: against the `entmax` package and plain formulas, with masks, in half types and with huge scores."""
+
+import math
+
+import entmax
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from regard.attention import Entmax15, Sigmoid, Softmax, Sparsemax, Temperature
+from regard.errors import ConfigError
+
+ALL = [Softmax(), Sparsemax(), Entmax15(), Sigmoid(), Temperature(temperature=0.7), Temperature(Sparsemax(), temperature=2.0)]
+SPARSE = {"sparsemax": (Sparsemax(), entmax.sparsemax), "entmax15": (Entmax15(), entmax.entmax15)}
+
+
+def name(normalizer: nn.Module) -> str:
+    return type(normalizer).__name__
+
+
+def test_worked_by_hand():
+    scores = torch.tensor([1.0, 0.5, -1.0])
+    torch.testing.assert_close(Sparsemax()(scores), torch.tensor([0.75, 0.25, 0.0]))  # τ = 1/4
+    torch.testing.assert_close(Sparsemax()(torch.tensor([2.0, 1.0])), torch.tensor([1.0, 0.0]))  # one below the highest
+    # Halves 0.5, 0.25: (0.5 − τ)² + (0.25 − τ)² = 1 has its root at τ = 3/8 − √31/8.
+    root = 3 / 8 - math.sqrt(31) / 8
+    torch.testing.assert_close(Entmax15()(scores[:2]), torch.tensor([(0.5 - root) ** 2, (0.25 - root) ** 2]))
+    torch.testing.assert_close(Entmax15()(torch.tensor([2.0, 0.0])), torch.tensor([1.0, 0.0]))
+    torch.testing.assert_close(Sigmoid()(torch.tensor([0.0, math.log(3)])), torch.tensor([0.5, 0.75]))
+    torch.testing.assert_close(Temperature(temperature=0.5)(torch.tensor([0.0, 0.5])), torch.tensor([0.0, 1.0]).softmax(-1))
+
+
+@pytest.mark.parametrize("which", SPARSE)
+@pytest.mark.parametrize("keys", [1, 2, 7, 1000])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 5.0, 1e4, 1e30])
+def test_sparse_ones_equal_the_entmax_package(which, keys, scale):
+    ours, theirs = SPARSE[which]
+    generator = torch.Generator().manual_seed(keys)
+    scores = (scale * torch.randn(5, 3, keys, generator=generator, dtype=torch.float64)).requires_grad_()
+    along = torch.randn(5, 3, keys, generator=generator, dtype=torch.float64)
+    results = [ours(scores), theirs(scores, dim=-1)]
+    torch.testing.assert_close(*results, rtol=0, atol=1e-12)
+    torch.testing.assert_close(*(torch.autograd.grad((r * along).sum(), scores)[0] for r in results), rtol=0, atol=1e-12)
+    single = ours(scores.detach().float())
+    torch.testing.assert_close(single.double(), theirs(scores.detach().float().double(), dim=-1), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("which", SPARSE)
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.integers(-8, 8).map(lambda n: n / 4), min_size=1, max_size=9),  # many ties, and scores on thresholds
+    shift=st.sampled_from([0.0, -3.0, 1e6]),
+)
+def test_sparse_ones_are_on_the_simplex_and_optimal(which, scores, shift):
+    ours, theirs = SPARSE[which]
+    z = torch.tensor(scores, dtype=torch.float64)
+    weights = ours(z + shift)
+    assert (weights >= 0).all()
+    assert weights.sum().item() == pytest.approx(1, abs=1e-12)
+    torch.testing.assert_close(weights, theirs(z, dim=-1), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("normalizer", ALL, ids=name)
+@pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf, 1e300])
+def test_masked_equals_taken_out(normalizer, poison):
+    scores = 2 * torch.randn(4, 6, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mask = torch.rand(4, 1, 9, generator=torch.Generator().manual_seed(1)) < 0.6
+    mask[0], mask[1], mask[1, 0, 4] = True, False, True
+    leaf = scores.masked_fill(~mask, poison).requires_grad_()
+    weights = normalizer(leaf, mask)
+    (gradient,) = torch.autograd.grad(weights.square().sum(), leaf)
+    for b in range(4):
+        kept = mask[b, 0]
+        alone = scores[b][:, kept].clone().requires_grad_()
+        expected = normalizer(alone)
+        torch.testing.assert_close(weights[b][:, kept], expected, rtol=0, atol=1e-14)
+        torch.testing.assert_close(gradient[b][:, kept], torch.autograd.grad(expected.square().sum(), alone)[0])
+        assert (weights[b][:, ~kept] == 0).all()
+        assert (gradient[b][:, ~kept] == 0).all()
+
+
+@pytest.mark.parametrize("normalizer", ALL, ids=name)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_an_empty_row_gives_zeros_and_no_gradient(normalizer, dtype):
+    leaf = torch.tensor([[1.0, 3.0, 2.0], [1.0, math.nan, 0.0]]).to(dtype).requires_grad_()
+    weights = normalizer(leaf, torch.tensor([[True, False, True], [False] * 3]))
+    assert weights.dtype == dtype
+    assert (weights[1] == 0).all()
+    (gradient,) = torch.autograd.grad(weights.square().sum(), leaf)
+    assert gradient.isfinite().all()
+    assert (gradient[1] == 0).all()
+
+
+@pytest.mark.parametrize("normalizer", ALL, ids=name)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_are_computed_in_float32(normalizer, dtype):
+    scores = (3 * torch.randn(7, 300, generator=torch.Generator().manual_seed(0))).to(dtype)
+    expected = normalizer(scores.float()).to(dtype)
+    # Equal, but for the last bit where PyTorch's own softmax sums in another order.
+    torch.testing.assert_close(normalizer(scores), expected, rtol=torch.finfo(dtype).eps, atol=1e-7)
+    huge = torch.tensor([[6e4, 5.9e4, -6e4]]).to(dtype)
+    assert torch.equal(normalizer(huge), normalizer(huge.double()).to(dtype))
+
+
+@pytest.mark.parametrize("normalizer", ALL, ids=name)
+@pytest.mark.parametrize("scale", [1e4, 1e30])
+def test_huge_scores(normalizer, scale):
+    scores = torch.tensor([[1.0, -2.0, 0.5], [-1.0, -1.0, -1.5]]) * scale
+    expected = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    if not normalizer.normalized:
+        expected = torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    leaf = scores.requires_grad_()
+    torch.testing.assert_close(normalizer(leaf), expected)
+    assert torch.autograd.grad(normalizer(leaf).square().sum(), leaf)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("normalizer", ALL, ids=name)
+def test_derivatives_and_vmap(normalizer):
+    scores = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([True, True, False, True, True])
+    assert torch.autograd.gradcheck(normalizer, (scores[0].requires_grad_(), mask))
+    assert torch.autograd.gradgradcheck(normalizer, (scores[0].requires_grad_(), mask))
+
+    def loss(row: Tensor) -> Tensor:
+        return normalizer(row, mask).square().sum()
+
+    found = torch.func.vmap(torch.func.vmap(torch.func.grad(loss)))(scores.detach())
+    torch.testing.assert_close(found[1, 2], torch.func.grad(loss)(scores.detach()[1, 2]), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
+def test_a_temperature_that_is_not_above_zero_is_refused(temperature):
+    with pytest.raises(ConfigError, match=r"Temperature\(temperature=.*\): expected a finite number above 0; below 1 sharpens"):
+        Temperature(temperature=temperature)
+
+
+def test_a_temperature_is_as_normalized_as_what_it_wraps():
+    assert Temperature(Entmax15(), temperature=2.0).normalized
+    assert not Temperature(Sigmoid(), temperature=2.0).normalized
+    assert repr(Temperature(temperature=2.0)).startswith("Temperature(\n  temperature=2.0")

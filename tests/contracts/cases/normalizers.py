@@ -1,0 +1,79 @@
+"""The scores of `scored.py` with the other normalizers."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from contracts.cases.base import DA, DK, DQ, Case, Formula, Parameters, softmax
+
+from regard.attention import Additive, Attention, Dot, Entmax15, ScaledDot, Sigmoid, Sparsemax, Temperature
+
+Normalize = Callable[[Mapping[int, float], int], np.ndarray]
+
+
+def by_bisection(power: float) -> Normalize:
+    """w_k = max(s_k·(α−1) − τ, 0)^(1/(α−1)) for α = 1 + 1/power, with τ found by halving: what sparsemax (1) and 1.5-entmax (2)
+    are, by another way than sorting."""
+
+    def normalize(scores: Mapping[int, float], size: int) -> np.ndarray:
+        weights = np.zeros(size)
+        if not scores:
+            return weights
+        z = {j: s / power for j, s in scores.items()}
+        low, high = max(z.values()) - 1, max(z.values())
+        for _ in range(100):
+            middle = (low + high) / 2
+            total = sum(max(x - middle, 0) ** power for x in z.values())
+            low, high = (middle, high) if total > 1 else (low, middle)
+        for j, x in z.items():
+            weights[j] = max(x - low, 0) ** power
+        return weights
+
+    return normalize
+
+
+def _sigmoid(scores: Mapping[int, float], size: int) -> np.ndarray:
+    weights = np.zeros(size)
+    for j, s in scores.items():
+        weights[j] = 1 / (1 + math.exp(-s))
+    return weights
+
+
+def _tempered(normalize: Normalize, temperature: float) -> Normalize:
+    return lambda scores, size: normalize({j: s / temperature for j, s in scores.items()}, size)
+
+
+def _additive(p: Parameters, q: np.ndarray, k: np.ndarray) -> float:
+    return p["score_weight"].dot(np.tanh(p["query_projection.weight"].dot(q) + p["key_projection.weight"].dot(k)))
+
+
+def _formula(score: Callable[[Parameters, np.ndarray, np.ndarray], float], normalize: Normalize) -> Formula:
+    def formula(
+        parameters: Parameters, query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        weights = np.zeros(mask.shape)
+        for b, i in np.ndindex(mask.shape[:2]):
+            scores = {j: score(parameters, query[b, i], key[b, j]) for j in np.flatnonzero(mask[b, i])}
+            weights[b, i] = normalize(scores, mask.shape[2])
+        return weights @ value, weights
+
+    return formula
+
+
+def _with(
+    name: str, normalizer: Callable[[], Sparsemax | Entmax15 | Sigmoid | Temperature], normalize: Normalize
+) -> list[Case]:
+    builds: dict[str, tuple[Callable[[], Attention], Callable[[Parameters, np.ndarray, np.ndarray], float]]] = {
+        "additive": (lambda: Additive(DQ, key_size=DK, attention_size=DA, normalizer=normalizer()), _additive),
+        "dot": (lambda: Dot(DK, normalizer=normalizer()), lambda p, q, k: q.dot(k)),
+        "scaled_dot": (lambda: ScaledDot(DK, normalizer=normalizer()), lambda p, q, k: q.dot(k) / math.sqrt(DK)),
+    }
+    return [Case(f"{of}_{name}", build, _formula(score, normalize)) for of, (build, score) in builds.items()]
+
+
+CASES = [
+    *_with("sparsemax", Sparsemax, by_bisection(1)),
+    *_with("entmax15", Entmax15, by_bisection(2)),
+    *_with("sigmoid", Sigmoid, _sigmoid),
+    *_with("temperature", lambda: Temperature(temperature=0.5), _tempered(softmax, 0.5)),
+]
