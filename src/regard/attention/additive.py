@@ -7,6 +7,7 @@ a tanh: translation, pointer networks (Vinyals et al. 2015), graph attention (Br
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,7 +15,9 @@ from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.kernels.additive import exponential, fast_additive_scores, is_fast, plain_additive_scores
+from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
 from regard.attention.masks import combine_masks, masked_softmax, zero_masked
+from regard.attention.normalizers import Softmax
 from regard.attention.scored import ScoredAttention, check_size
 from regard.shapes import check_shape
 
@@ -80,12 +83,32 @@ def additive_attention(
         A pointer network's choice among the encoder's states, by the decoder's:
         `additive_attention(to_query(decoder), to_key(encoder), encoder, v, key_mask=mask).weights`.
     """
-    check_shape("value", value, "B K Dv", check_shape("key", key, "B K H"))
+    sizes = check_shape("value", value, "B K Dv", check_shape("key", key, "B K H"))
+    check_shape("score_weight", score_weight, "H", check_shape("query", query, "B Q H", sizes))
+    if is_fused(query, key, value):
+        return _fused(query, key, value, score_weight, key_mask, attn_mask, need_weights)
     mask = combine_masks(key_mask, attn_mask, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     scores = additive_scores(query, zero_masked(key, key_mask), score_weight)
     weights = masked_softmax(scores, mask)
     context = weights.to(value.dtype) @ zero_masked(value, key_mask)
     return AttentionOutput(context, weights if need_weights else None)
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_weight: Tensor,
+    key_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    need_weights: bool,
+) -> AttentionOutput:
+    """By Triton's kernels. The masks stay two: joined they would be a tensor of B·Q·K."""
+    for masks in ((key_mask, None), (None, attn_mask)):
+        combine_masks(*masks, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
+    key, value = zero_masked(key, key_mask), zero_masked(value, key_mask)
+    masks = {"key_mask": key_mask, "attn_mask": attn_mask}
+    return AttentionOutput(*fused_additive_attention(query, key, value, score_weight, **masks, need_weights=need_weights))
 
 
 @dataclass(frozen=True)
@@ -132,6 +155,23 @@ class _TanhAttention(ScoredAttention):
         memory = super().prepare(key, value, key_mask=key_mask)
         pays = memory.key.device.type == "cpu" and memory.key.numel() >= PREPARE
         return AdditiveMemory(memory.key, memory.value, key_mask, exponential(memory.key) if pays else None)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query; see `Attention.attend`. On a GPU in one pass, where that serves (`is_fused`)."""
+        check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
+        if type(self.normalizer) is Softmax and is_fused(query, memory.key, memory.value):
+            projected = self.project_query(query)
+            masks = memory.key_mask, attn_mask
+            return _fused(projected, memory.key, memory.value, self.score_weight, *masks, need_weights), None
+        return super().attend(query, memory, attn_mask=attn_mask, need_weights=need_weights)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """v·tanh(query part + key part)."""

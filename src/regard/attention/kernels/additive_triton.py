@@ -1,0 +1,372 @@
+"""Additive attention in one pass, by Triton: from projected queries and keys through mask and softmax to the context.
+
+    context_i = Σ_j w_ij value_j        w_i = softmax_j Σ_h v_h tanh(q_ih + k_jh)
+
+Forward, neither the (B,Q,K,H) tensor nor, unless the weights are asked for, the (B,Q,K) one is ever in memory. Backward, the
+weights of one slab of queries at a time are computed again from q and k; a slab is bounded by `SLAB`, so memory does not grow
+with Q·K. Nothing is added by atomics: the same inputs give the same bits. `additive_triton_kernels` has the arithmetic,
+docs/kernels.md what it can cost at best.
+
+Computed in float32 whatever the inputs are. The kernels were checked under Triton's interpreter and compiled for NVIDIA's
+compute capability 8.0 and 9.0; they have not been run or timed on a GPU.
+"""
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+SMALL = 1 << 22
+"""Below so many elements (B·Q·K·H) the plain form's tensor is small (16 MB of float32), and its few calls do. Not measured."""
+FEW = 8
+"""Below so many queries most of a block of 16, the fewest that a matrix product of Triton takes, would be wasted."""
+SLAB = 1 << 22
+"""Elements (B·queries·K) whose weights and their gradient are in memory at once in the backward pass: 16 MB a tensor."""
+_INSTALLED = importlib.util.find_spec("triton") is not None
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the kernels serve this device, these types and these sizes: an NVIDIA GPU from compute capability 8.0 on, and
+    float32 or half types."""
+    if not _INSTALLED or query.device.type != "cuda":
+        return False
+    (batch, queries, width), keys = query.shape, key.shape[1]
+    known = all(x.dtype in (torch.float32, *_HALF) for x in (query, key, value))
+    return known and queries >= FEW and batch * queries * keys * width >= SMALL and _is_supported(query.device.index or 0)
+
+
+@torch.compiler.assume_constant_result
+def _is_supported(index: int) -> bool:
+    return torch.version.hip is None and torch.cuda.get_device_capability(index) >= (8, 0)
+
+
+def fused_additive_attention(
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    value: Float[Tensor, "B K Dv"],
+    score_weight: Float[Tensor, " H"],
+    *,
+    key_mask: Bool[Tensor, "B K"] | None = None,
+    attn_mask: Tensor | None = None,
+    need_weights: bool = True,
+) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None]:
+    """Context and, where asked for, weights.
+
+    Args:
+        query: Projected queries.
+        key: Projected keys, finite behind the key mask.
+        value: What is averaged, finite behind the key mask.
+        score_weight: v.
+        key_mask: True where there is a key.
+        attn_mask: Boolean (Q,K) or (B,Q,K); True where a query may attend to a key.
+        need_weights: Whether the weights are written.
+
+    Returns:
+        Context in the value's type, and weights in the scores' type; under autocast the types that the plain form would give.
+    """
+    if attn_mask is not None:
+        attn_mask = attn_mask.expand(query.shape[0], -1, -1)
+    weights_dtype = torch.promote_types(query.dtype, key.dtype)
+    device = query.device.type
+    if torch.is_autocast_enabled(device):
+        value, weights_dtype = value.to(torch.get_autocast_dtype(device)), torch.float32
+    arguments = (query, key, value, score_weight, key_mask, attn_mask, need_weights)
+    attend = torch.ops.regard.additive_attention if torch.compiler.is_compiling() else _Differentiable.apply
+    context, weights, _ = attend(*arguments)
+    return context.to(value.dtype), weights.to(weights_dtype) if need_weights else None
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the two: a query's or a key's rows, made ready. Padded to whole blocks, so that the inner loops have no edges."""
+
+    given: Tensor
+    """(B,N,H)."""
+    rows: Tensor
+    """e^{2·given} (B,N',H') float32, zero in the padding."""
+    columns: Tensor
+    """The same transposed, (B,H',N')."""
+    highest: Tensor
+    """max_h 2·given (B,N') float32, −∞ in the padding: what decides whether a block's exponentials stay in range."""
+    block: int
+
+    @classmethod
+    def of(cls, given: Tensor, block: int) -> "_Side":
+        given = given.contiguous()
+        (batch, size, width) = given.shape
+        padded, padded_width = _round_up(size, block), _round_up(width, 64)
+        rows = given.new_zeros(batch, padded, padded_width, dtype=torch.float32)
+        rows[:, :size, :width].copy_(given).mul_(2).exp_()
+        highest = given.new_full((batch, padded), -torch.inf, dtype=torch.float32)
+        highest[:, :size].copy_(given.amax(-1)).mul_(2)
+        return cls(given, rows, rows.transpose(1, 2).contiguous(), highest, block)
+
+
+class _Problem:
+    """What the kernels share: both sides, v, the masks, the sizes."""
+
+    def __init__(
+        self, query: Tensor, key: Tensor, score_weight: Tensor, key_mask: Tensor | None, attn_mask: Tensor | None
+    ) -> None:
+        self.query = _Side.of(query, _block(query.shape[1], 64))
+        self.key = _Side.of(key, _block(key.shape[1], 128))
+        (self.batch, self.queries, self.width), self.keys = query.shape, key.shape[1]
+        self.v = nn.functional.pad(score_weight.float(), (0, self.query.rows.shape[2] - self.width))
+        # v multiplies a denominator before the division: large weights narrow the range.
+        self.query.highest.add_(self.v.abs().amax().clamp_min(1).log())
+        self.key_mask = None if key_mask is None else key_mask.contiguous().view(torch.uint8)
+        self.attn_mask = None if attn_mask is None else _rows_contiguous(attn_mask).view(torch.uint8)
+        self.native = not _is_interpreted()
+
+    def inputs(self) -> tuple[Any, ...]:
+        q, k, empty = self.query, self.key, self.v
+        masks = (empty if mask is None else mask for mask in (self.key_mask, self.attn_mask))
+        return q.columns, k.columns, q.highest, k.highest, q.given, k.given, self.v, *masks
+
+    def sizes(self) -> tuple[int, ...]:
+        return self.queries, self.keys, self.width
+
+    def strides(self) -> tuple[int, ...]:
+        mask = (0, 0) if self.attn_mask is None else (self.attn_mask.stride(0), self.attn_mask.stride(1))
+        return self.query.rows.shape[1], self.key.rows.shape[1], self.query.rows.shape[2], *mask
+
+    def flags(self) -> tuple[bool, bool]:
+        return self.key_mask is not None, self.attn_mask is not None
+
+
+@torch.library.custom_op("regard::additive_attention", mutates_args=())
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_weight: Tensor,
+    key_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    need_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Context, weights (empty unless asked for) and logarithms of the softmax's denominators, all float32."""
+    (batch, queries, _), (keys, value_size) = query.shape, value.shape[1:]
+    context = query.new_zeros(batch, queries, value_size, dtype=torch.float32)
+    log_sum = query.new_zeros(batch, queries, dtype=torch.float32)
+    weights = query.new_empty((batch, queries, keys) if need_weights else 0, dtype=torch.float32)
+    if not (query.numel() and key.numel()):
+        return context, weights, log_sum
+    problem = _Problem(query, key, score_weight, key_mask, attn_mask)
+    q, k = problem.query, problem.key
+    grid = (batch * q.rows.shape[1] // q.block,)
+    with _on(query):
+        _kernels().attend[grid](
+            *problem.inputs()[:6], value.contiguous(), *problem.inputs()[6:], context, log_sum, weights,
+            *problem.sizes(), value_size, *problem.strides(), *problem.flags(), need_weights,
+            q.block, k.block, _block(value_size, 64), problem.native,
+        )  # fmt: skip
+    if need_weights:  # scores until here: −∞ where a mask forbids
+        weights.sub_(log_sum[..., None]).exp_()
+    return context, weights, log_sum
+
+
+@torch.library.custom_op("regard::additive_attention_backward", mutates_args=())
+def _backward(
+    grad_context: Tensor,
+    grad_weights: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_weight: Tensor,
+    key_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    log_sum: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients for query, key, value and score weight."""
+    grads = [torch.zeros_like(x, dtype=torch.float32, memory_format=torch.contiguous_format) for x in (query, key, value)]
+    grad_q, grad_k, grad_value = grads
+    grad_v = torch.zeros_like(score_weight, dtype=torch.float32)
+    if query.numel() and key.numel():
+        problem = _Problem(query, key, score_weight, key_mask, attn_mask)
+        blocks = max(1, SLAB // (problem.batch * problem.keys * problem.query.block))
+        with _on(query), torch.autocast(query.device.type, enabled=False):
+            for start in range(0, problem.queries, blocks * problem.query.block):
+                rows = slice(start, min(start + blocks * problem.query.block, problem.queries))
+                weights = _weights(problem, log_sum, rows)
+                grad = grad_context[:, rows].to(value.dtype)
+                grad_value += weights.to(value.dtype).transpose(1, 2) @ grad
+                grad_p = (grad @ value.transpose(1, 2)).float()
+                if grad_weights is not None:
+                    grad_p += grad_weights[:, rows]
+                grad_s = weights.mul_(grad_p.sub_((weights * grad_p).sum(-1, keepdim=True)))  # of the softmax
+                grad_v += _gradient(problem, problem.key, problem.query, rows.start, grad_s, grad_k, with_weight=False)
+                grad_s = grad_s.transpose(1, 2).contiguous()
+                grad_v += _gradient(problem, problem.query, problem.key, rows.start, grad_s, grad_q, with_weight=True)
+    return grad_q.to(query.dtype), grad_k.to(key.dtype), grad_value.to(value.dtype), grad_v.to(score_weight.dtype)
+
+
+def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
+    """The weights of some queries (B,n,K), again."""
+    q, k, count = problem.query, problem.key, rows.stop - rows.start
+    weights = q.rows.new_empty(problem.batch, count, problem.keys)
+    grid = (problem.batch * _blocks(count, q.block) * _blocks(problem.keys, k.block),)
+    _kernels().recompute_weights[grid](
+        *problem.inputs(), log_sum, weights, rows.start, count,
+        *problem.sizes(), *problem.strides(), *problem.flags(), q.block, k.block, problem.native,
+    )  # fmt: skip
+    return weights
+
+
+def _gradient(
+    problem: _Problem, own: _Side, other: _Side, start: int, grad_scores: Tensor, grad: Tensor, *, with_weight: bool
+) -> Tensor:
+    """Add to the gradient of one side; returns the score weight's, or zeros. `grad_scores` is (B,other,own)."""
+    batch, other_count, own_count = grad_scores.shape
+    padded_width = own.rows.shape[2]
+    block_h = min(64, 4096 // own.block)
+    blocks = batch * _blocks(own_count, own.block)
+    partial = problem.v.new_zeros(blocks if with_weight else 0, padded_width)
+    starts = (start, 0) if own is problem.query else (0, start)
+    _kernels().gradient[(blocks * (padded_width // block_h),)](
+        own.rows, other.rows, own.highest, other.highest, own.given, other.given, problem.v, grad_scores, grad, partial,
+        *starts, own_count, other_count, own.given.shape[1], other.given.shape[1], problem.width,
+        own.rows.shape[1], other.rows.shape[1], padded_width,
+        with_weight, own.block, other.block, block_h, problem.native,
+    )  # fmt: skip
+    return partial.sum(0)[: problem.width]
+
+
+def _kernels() -> ModuleType:
+    from regard.attention.kernels import additive_triton_kernels  # only here is triton needed
+
+    return additive_triton_kernels
+
+
+def _is_interpreted() -> bool:
+    from triton.runtime.interpreter import InterpretedFunction
+
+    return isinstance(_kernels().attend, InterpretedFunction)
+
+
+def _on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """Triton starts kernels on the current device."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext()
+
+
+def _block(size: int, most: int) -> int:
+    """A power of two from 16, the least that a matrix product of Triton takes, to `most`."""
+    return min(most, max(16, 1 << (size - 1).bit_length()))
+
+
+def _blocks(size: int, block: int) -> int:
+    return -(-size // block)
+
+
+def _round_up(size: int, block: int) -> int:
+    return _blocks(size, block) * block
+
+
+def _rows_contiguous(mask: Tensor) -> Tensor:
+    """(B,Q,K) whose rows are contiguous; an axis that is only expanded stays so."""
+    return mask if mask.stride(2) == 1 or mask.shape[2] == 1 else mask.contiguous()
+
+
+@_attend.register_fake
+def _(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_weight: Tensor,
+    key_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    need_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    (batch, queries, _), (keys, value_size) = query.shape, value.shape[1:]
+    shapes: tuple[Any, ...] = (batch, queries, value_size), (batch, queries, keys) if need_weights else (0,), (batch, queries)
+    context, weights, log_sum = (query.new_empty(shape, dtype=torch.float32) for shape in shapes)
+    return context, weights, log_sum
+
+
+@_backward.register_fake
+def _(
+    grad_context: Tensor,
+    grad_weights: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_weight: Tensor,
+    key_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    log_sum: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    grad_q, grad_k, grad_value, grad_v = (x.new_empty(x.shape) for x in (query, key, value, score_weight))
+    return grad_q, grad_k, grad_value, grad_v
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *tensors, ctx.need_weights = inputs
+    ctx.save_for_backward(*tensors, output[2])
+    ctx.mark_non_differentiable(output[2])
+
+
+def _differentiate(ctx: Any, grad_context: Tensor, grad_weights: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    differentiate = torch.ops.regard.additive_attention_backward if torch.compiler.is_compiling() else _Gradient.apply
+    grads = differentiate(grad_context, grad_weights if ctx.need_weights else None, *ctx.saved_tensors)
+    return *grads, None, None, None
+
+
+_attend.register_autograd(_differentiate, setup_context=_setup)
+
+
+class _Differentiable(torch.autograd.Function):
+    """The same for `torch.func`, which the gradients of custom operators do not know."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        return torch.ops.regard.additive_attention(*inputs)
+
+    setup_context = staticmethod(_setup)
+    backward = staticmethod(_differentiate)
+
+
+class _Gradient(torch.autograd.Function):
+    """The gradient, which `torch.func` may see but not differentiate again."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:
+        return torch.ops.regard.additive_attention_backward(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        raise RuntimeError(
+            "fused additive attention has no second derivative; on a CPU additive_attention's plain form has one"
+        )
+
+
+@_attend.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    *tensors, need_weights = arguments
+    results = [_attend(*row, need_weights) for row in _per_row(info, in_dims[:-1], tensors)]
+    return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0)
+
+
+@_backward.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    results = [_backward(*row) for row in _per_row(info, in_dims, arguments)]
+    return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0, 0)
+
+
+def _per_row(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """One call's arguments for each index of a vmapped axis."""
+    for row in range(info.batch_size):
+        yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))
