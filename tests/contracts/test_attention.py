@@ -150,7 +150,7 @@ def test_step_by_step_equals_all_at_once(case):
         step, state = attention.attend(query[:, i : i + 1], memory, state, attn_mask=attn_mask[i : i + 1])
         assert (state is not None) == attention.stateful
         torch.testing.assert_close(step.context, out.context[:, i : i + 1], rtol=0, atol=1e-12)
-        torch.testing.assert_close(step.weights, out.weights[:, i : i + 1], rtol=0, atol=1e-12)
+        torch.testing.assert_close(step.weights, out.weights[..., i : i + 1, :], rtol=0, atol=1e-12)
 
 
 def test_a_memory_keeps_the_rows_selected(case):

@@ -5,12 +5,16 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.build import build_attention
 from regard.attention.linear import LinearConcat
 from regard.attention.masks import causal_mask, combine_masks, masked_softmax, padding_mask, window_mask, zero_masked
+from regard.attention.multihead import HeadMemory, MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
 from regard.attention.normalizers import Softmax
 from regard.attention.pooling import AttentionPooling, Pooled
+from regard.attention.positions import ALiBi, RelativeBias, RelativePositions, Rotary
 from regard.attention.scored import ScoredAttention
+from regard.attention.self_attention import SelfAttention
 
 __all__ = [
+    "ALiBi",
     "Additive",
     "AdditiveMemory",
     "Attention",
@@ -19,11 +23,17 @@ __all__ = [
     "Concat",
     "Dot",
     "General",
+    "HeadMemory",
     "LinearConcat",
     "Memory",
+    "MultiHead",
     "Pooled",
+    "RelativeBias",
+    "RelativePositions",
+    "Rotary",
     "ScaledDot",
     "ScoredAttention",
+    "SelfAttention",
     "Softmax",
     "SumConcat",
     "additive_attention",

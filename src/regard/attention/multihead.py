@@ -1,0 +1,318 @@
+"""Multi-head attention: several heads side by side, each with a map of its own for queries, keys and values.
+
+One class serves encoders, decoders and what lies between them. Within a causal decoder its state is the key–value cache:
+
+    memory = attention.prepare(x)                            # this step's tokens, one or more
+    out, state = attention.attend(x, memory, state)          # state None begins; it then holds all keys and values so far
+
+which gives what one call over all tokens gives. Across to an encoder, `prepare` is called once and no state is needed.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
+from regard.attention.normalizers import Softmax
+from regard.attention.positions import RelativePositions
+from regard.attention.scored import check_size
+from regard.errors import ConfigError
+from regard.shapes import check_shape
+
+
+@dataclass(frozen=True)
+class HeadMemory(Memory):
+    """Keys and values by head; the key–value cache too. G ≤ H heads have keys of their own."""
+
+    key: Float[Tensor, "B G K Da"]
+    """The projected keys; in a state with their positions in them, where the positions turn keys."""
+    value: Float[Tensor, "B G K Da"]
+    """The projected values, behind the mask those of a zero vector."""
+    key_mask: Bool[Tensor, "B K"] | None = None
+
+    def select(self, index: Int[Tensor, " M"]) -> "HeadMemory":
+        """Keep the given rows of the batch, in the given order."""
+        mask = None if self.key_mask is None else self.key_mask[index]
+        return HeadMemory(self.key[index], self.value[index], mask)
+
+    def join(self, later: "HeadMemory") -> "HeadMemory":
+        """These keys and then later ones."""
+        key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
+        if self.key_mask is None and later.key_mask is None:
+            return HeadMemory(key, value)
+        return HeadMemory(key, value, torch.cat([self._all(), later._all()], 1))
+
+    def _all(self) -> Tensor:
+        if self.key_mask is not None:
+            return self.key_mask
+        return self.key.new_ones(self.key.shape[0], self.key.shape[2], dtype=torch.bool)
+
+
+torch.export.register_dataclass(HeadMemory, serialized_type_name="regard.attention.HeadMemory")
+
+
+class MultiHead(Attention):
+    """head_h = softmax(q_h k_hᵀ / √(D/H)) v_h, context = W_o [head_1; …; head_H] + b_o.
+
+    q_h, k_h, v_h are D/H features each of W_q query + b_q, W_k key + b_k, W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
+    A query that no head lets attend to anything gets zeros, without b_o.
+
+    With `num_kv_heads` = G < H, H/G neighbouring heads share keys and values (grouped queries; G = 1: multi-query).
+    With `causal` or `window`, and for `positions`, query i of Q sits at position i + K − Q, as in `masks.causal_mask`; K counts
+    the keys of the state. Where no query sees what comes later, the mechanism is `stateful`: `attend` joins the memory to the
+    keys of its state, and returns both as the next one. An `attn_mask` then covers the state's keys as well.
+
+    Reference: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al. 2023 (grouped queries); Beltagy,
+    Peters, Cohan 2020, section 3.1 (sliding window). Differs from the paper: the maps have biases, unless `bias` is False.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+        window: tuple[int, int] | None = None,
+        positions: RelativePositions | None = None,
+        normalizer: nn.Module | None = None,
+    ) -> None:
+        """Args:
+        size: D, width of queries and context, a multiple of `num_heads`.
+        num_heads: H, ≥ 1.
+        num_kv_heads: G, heads of the keys and values, a divisor of H; None for H.
+        key_size: Dk, ≥ 1; None for D.
+        value_size: Dv, ≥ 1; None for Dk, because without a value the keys are the values.
+        bias: Whether the four maps have biases.
+        dropout: Share of the weights that training drops, 0 ≤ dropout < 1.
+        causal: Whether a query may attend to its own position and those before it only.
+        window: So many positions before its own and so many after it are all that a query may attend to; None for all.
+        positions: `Rotary`, `ALiBi` or `RelativeBias`; None for none.
+        normalizer: From scores to weights; None for `Softmax`. Another one has no fused form.
+        """
+        super().__init__()
+        groups = num_heads if num_kv_heads is None else num_kv_heads
+        self.query_size = size
+        self.key_size = size if key_size is None else key_size
+        self.value_size = self.key_size if value_size is None else value_size
+        _check(size, num_heads, groups, self.key_size, self.value_size, dropout, window)
+        self.num_heads, self.num_kv_heads, self.head_size = num_heads, groups, size // num_heads
+        self.dropout, self.causal, self.window, self.positions = dropout, causal, window, positions
+        if positions is not None:
+            positions.check(num_heads, self.head_size)
+        self.normalizer = Softmax() if normalizer is None else normalizer
+        self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        # By its arguments, where other mechanisms declare it by class.
+        self.permutation_equivariant = not (causal or window or positions)  # type: ignore[misc]
+        self.stateful = causal or (window is not None and window[1] == 0)  # type: ignore[misc]
+        self.query_projection = nn.Linear(size, size, bias=bias)
+        self.key_projection = nn.Linear(self.key_size, groups * self.head_size, bias=bias)
+        self.value_projection = nn.Linear(self.value_size, groups * self.head_size, bias=bias)
+        self.output_projection = nn.Linear(size, size, bias=bias)
+        for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
+            nn.init.xavier_uniform_(linear.weight)
+            if bias:
+                nn.init.zeros_(linear.bias)
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> HeadMemory:
+        """Project keys and values once."""
+        value = key if value is None else value
+        sizes = check_shape("key", key, f"B K {self.key_size}")
+        check_shape("value", value, f"B K {self.value_size}", sizes)
+        projected = self.key_projection(zero_masked(key, key_mask)), self.value_projection(zero_masked(value, key_mask))
+        heads, values = (x.unflatten(-1, (self.num_kv_heads, self.head_size)).transpose(1, 2) for x in projected)
+        return HeadMemory(heads, values, key_mask)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: HeadMemory | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, HeadMemory | None]:
+        """Attend with each query, after those of the state; see `Attention.attend` and the class."""
+        assert isinstance(memory, HeadMemory)
+        sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
+        memory = self._placed(memory, state)
+        queries, keys = sizes["Q"], memory.key.shape[2]
+        heads = self.query_projection(query).unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)
+        bias = None
+        if self.positions is not None:
+            heads = self.positions.rotate(heads, keys - queries)
+            bias = self.positions.bias(queries, keys, heads)
+        given = combine_masks(memory.key_mask, attn_mask, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads)
+        if need_weights or type(self.normalizer) is not Softmax:
+            mask = self._mask(given, queries, keys, query.device)
+            context, weights = self._plain(heads, memory, bias, mask)
+        else:
+            # PyTorch's own causal form puts the first query at the first key: with Q = K, that is what is meant here.
+            simple = self.causal and self.window is None and given is None and bias is None and queries == keys
+            mask = None if simple else self._mask(given, queries, keys, query.device)
+            context, weights = self._fused(heads, memory, bias, mask, causal=simple), None
+        output = self.output_projection(context.transpose(1, 2).flatten(2))
+        if mask is not None and (given is not None or queries > keys):
+            output = output.masked_fill(~_some(mask), 0)
+        return AttentionOutput(output, weights if need_weights else None), memory if self.stateful else None
+
+    def _placed(self, memory: HeadMemory, state: HeadMemory | None) -> HeadMemory:
+        """The keys at their positions, after those of the state."""
+        if self.positions is not None:
+            start = 0 if state is None else state.key.shape[2]
+            memory = HeadMemory(self.positions.rotate(memory.key, start), memory.value, memory.key_mask)
+        return memory if state is None else state.join(memory)
+
+    def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
+        """The masks that were given and the mechanism's own, broadcasting to (B,H,Q,K); None where nothing is forbidden."""
+        if self.window is not None:
+            before, after = self.window
+            own = window_mask(queries, keys, before=before, after=0 if self.causal else after, device=device)
+        elif self.causal and queries > 1:
+            own = causal_mask(queries, keys, device=device)
+        else:
+            return given
+        return own if given is None else own & given
+
+    def _plain(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
+        queries = heads.shape[2]
+        products = self._by_group(heads / math.sqrt(self.head_size)) @ memory.key.transpose(2, 3)
+        scores = self._by_head(products, queries)
+        weights = self.normalizer(scores if bias is None else scores + bias, mask)
+        kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
+        return self._by_head(self._by_group(kept) @ memory.value, queries), weights
+
+    def _by_group(self, heads: Tensor) -> Tensor:
+        """(B,H,Q,·) → (B,G,H/G·Q,·): all that meets the same keys in one product."""
+        return heads.unflatten(1, (self.num_kv_heads, -1)).flatten(2, 3) if self.num_kv_heads < self.num_heads else heads
+
+    def _by_head(self, groups: Tensor, queries: int) -> Tensor:
+        """(B,G,H/G·Q,·) → (B,H,Q,·)."""
+        return groups.unflatten(2, (-1, queries)).flatten(1, 2) if self.num_kv_heads < self.num_heads else groups
+
+    def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """The same context without weights, by PyTorch's fused kernels."""
+        if bias is not None:
+            mask = bias[None] if mask is None else bias.masked_fill(~mask, -math.inf)
+        return nn.functional.scaled_dot_product_attention(
+            heads,
+            memory.key,
+            memory.value,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=causal,
+            enable_gqa=self.num_kv_heads < self.num_heads,
+        )
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":
+        """The same attention with a copy of the weights; always batch first, with boolean masks in which True means keep.
+
+        Raises:
+            ConfigError: If the module adds a key of its own (`add_bias_kv`, `add_zero_attn`).
+        """
+        if module.bias_k is not None or module.add_zero_attn:
+            raise ConfigError(
+                "MultiHead.from_torch: the module was built with add_bias_kv or add_zero_attn, whose added key has no "
+                "counterpart here; convert one that was built without"
+            )
+        made = cls(
+            module.embed_dim,
+            num_heads=module.num_heads,
+            key_size=module.kdim,
+            value_size=module.vdim,
+            bias=module.in_proj_bias is not None,
+            dropout=module.dropout,
+        )
+        made.to(module.out_proj.weight).train(module.training)
+        with torch.no_grad():
+            for ours, theirs in zip(made._tensors(), _tensors(module), strict=True):
+                ours.copy_(theirs)
+        return made
+
+    def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
+        """The same attention as `nn.MultiheadAttention`, with a copy of the weights; its masks mean the opposite of ours.
+
+        Raises:
+            ConfigError: If it has what that module has not: grouped heads, positions, another normalizer, a mask of its own.
+        """
+        extra = {
+            "num_kv_heads": self.num_kv_heads < self.num_heads,
+            "causal": self.causal,
+            "window": self.window is not None,
+            "positions": self.positions is not None,
+            "normalizer": type(self.normalizer) is not Softmax,
+        }
+        if any(extra.values()):
+            names = ", ".join(name for name, is_set in extra.items() if is_set)
+            raise ConfigError(
+                f"MultiHead.to_torch: nn.MultiheadAttention has no counterpart of {names}; convert an attention built without "
+                "(causal and window go into the attn_mask of its calls)"
+            )
+        made = nn.MultiheadAttention(
+            self.query_size,
+            self.num_heads,
+            dropout=self.dropout,
+            bias=self.query_projection.bias is not None,
+            kdim=self.key_size,
+            vdim=self.value_size,
+            batch_first=batch_first,
+        )
+        made.to(self.output_projection.weight).train(self.training)
+        with torch.no_grad():
+            for theirs, ours in zip(_tensors(made), self._tensors(), strict=True):
+                theirs.copy_(ours)
+        return made
+
+    def _tensors(self) -> list[Tensor]:
+        linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
+        return [x.weight for x in linears] + [x.bias for x in linears if x.bias is not None]
+
+
+def _tensors(module: nn.MultiheadAttention) -> list[Tensor]:
+    """Weights and then biases of its query, key, value and output maps."""
+    separate = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+    packed = separate if module.in_proj_weight is None else module.in_proj_weight.chunk(3)
+    biases = [] if module.in_proj_bias is None else [*module.in_proj_bias.chunk(3), module.out_proj.bias]
+    return [*packed, module.out_proj.weight, *biases]
+
+
+def _some(mask: Tensor | None) -> Tensor:
+    """Where some head lets a query attend to some key: (Q,1) or (B,Q,1), or with Q = 1 where all queries are alike."""
+    assert mask is not None
+    some = mask.any(-1)
+    return (some.any(1) if some.ndim == 3 else some)[..., None]
+
+
+def _check(
+    size: int, num_heads: int, groups: int, key_size: int, value_size: int, dropout: float, window: tuple[int, int] | None
+) -> None:
+    sizes = {"size": size, "num_heads": num_heads, "num_kv_heads": groups, "key_size": key_size, "value_size": value_size}
+    for name, number in sizes.items():
+        check_size("MultiHead", name, number)
+    if size % num_heads:
+        raise ConfigError(f"MultiHead(size={size}, num_heads={num_heads}): size must be a multiple of num_heads")
+    if num_heads % groups:
+        raise ConfigError(
+            f"MultiHead(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of one size, so num_kv_heads "
+            "must divide num_heads"
+        )
+    if not 0 <= dropout < 1:
+        raise ConfigError(f"MultiHead(dropout={dropout}): dropout must be at least 0 and below 1")
+    if window is not None and min(window) < 0:
+        raise ConfigError(f"MultiHead(window={window}): both sides of a window must be 0 or more")

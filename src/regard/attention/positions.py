@@ -1,0 +1,170 @@
+"""Relative positions for multi-head attention: modules that it takes as its `positions`.
+
+All count from the end, as `masks.causal_mask` does: of Q queries and K keys, query i sits at i + K − Q and key j at j. So a
+query that comes alone sits at the last key, which is where it belongs when keys are kept from step to step.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.scored import check_size
+from regard.errors import ConfigError
+
+
+class RelativePositions(nn.Module):
+    """How multi-head attention learns where a query and a key are: by turning both, by a bias on their score, or not at all.
+
+    A module of one's own overrides `rotate`, `bias` or both.
+    """
+
+    def check(self, num_heads: int, head_size: int) -> None:
+        """Refuse heads that this module was not made for, with a `ConfigError`. Called once, at construction."""
+
+    def rotate(self, heads: Float[Tensor, "B H T Da"], start: int) -> Float[Tensor, "B H T Da"]:
+        """Queries or keys at the positions start, start + 1, …; unchanged by default."""
+        return heads
+
+    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:
+        """What is added to the scores, of the type and device of `like`; nothing by default."""
+        return None
+
+
+class Rotary(RelativePositions):
+    """Rotary positions: a head's features 2n, 2n + 1 at position p are turned by the angle p·θ_n, θ_n = base^(−2n/Da).
+
+    (x_2n, x_2n+1) ↦ (x_2n cos pθ_n − x_2n+1 sin pθ_n, x_2n sin pθ_n + x_2n+1 cos pθ_n), for queries and keys alike, so that
+    their product depends on the distance of the two positions only. Angles are computed in float32 at least. No parameters.
+
+    Reference: Su et al. 2021 (RoFormer), eq. 34. Neighbouring features make a pair, as there; some later models pair the two
+    halves of a head instead.
+    """
+
+    def __init__(self, base: float = 10_000.0) -> None:
+        """Args:
+        base: > 1; the longest wavelength is about 2π·base.
+        """
+        super().__init__()
+        if base <= 1:
+            raise ConfigError(f"Rotary(base={base}): base must be above 1")
+        self.base = base
+
+    def check(self, num_heads: int, head_size: int) -> None:
+        """Heads of an odd width cannot be paired."""
+        if head_size % 2:
+            raise ConfigError(
+                f"Rotary with heads of {head_size} features: they are turned in pairs, so size / num_heads must be even"
+            )
+
+    def rotate(self, heads: Float[Tensor, "B H T Da"], start: int) -> Float[Tensor, "B H T Da"]:
+        """Turn each pair of features by its position's angle."""
+        dtype = torch.promote_types(heads.dtype, torch.float32)
+        length, size = heads.shape[2:]
+        position = torch.arange(start, start + length, device=heads.device, dtype=dtype)
+        theta = self.base ** (-torch.arange(0, size, 2, device=heads.device, dtype=dtype) / size)
+        angle = position[:, None] * theta
+        cos, sin = angle.cos(), angle.sin()
+        even, odd = heads[..., 0::2].to(dtype), heads[..., 1::2].to(dtype)
+        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2).to(heads.dtype)
+
+
+class ALiBi(RelativePositions):
+    """Attention with linear biases: score_h(q_i, k_j) − m_h · |p_i − j|, p_i the query's position. No parameters.
+
+    The slopes of 2^n heads are m_h = 2^(−8h/H), h = 1 … H; another number of heads takes those of the next lower power of two
+    and then every second one of the next higher. Under a causal mask this is the paper's bias m_h·(j − p_i); without one, it
+    falls on both sides alike.
+
+    Reference: Press, Smith, Lewis 2022, section 3; the slopes for other numbers of heads are from their code.
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        """Args:
+        num_heads: H, ≥ 1.
+        """
+        super().__init__()
+        check_size("ALiBi", "num_heads", num_heads)
+        self.num_heads = num_heads
+        power = 1 << num_heads.bit_length() - 1
+        further = _slopes(2 * power)[0::2]
+        self.slopes = (_slopes(power) + further)[:num_heads]
+
+    def check(self, num_heads: int, head_size: int) -> None:
+        """Every head needs a slope."""
+        _check_heads("ALiBi", self.num_heads, num_heads)
+
+    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
+        """−m_h · |p_i − j|."""
+        slopes = torch.tensor(self.slopes, dtype=like.dtype, device=like.device)
+        return -slopes[:, None, None] * _distance(queries, keys, like.device).abs()
+
+
+class RelativeBias(RelativePositions):
+    """A learned bias for each head and each bucket of distances: score_h(q_i, k_j) + b[bucket(j − p_i), h].
+
+    Half of the buckets belong to one distance each, from 0 on; the others grow logarithmically up to `max_distance`, and the
+    last one holds all that is further. Where queries look both ways, the keys behind and those ahead have half of the buckets
+    each; otherwise all that lies ahead counts as distance 0.
+
+    Reference: Raffel et al. 2020 (T5), section 2.1 and their code.
+    Differs from the paper: the scores keep their scale 1/√(D/H), which T5 leaves to its initialisation.
+    """
+
+    def __init__(self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
+        """Args:
+        num_heads: H, ≥ 1.
+        num_buckets: ≥ 2, in both directions ≥ 4 and even.
+        max_distance: From here on all distances share a bucket; more than the distances that have a bucket each.
+        bidirectional: Whether keys ahead have buckets of their own; False for a causal decoder.
+        """
+        super().__init__()
+        check_size("RelativeBias", "num_heads", num_heads)
+        self.num_heads, self.num_buckets = num_heads, num_buckets
+        self.max_distance, self.bidirectional = max_distance, bidirectional
+        ways = 2 if bidirectional else 1
+        if num_buckets < 2 * ways or num_buckets % ways:
+            kind = "even and 4 or more where queries look both ways" if bidirectional else "2 or more"
+            raise ConfigError(f"RelativeBias(num_buckets={num_buckets}): num_buckets must be {kind}")
+        if max_distance <= num_buckets // ways // 2:
+            raise ConfigError(
+                f"RelativeBias(max_distance={max_distance}, num_buckets={num_buckets}): the first "
+                f"{num_buckets // ways // 2} distances have a bucket each, so max_distance must be above that"
+            )
+        self.weight = nn.Parameter(torch.empty(num_buckets, num_heads))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def check(self, num_heads: int, head_size: int) -> None:
+        """Every head needs a column of biases."""
+        _check_heads("RelativeBias", self.num_heads, num_heads)
+
+    def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
+        """b[bucket(j − p_i), h]."""
+        return self.weight[self.bucket(_distance(queries, keys, like.device))].permute(2, 0, 1).to(like.dtype)
+
+    def bucket(self, distance: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+        """Bucket of each distance (key's position less the query's), 0 ≤ bucket < num_buckets."""
+        if self.bidirectional:
+            buckets, first, distance = self.num_buckets // 2, (distance > 0) * (self.num_buckets // 2), distance.abs()
+        else:
+            buckets, first, distance = self.num_buckets, torch.zeros_like(distance), (-distance).clamp(min=0)
+        exact = buckets // 2
+        # In float32 and in this order, so that borders fall where those of published checkpoints do.
+        share = (distance.clamp(min=1).float() / exact).log() / math.log(self.max_distance / exact)
+        far = (exact + (share * (buckets - exact)).long()).clamp(max=buckets - 1)
+        return first + torch.where(distance < exact, distance, far)
+
+
+def _slopes(power_of_two: int) -> list[float]:
+    return [2 ** (-8 * h / power_of_two) for h in range(1, power_of_two + 1)]
+
+
+def _distance(queries: int, keys: int, device: torch.device) -> Int[Tensor, "Q K"]:
+    """j − p_i: the key's position less the query's."""
+    return torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
+
+
+def _check_heads(name: str, made: int, found: int) -> None:
+    if made != found:
+        raise ConfigError(f"{name}(num_heads={made}) in an attention with num_heads={found}: give both the same number")

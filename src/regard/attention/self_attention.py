@@ -1,0 +1,66 @@
+"""Self-attention with one head, as it is first taught."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.masks import zero_masked
+from regard.attention.multiplicative import ScaledDot
+from regard.shapes import check_shape
+
+
+class SelfAttention(ScaledDot):
+    """q = W_q x + b_q, k = W_k x + b_k, v = W_v x + b_v; weights = softmax(q kᵀ / √D), context = weights·v.
+
+    One head, all maps D → D with a bias, no output map: context (B,T,D), weights (B,T,T). `attention(x)` attends within x;
+    with a key, and a value, it keeps the contract of every mechanism.
+
+    Reference: Vaswani et al. 2017, section 3.2.1. Differs from the paper: the maps have biases, and there is one head without
+    an output map; `MultiHead` is the paper's.
+    """
+
+    def __init__(self, size: int, *, normalizer: nn.Module | None = None) -> None:
+        """Args:
+        size: D, width of queries, keys and values, ≥ 1.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(size, normalizer=normalizer)
+        self.query_projection = nn.Linear(size, size)
+        self.key_projection = nn.Linear(size, size)
+        self.value_projection = nn.Linear(size, size)
+
+    def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
+        """W_q x + b_q."""
+        return self.query_projection(query)
+
+    def project_key(self, key: Float[Tensor, "B K D"]) -> Float[Tensor, "B K D"]:
+        """W_k x + b_k."""
+        return self.key_projection(key)
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K D"],
+        value: Float[Tensor, "B K D"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project keys and values once. Behind the mask the value is b_v, and its weight is zero."""
+        value = key if value is None else value
+        sizes = check_shape("key", key, f"B K {self.key_size}")
+        check_shape("value", value, f"B K {self.key_size}", sizes)
+        projected = self.value_projection(zero_masked(value, key_mask))
+        return Memory(self.project_key(zero_masked(key, key_mask)), projected, key_mask)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B Q D"],
+        key: Float[Tensor, "B K D"] | None = None,
+        value: Float[Tensor, "B K D"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> AttentionOutput:
+        """Prepare and attend in one call; without a key, within the query itself."""
+        key = query if key is None else key
+        return super().forward(query, key, value, key_mask=key_mask, attn_mask=attn_mask, need_weights=need_weights)
