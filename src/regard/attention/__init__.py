@@ -3,11 +3,15 @@
 from regard.attention.additive import Additive, AdditiveMemory, Concat, SumConcat, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.build import build_attention
+from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
+from regard.attention.history import HistoryAttention, HistoryState
 from regard.attention.linear import LinearConcat
+from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
+from regard.attention.location import LocationSensitive
 from regard.attention.masks import causal_mask, combine_masks, masked_softmax, padding_mask, window_mask, zero_masked
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
-from regard.attention.normalizers import Softmax
+from regard.attention.normalizers import Entmax15, Sigmoid, Softmax, Sparsemax, Temperature
 from regard.attention.pooling import AttentionPooling, Pooled
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions, Rotary
 from regard.attention.scored import ScoredAttention
@@ -21,10 +25,20 @@ __all__ = [
     "AttentionOutput",
     "AttentionPooling",
     "Concat",
+    "Coverage",
     "Dot",
+    "Entmax15",
+    "FertilityCoverage",
+    "FertilityMemory",
     "General",
     "HeadMemory",
+    "HistoryAttention",
+    "HistoryState",
     "LinearConcat",
+    "LocalMonotonic",
+    "LocalPredictive",
+    "LocalState",
+    "LocationSensitive",
     "Memory",
     "MultiHead",
     "Pooled",
@@ -34,13 +48,17 @@ __all__ = [
     "ScaledDot",
     "ScoredAttention",
     "SelfAttention",
+    "Sigmoid",
     "Softmax",
+    "Sparsemax",
     "SumConcat",
+    "Temperature",
     "additive_attention",
     "additive_scores",
     "build_attention",
     "causal_mask",
     "combine_masks",
+    "coverage_loss",
     "masked_softmax",
     "padding_mask",
     "window_mask",
