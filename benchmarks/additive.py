@@ -1,24 +1,37 @@
-"""Additive scores without tanh against the eager formula, on one core in float32. Prints one JSON line of ratios.
+"""Additive scores and attention against the formula with tanh, on one core in float32. Prints one JSON line of ratios.
 
-Both forms run in turn in one process, and the ratio is that of their medians. The exponentials of the rows and the check of
-their range are counted, but for a single query, whose keys were prepared before (as a decoder's are).
+Four forms run in turn in one process, and a ratio is that of their medians: the formula run eagerly and compiled by
+`torch.compile`, and regard's blocks and compiled loops. The exponentials of the rows and the check of their range are counted,
+but for a single query, whose keys were prepared before (as a decoder's are). Memory is that of a process of its own, whose peak
+over a call of `additive_attention` and its backward pass is held to 4·BQK + 4·(BQ + BK)·(H + Dv) floats and 32 MB.
 
-    python benchmarks/additive.py [--repeats 5]
+    python -m benchmarks.additive [--repeats 5] [--size 4,512,512,256]
 """
 
 import argparse
 import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.attention import additive_attention
 from regard.attention.additive import additive_scores
 from regard.attention.kernels.additive import exponential, plain_additive_scores
 
 SIZES = {"long": (4, 512, 512, 256), "sentences": (32, 30, 30, 256), "step": (64, 1, 50, 512)}
+FORMS: dict[str, Callable[..., Tensor]] = {
+    "eager": plain_additive_scores,
+    "compiled": torch.compile(plain_additive_scores),
+    "regard_blocks": additive_scores,
+    "regard_compiled": torch.compile(additive_scores),
+}
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -27,48 +40,93 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def ratio(plain: Callable[[], object], fast: Callable[[], object], repeats: int) -> dict[str, float]:
-    """Medians in milliseconds of the two in turn, and how many times faster the second is."""
-    plain(), fast()
-    times = [(seconds(plain), seconds(fast)) for _ in range(repeats)]
-    slow, quick = (statistics.median(column) for column in zip(*times, strict=True))
-    return {"eager_ms": round(1e3 * slow, 3), "regard_ms": round(1e3 * quick, 3), "ratio": round(slow / quick, 2)}
+def interleaved(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median milliseconds of each, run in turn."""
+    for run in runs.values():
+        run()
+    times = [{name: seconds(run) for name, run in runs.items()} for _ in range(repeats)]
+    return {name: round(1e3 * statistics.median(row[name] for row in times), 3) for name in runs}
 
 
-def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, object]:
+def ratios(medians: dict[str, float]) -> dict[str, Any]:
+    ours = [name for name in medians if name.startswith("regard")]
+    over = {f"{one}_over_{name}": round(medians[name] / medians[one], 2) for one in ours for name in ("eager", "compiled")}
+    return {"ms": medians, **over}
+
+
+def both_ways(form: Callable[..., Tensor], tensors: tuple[Tensor, ...], grad: Tensor) -> None:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    torch.autograd.grad(form(*leaves), leaves, grad)
+
+
+def measure(shape: tuple[int, int, int, int], repeats: int) -> dict[str, Any]:
+    """Forward, forward and backward, and the error of each form against float64."""
     batch, queries, keys, width = shape
-    query, key, weight = torch.randn(batch, queries, width), torch.randn(batch, keys, width), torch.randn(width)
-    ready = exponential(key) if queries == 1 else None
-
-    def backward(form: Callable[[], Tensor]) -> Callable[[], object]:
+    tensors = torch.randn(batch, queries, width), torch.randn(batch, keys, width), torch.randn(width)
+    ready = (exponential(tensors[1]),) if queries == 1 else ()
+    with torch.no_grad():
+        runs = {name: lambda f=form, n=name: f(*tensors, *(ready if "regard" in n else ())) for name, form in FORMS.items()}
+        found: dict[str, Any] = {"forward": ratios(interleaved(runs, repeats))}
+        exact = plain_additive_scores(*(x[:1].double() if x.ndim == 3 else x.double() for x in tensors))
+        found["error"] = {name: float((run()[:1] - exact).abs().max()) for name, run in runs.items()}
+    if queries > 1:
         grad = torch.randn(batch, queries, keys)
-        return lambda: torch.autograd.grad(form(), (query, key, weight), grad)
+        runs = {name: lambda f=form: both_ways(f, tensors, grad) for name, form in FORMS.items()}
+        found["forward_backward"] = ratios(interleaved(runs, repeats))
+    return found
 
-    def plain() -> Tensor:
-        return plain_additive_scores(query, key, weight)
 
-    def fast() -> Tensor:
-        return additive_scores(query, key, weight, ready)
+def peak_memory(form: str, shape: tuple[int, int, int, int]) -> dict[str, float]:
+    """MB that a process grows by at most over a forward and backward pass, and the bound."""
+    command = [sys.executable, "-m", "benchmarks.additive", "--memory", form, "--size", ",".join(map(str, shape))]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(answer.stdout.splitlines()[-1])
 
-    count = repeats if batch * queries * keys * width > 1 << 26 else 20 * repeats
-    result: dict[str, object] = {"forward": ratio(plain, fast, count)}
-    truth = plain_additive_scores(query[:1].double(), key[:1].double(), weight.double())
-    errors = [(scores[:1].double() - truth).abs().max().item() for scores in (plain(), fast())]
-    result["error"] = {"eager": errors[0], "regard": errors[1]}
-    for tensor in (query, key, weight):
-        tensor.requires_grad_()
-    result["forward_backward"] = ratio(backward(plain), backward(fast), count)
-    return result
+
+def grown(form: str, shape: tuple[int, int, int, int]) -> dict[str, float]:
+    batch, queries, keys, width = shape
+    run = torch.compile(additive_attention) if form == "compiled" else additive_attention
+
+    def step(batch: int) -> None:
+        query, key, value = torch.randn(batch, queries, width), torch.randn(batch, keys, width), torch.randn(batch, keys, width)
+        leaves = [x.requires_grad_() for x in (query, key, value, torch.randn(width))]
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        before = _status("VmRSS")
+        run(*leaves).context.sum().backward()
+        step.grown = _status("VmHWM") - before  # type: ignore[attr-defined]
+
+    for _ in range(2):  # the first compiles
+        step(batch)
+    floats = 4 * batch * queries * keys + 4 * batch * (queries + keys) * 2 * width
+    return {"grown_mb": round(step.grown / 1e3, 1), "bound_mb": round(4 * floats / 1e6 + 32, 1)}  # type: ignore[attr-defined]
+
+
+def _status(name: str) -> float:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return float(line.split()[1]) * 1.024
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    parser = argparse.ArgumentParser(description="Additive scores without tanh against the formula with it.")
+    parser.add_argument("--repeats", type=int, default=5, help="how many times each form runs (default 5)")
+    parser.add_argument("--size", help="B,Q,K,H in place of the three sizes")
+    parser.add_argument("--memory", choices=["blocks", "compiled"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    results = {f"{name} {shape}": measure(shape, repeats) for name, shape in SIZES.items()}
-    print(json.dumps({"benchmark": "additive", "torch": torch.__version__, **results}))
+    if options.size:
+        size = tuple(int(number) for number in options.size.split(","))
+        assert len(size) == 4
+        sizes = {"size": size}
+    else:
+        sizes = SIZES
+    if options.memory:
+        print(json.dumps(grown(options.memory, next(iter(sizes.values())))))
+        return
+    result = {name: {"shape": shape, **measure(shape, options.repeats)} for name, shape in sizes.items()}
+    for form in ("blocks", "compiled"):
+        result[f"memory_{form}"] = peak_memory(form, next(iter(sizes.values())))
+    print(json.dumps({"benchmark": "additive", "torch": torch.__version__, **result}))
 
 
 if __name__ == "__main__":

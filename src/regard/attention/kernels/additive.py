@@ -9,7 +9,8 @@ Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), with E = e^{2q} and F = e^{
 is one multiply-add and one division an element, which the processor does many at a time. The work is done in blocks that stay
 in the cache, in place, so that memory grows with B·Q·K only, in the backward pass too. Where |q| or |k| is so large that E·F
 could leave the floating type, E or F is NaN on purpose; a block that meets one takes the tanh, so saturated inputs, and large
-ones of opposite signs that cancel, give what tanh gives.
+ones of opposite signs that cancel, give what tanh gives. Where the caller is compiled by `torch.compile`, large sizes go to the
+loops of `kernels.additive_compiled`.
 
 The error against float64 is that of the plain form for inputs of ordinary size. It is absolute, of the order of ε·|v| an
 element, where tanh of something tiny has a relative one.
@@ -22,6 +23,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from regard.attention.kernels import additive_compiled
+from regard.attention.kernels.additive_compiled import in_range, is_compiled
 
 BLOCK = 1 << 18
 """Elements of a block: 1 MB of float32, what a core keeps in its second-level cache."""
@@ -59,8 +63,8 @@ def fast_additive_scores(
         key_exponential: `exponential(key)`, where the same keys are met by many queries one after the other.
     """
     if torch.compiler.is_compiling():
-        return torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
-    return _Differentiable.apply(query, key, score_weight, key_exponential)
+        return torch.ops.regard.additive_scores(query, key, score_weight, key_exponential, True)
+    return _Differentiable.apply(query, key, score_weight, key_exponential, False)
 
 
 def additive_scores_backward(
@@ -84,7 +88,7 @@ def additive_scores_backward(
         key_exponential: `exponential(key)`, if it is at hand.
         needs: Which of the three are wanted; in place of the others stands an empty tensor.
     """
-    return torch.ops.regard.additive_scores_backward(grad, query, key, score_weight, key_exponential, list(needs))
+    return torch.ops.regard.additive_scores_backward(grad, query, key, score_weight, key_exponential, list(needs), False)
 
 
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
@@ -171,7 +175,9 @@ class _Blocks:
 
 
 @torch.library.custom_op("regard::additive_scores", mutates_args=())
-def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None) -> Tensor:
+def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, compiled: bool) -> Tensor:
+    if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
+        return additive_compiled.scores(query, key, score_weight, key_exponential)
     blocks = _Blocks(query, key, key_exponential)
     v = score_weight.to(blocks.e.dtype)
     scores = v.new_empty(query.shape[0], query.shape[1], key.shape[1])
@@ -185,8 +191,16 @@ def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: T
 
 @torch.library.custom_op("regard::additive_scores_backward", mutates_args=())
 def _backward(
-    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    score_weight: Tensor,
+    key_exponential: Tensor | None,
+    needs: list[bool],
+    compiled: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
+        return additive_compiled.gradients(grad, query, key, score_weight, key_exponential, needs)
     blocks = _Blocks(query, key, key_exponential)
     grad, v = grad.to(blocks.e.dtype), score_weight.to(blocks.e.dtype)
     full = (blocks.e, blocks.f, v)
@@ -210,14 +224,20 @@ def _backward(
 
 
 @_scores.register_fake
-def _(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None) -> Tensor:
+def _(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, compiled: bool) -> Tensor:
     dtype = torch.promote_types(query.dtype, key.dtype)
     return query.new_empty(query.shape[0], query.shape[1], key.shape[1], dtype=dtype)
 
 
 @_backward.register_fake
 def _(
-    grad: Tensor, query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, needs: list[bool]
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    score_weight: Tensor,
+    key_exponential: Tensor | None,
+    needs: list[bool],
+    compiled: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     full = (query, key, score_weight)
     grad_q, grad_k, grad_v = (x.new_empty(x.shape if need else 0) for x, need in zip(full, needs, strict=True))
@@ -229,17 +249,17 @@ def _(x: Tensor) -> Tensor:
     return x.new_empty(x.shape, dtype=_compute_type(x.dtype))
 
 
-def _setup(ctx: Any, inputs: tuple[Tensor | None, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.compiled = inputs
+    ctx.save_for_backward(*tensors)
 
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     query, key, score_weight, key_exponential = ctx.saved_tensors
     needs = list(ctx.needs_input_grad[:3])
-    compiling = torch.compiler.is_compiling()
-    differentiate = torch.ops.regard.additive_scores_backward if compiling else _Gradient.apply
-    grads = differentiate(grad, query, key, score_weight, key_exponential, needs)
-    return *(x if need else None for x, need in zip(grads, needs, strict=True)), None
+    differentiate = torch.ops.regard.additive_scores_backward if ctx.compiled else _Gradient.apply
+    grads = differentiate(grad, query, key, score_weight, key_exponential, needs, ctx.compiled)
+    return *(x if need else None for x, need in zip(grads, needs, strict=True)), None, None
 
 
 _scores.register_autograd(_differentiate, setup_context=_setup)
@@ -278,7 +298,8 @@ class _Gradient(torch.autograd.Function):
 
 @_scores.register_vmap
 def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
-    return torch.stack([_scores(*row) for row in _rows(info, in_dims, arguments)]), 0
+    *tensors, compiled = arguments
+    return torch.stack([_scores(*row, compiled) for row in _rows(info, in_dims[:-1], tensors)]), 0
 
 
 @_exponential.register_vmap
@@ -288,8 +309,8 @@ def _(info: Any, in_dims: tuple[int | None, ...], x: Tensor) -> tuple[Tensor, in
 
 @_backward.register_vmap
 def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    *tensors, needs = arguments
-    results = [_backward(*row, needs) for row in _rows(info, in_dims[:-1], tensors)]
+    *tensors, needs, compiled = arguments
+    results = [_backward(*row, needs, compiled) for row in _rows(info, in_dims[:-2], tensors)]
     return tuple(torch.stack(parts) for parts in zip(*results, strict=True)), (0, 0, 0)
 
 

@@ -1,0 +1,120 @@
+"""The identity of `kernels.additive`, written plainly for `torch.compile`, whose loops never hold a (B,Q,K,H) tensor.
+
+With E = e^{2q}, F = e^{2k} and d_h = 1 + E_h F_h,
+
+    s = Σ_h v_h − 2 Σ_h v_h / d_h,    two fractions over one denominator: v₁/d₁ + v₂/d₂ = (v₁ d₂ + v₂ d₁) / (d₁ d₂),
+
+which halves the divisions. d is held below 2³⁰, beyond which tanh is ±1 in float32, so that the product of two stays finite.
+Going back, with r = 1/d, the two sums over the other side's rows that all gradients are made of:
+
+    Σ_j g_ij r_ijh   and   Σ_j g_ij r_ijh (1 − r_ijh).
+
+E and F themselves leave float32 beyond |x| = 43; `in_range` says so, and the blocks of `kernels.additive` serve then.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+LARGE = 1 << 20
+"""From so many elements (B·Q·K·H) on the compiled loops are taken, where there is a compiler and the caller is compiled too."""
+RANGE = 43.0
+"""e^{2·43} and its inverse are ordinary numbers of float32."""
+_CEILING = 0x4E800000
+"""The bits of 2³⁰. Positive floats are ordered as their bits are, and comparing these takes one instruction."""
+
+
+def is_compiled(query: Tensor, key: Tensor) -> bool:
+    """Whether the compiled loops serve these sizes, on this machine."""
+    enough = query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2] >= LARGE
+    return enough and query.device.type == "cpu" and query.dtype == key.dtype != torch.float64 and has_compiler()
+
+
+@cache
+def has_compiler() -> bool:
+    """Whether PyTorch finds a C++ compiler here."""
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        return bool(cpp_builder.get_cpp_compiler())
+    except exc.InvalidCxxCompiler:
+        return False
+
+
+def in_range(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
+    """Whether all exponentials are ordinary numbers of float32 (False with a NaN)."""
+    if key_exponential is not None:  # NaN where a key is too large
+        return _in_range(query) and math.isfinite(key_exponential.sum().item())
+    return _in_range(query) and _in_range(key)
+
+
+def _in_range(x: Tensor) -> bool:
+    low, high = x.aminmax()
+    return -RANGE < low.item() <= high.item() < RANGE
+
+
+def scores(
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    score_weight: Float[Tensor, " H"],
+    key_exponential: Float[Tensor, "B K H"] | None = None,
+) -> Float[Tensor, "B Q K"]:
+    """Σ_h v_h tanh(q_ih + k_jh) for inputs `in_range`; `key_exponential` is e^{2·key}, if it is at hand."""
+    e, f, v = _exponential(query), _exponential(key) if key_exponential is None else key_exponential, score_weight.float()
+    if v.shape[0] % 2:
+        e, f, v = (functional.pad(x, (0, 1)) for x in (e, f, v))
+    return _compiled(_scores)(e, f, v).to(query.dtype)
+
+
+def gradients(
+    grad: Float[Tensor, "B Q K"],
+    query: Float[Tensor, "B Q H"],
+    key: Float[Tensor, "B K H"],
+    score_weight: Float[Tensor, " H"],
+    key_exponential: Float[Tensor, "B K H"] | None,
+    needs: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients for query, key and score weight; an empty tensor for one that is not wanted."""
+    e, f = _exponential(query), _exponential(key) if key_exponential is None else key_exponential
+    v, g = 4 * score_weight.float(), grad.float().contiguous()
+    grad_q, grad_k, grad_v = v.new_empty(3, 0).unbind()
+    if needs[0] or needs[2]:
+        first, slope = _compiled(_row_sums)(e, f, g)
+        grad_q = slope.mul_(v) if needs[0] else grad_q
+        grad_v = g.sum() - 2 * first.sum((0, 1)) if needs[2] else grad_v
+    if needs[1]:
+        grad_k = _compiled(_row_sums)(f, e, g.transpose(1, 2).contiguous())[1].mul_(v)
+    return grad_q.to(query.dtype), grad_k.to(key.dtype), grad_v.to(score_weight.dtype)
+
+
+def _exponential(x: Tensor) -> Tensor:
+    return (2 * x.float()).exp_()
+
+
+def _scores(e: Tensor, f: Tensor, v: Tensor) -> Tensor:
+    half = v.shape[0] // 2
+    d1 = _denominator(e[:, :, None, :half], f[:, None, :, :half])
+    d2 = _denominator(e[:, :, None, half:], f[:, None, :, half:])
+    return v.sum() - 2 * ((v[:half] * d2 + v[half:] * d1) / (d1 * d2)).sum(-1)
+
+
+def _denominator(e: Tensor, f: Tensor) -> Tensor:
+    return (1 + e * f).view(torch.int32).clamp_max(_CEILING).view(torch.float32)
+
+
+def _row_sums(e: Tensor, f: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    r = 1 / (1 + e[:, :, None] * f[:, None])
+    first = grad[..., None] * r
+    return first.sum(2), (first * (1 - r)).sum(2)
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    # A multiply-add may be one instruction here: it rounds once where two would round twice.
+    return torch.compile(function, options={"cpp.enable_floating_point_contract_flag": "fast"})
