@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention import Additive, additive_attention, additive_scores
-from regard.attention.kernels import additive, additive_compiled
+from regard.attention.kernels import additive_compiled
 from regard.attention.kernels.additive import exponential, plain_additive_scores
 
 
