@@ -104,11 +104,13 @@ def _fused(
     need_weights: bool,
 ) -> AttentionOutput:
     """By Triton's kernels. The masks stay two: joined they would be a tensor of B·Q·K."""
-    for masks in ((key_mask, None), (None, attn_mask)):
-        combine_masks(*masks, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
+    for pair in ((key_mask, None), (None, attn_mask)):
+        combine_masks(*pair, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     key, value = zero_masked(key, key_mask), zero_masked(value, key_mask)
-    masks = {"key_mask": key_mask, "attn_mask": attn_mask}
-    return AttentionOutput(*fused_additive_attention(query, key, value, score_weight, **masks, need_weights=need_weights))
+    context, weights = fused_additive_attention(
+        query, key, value, score_weight, key_mask=key_mask, attn_mask=attn_mask, need_weights=need_weights
+    )
+    return AttentionOutput(context, weights)
 
 
 @dataclass(frozen=True)

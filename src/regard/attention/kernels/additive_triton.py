@@ -91,8 +91,8 @@ class _Side:
     """(B,N,H)."""
     rows: Tensor
     """e^{2·given} (B,N',H') float32, zero in the padding."""
-    columns: Tensor
-    """The same transposed, (B,H',N')."""
+    pairs: Tensor
+    """The same as (B,H'/2,N',2): the two widths that share a reciprocal side by side."""
     highest: Tensor
     """max_h 2·given (B,N') float32, −∞ in the padding: what decides whether a block's exponentials stay in range."""
     block: int
@@ -106,7 +106,8 @@ class _Side:
         rows[:, :size, :width].copy_(given).mul_(2).exp_()
         highest = given.new_full((batch, padded), -torch.inf, dtype=torch.float32)
         highest[:, :size].copy_(given.amax(-1)).mul_(2)
-        return cls(given, rows, rows.transpose(1, 2).contiguous(), highest, block)
+        pairs = rows.unflatten(2, (-1, 2)).transpose(1, 2).contiguous()
+        return cls(given, rows, pairs, highest, block)
 
 
 class _Problem:
@@ -128,7 +129,7 @@ class _Problem:
     def inputs(self) -> tuple[Any, ...]:
         q, k, empty = self.query, self.key, self.v
         masks = (empty if mask is None else mask for mask in (self.key_mask, self.attn_mask))
-        return q.columns, k.columns, q.highest, k.highest, q.given, k.given, self.v, *masks
+        return q.pairs, k.pairs, q.highest, k.highest, q.given, k.given, self.v, *masks
 
     def sizes(self) -> tuple[int, ...]:
         return self.queries, self.keys, self.width
@@ -165,7 +166,8 @@ def _attend(
         _kernels().attend[grid](
             *problem.inputs()[:6], value.contiguous(), *problem.inputs()[6:], context, log_sum, weights,
             *problem.sizes(), value_size, *problem.strides(), *problem.flags(), need_weights,
-            q.block, k.block, _block(value_size, 64), problem.native,
+            q.block, k.block, _block(value_size, 32 if value.dtype == torch.float32 else 64), problem.native,
+            num_stages=1,  # with those blocks: at most 96 KB of shared memory, which every GPU from 8.0 on has
         )  # fmt: skip
     if need_weights:  # scores until here: −∞ where a mask forbids
         weights.sub_(log_sum[..., None]).exp_()

@@ -49,14 +49,16 @@ def _score_tile(
 ):  # fmt: skip
     """−2 Σ_h v_h r_ijh for one block of queries (rows) and keys (columns).
 
-    E and F come transposed, (H,Q) and (H,K), so that a step of the loop reads two short contiguous pieces of each.
+    E and F come as (H/2,Q,2) and (H/2,K,2), so that a step of the loop reads one short contiguous piece of each.
     """
     total = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
     if in_range:
         for h in range(0, H, 2):  # E, F and v are padded with zeros to an even width
             v0, v1 = tl.load(score_weight + h), tl.load(score_weight + h + 1)
-            x = 1.0 + tl.load(e_at)[:, None] * tl.load(f_at)[None, :]
-            y = 1.0 + tl.load(e_at + PADDED_Q)[:, None] * tl.load(f_at + PADDED_K)[None, :]
+            e0, e1 = tl.split(tl.load(e_at[:, None] + tl.arange(0, 2)[None, :]))
+            f0, f1 = tl.split(tl.load(f_at[:, None] + tl.arange(0, 2)[None, :]))
+            x = 1.0 + e0[:, None] * f0[None, :]
+            y = 1.0 + e1[:, None] * f1[None, :]
             total += (v0 * y + v1 * x) * _reciprocal(x * y, NATIVE)
             e_at += 2 * PADDED_Q
             f_at += 2 * PADDED_K
@@ -81,7 +83,7 @@ def _masked_tile(
     highest = tl.max(tl.load(e_highest + b * PADDED_Q + rows), 0)
     other_highest = tl.max(tl.load(f_highest + b * PADDED_K + columns), 0)
     scores = _score_tile(
-        e + b * PADDED_H * PADDED_Q + rows, f + b * PADDED_H * PADDED_K + columns,
+        e + b * PADDED_H * PADDED_Q + 2 * rows, f + b * PADDED_H * PADDED_K + 2 * columns,
         query + (b * Q + rows) * H, key + (b * K + columns) * H, score_weight,
         _in_range(highest, other_highest), row_ok, column_ok, H, PADDED_Q, PADDED_K, BLOCK_Q, BLOCK_K, NATIVE,
     )  # fmt: skip

@@ -1,0 +1,204 @@
+"""The Triton kernels of additive attention, beside the plain form that they must equal.
+
+Without a GPU they run in Triton's interpreter (see `attention.interpreted`), which is exact about arithmetic and indices and
+knows nothing of the compiler; that they compile for a GPU is a test of its own.
+"""
+
+import contextlib
+import importlib.util
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+import torch
+from attention import interpreted
+
+from regard.attention import Additive, Concat, SumConcat, combine_masks, masked_softmax
+from regard.attention.kernels.additive import plain_additive_scores
+from regard.attention.kernels.additive_triton import is_fused
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+
+@contextlib.contextmanager
+def process(**environment):
+    """A process of its own with these variables; gives a function that calls another there."""
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            pool.submit(os.getpid).result()  # started, with the variables
+            yield lambda f, **payload: interpreted.unpack(
+                pool.submit(interpreted.call, f, interpreted.pack(payload)).result(timeout=300)
+            )
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@pytest.fixture(scope="module")
+def interpret():
+    with process(TRITON_INTERPRET="1", JAXTYPING_DISABLE="1") as call:
+        yield call
+
+
+def tensors(batch, queries, keys, width, value_size, *, kind="ordinary", dtype=torch.float32, seed=0):
+    """Query, key, value, score weight and the gradients of context and weights."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = (batch, queries, width), (batch, keys, width), (batch, keys, value_size), (width,)
+    query, key, value, weight = (torch.randn(*size, generator=generator) for size in sizes)
+    if kind == "saturated":
+        query *= 1e4
+    if kind == "cancelling":  # ±1e4 in some columns, ±30 in others, and the sums are small again
+        far = torch.tensor([1e4, -1e4, 30.0, -30.0, 0.0]).repeat(width)[:width]
+        query, key = query.round(decimals=1) + far, key - far
+    if kind == "one side":  # e^{2k} leaves float32 for some keys, so only some blocks take the tanh
+        key[:, keys // 2 :] += 50
+    grads = [torch.randn(batch, queries, n, generator=generator) for n in (value_size, keys)]
+    return [x.to(dtype) for x in (query, key, value, weight)], grads
+
+
+def all_masks(batch, queries, keys):
+    """A key mask, and an attention mask with an empty row."""
+    generator = torch.Generator().manual_seed(1)
+    key_mask, attn_mask = (torch.rand(*size, generator=generator) > 0.3 for size in ((batch, keys), (batch, queries, keys)))
+    attn_mask[0, 0] = False
+    return {"key_mask": key_mask, "attn_mask": attn_mask}
+
+
+def plain(inputs, grads, masks, dtype):
+    """What `interpreted.fused` gives, by the plain formula in the given type."""
+    inputs = [x.detach().to(dtype).requires_grad_() for x in inputs]
+    query, key, value, weight = inputs
+    sizes = {"batch": key.shape[0], "queries": query.shape[1], "keys": key.shape[1]}
+    weights = masked_softmax(plain_additive_scores(query, key, weight), combine_masks(**masks, **sizes))
+    outputs = [weights @ value, weights][: len(grads)]
+    found = torch.autograd.grad(outputs, inputs, [g.to(dtype) for g in grads])
+    return [x.detach() for x in (*outputs, *found)]
+
+
+def assert_equal(found, inputs, grads, masks, *, tolerance=1e-5):
+    truth = plain(inputs, grads, masks, torch.float64)
+    rounded = plain(inputs, grads, masks, torch.float32)
+    for name, a, b, c in zip(
+        ("context", "weights", "query", "key", "value", "v")[-len(truth) :], found, truth, rounded, strict=True
+    ):
+        error, allowed = (a - b).abs().max(), 8 * (c - b).abs().max() + tolerance * b.abs().max().clamp(1e-2)
+        assert a.isfinite().all(), name
+        assert error <= allowed, (name, error, allowed)
+
+
+NONE = {"key_mask": None, "attn_mask": None}
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "saturated", "cancelling", "one side"])
+@pytest.mark.parametrize("weights", [False, True], ids=["context", "weights"])
+def test_equals_the_plain_form(interpret, kind, weights):
+    """Odd sizes: one width left over for a pair, edges in every block, two blocks of queries."""
+    sizes = (2, 19, 21, 5, 7) if kind != "one side" else (1, 17, 140, 3, 18)
+    inputs, grads = tensors(*sizes, kind=kind)
+    masks = all_masks(*sizes[:3])
+    found = interpret(interpreted.fused, inputs=inputs, grads=grads[: 1 + weights], masks=masks)
+    assert_equal(found, inputs, grads[: 1 + weights], masks)
+    assert not found[0][0, 0].any(), "an empty row has a context of zero"
+    assert not found[1 + weights][0, 0].any(), "and its query no gradient"
+
+
+def test_large_weights_of_the_score_narrow_the_range(interpret):
+    """v·(1 + e^{2x}) must not overflow where (1 + e^{2x})² does not."""
+    inputs, grads = tensors(1, 16, 16, 4, 2)
+    inputs[0][..., ::2] += 15
+    inputs[3] *= 1e30
+    found = interpret(interpreted.fused, inputs=inputs, grads=grads, masks=NONE)
+    assert all(x.isfinite().all() for x in found)
+    for a, b in zip(found, plain(inputs, grads, NONE, torch.float64)[:2], strict=False):
+        torch.testing.assert_close(a.double(), b)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_are_computed_in_float32(interpret, dtype):
+    inputs, grads = tensors(2, 9, 10, 6, 5, dtype=dtype)
+    masks = all_masks(2, 9, 10)
+    found = interpret(interpreted.fused, inputs=inputs, grads=grads, masks=masks)
+    truth = plain(inputs, grads, masks, torch.float64)
+    for a, b in zip(found, truth, strict=True):
+        assert a.dtype == dtype
+        assert (a - b).norm() <= 0.02 * b.norm()
+
+
+def test_shared_attention_masks_and_strides_are_followed(interpret):
+    """(Q,K), and inputs whose axes are not in order."""
+    inputs, grads = tensors(2, 5, 9, 4, 3)
+    inputs = [x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.ndim == 3 else x for x in inputs]
+    for attn_mask in (torch.ones(5, 9).tril(4).bool(), torch.ones(9, 5).triu(-4).bool().t()):
+        masks = {"key_mask": None, "attn_mask": attn_mask}
+        assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, masks=masks), inputs, grads, masks)
+
+
+def test_nan_behind_the_key_mask_does_not_leak(interpret):
+    inputs, _ = tensors(2, 4, 6, 3, 5)
+    masks = all_masks(2, 4, 6)
+    clean = interpret(interpreted.public, inputs=inputs, masks=masks)
+    for x in inputs[1:3]:
+        x[~masks["key_mask"]] = torch.nan
+    assert all(torch.equal(a, b) for a, b in zip(interpret(interpreted.public, inputs=inputs, masks=masks), clean, strict=True))
+
+
+@pytest.mark.parametrize("kind", [Additive, Concat, SumConcat])
+def test_layers_go_through_the_kernels(interpret, kind):
+    torch.manual_seed(0)
+    module, query, key = kind(6), torch.randn(2, 4, 6), torch.randn(2, 5, 6)
+    key_mask = all_masks(2, 4, 5)["key_mask"]
+    wanted = module(query, key, key_mask=key_mask)
+    arguments = {"module": module, "query": query, "key": key, "key_mask": key_mask}
+    for need_weights in (True, False):
+        context, weights, calls = interpret(interpreted.layer, **arguments, need_weights=need_weights)
+        assert calls == 1
+        torch.testing.assert_close(context, wanted.context)
+        assert weights is None if not need_weights else torch.allclose(weights, wanted.weights, atol=1e-6)
+
+
+def test_slabs_bound_the_memory_and_change_nothing(interpret):
+    """Neither pass makes a tensor of B·Q·K where weights are not asked for."""
+    inputs, grads = tensors(1, 130, 40, 3, 2)
+    whole = interpret(interpreted.fused, inputs=inputs, grads=grads[:1], masks=NONE)
+    found, largest = interpret(interpreted.slabs, inputs=inputs, grads=grads[:1], masks=NONE)
+    # 64 queries at a time; the exponentials are padded to a width of 64 and to whole blocks.
+    assert largest <= max(64 * 40, 192 * 64)
+    for a, b in zip(found, whole, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_torch_func_and_full_graphs(interpret):
+    inputs, _ = tensors(2, 3, 4, 3, 2)
+    more = [torch.stack([x, x.flip(0)]) for x in inputs[:3]]
+    for row, found in enumerate(zip(*interpret(interpreted.mapped, inputs=[*more, inputs[3]]), strict=True)):
+        eager, compiled = interpret(interpreted.compiled, inputs=[*(x[row] for x in more), inputs[3]])
+        assert all(torch.equal(a, b) and torch.equal(a, c) for a, b, c in zip(found, eager, compiled, strict=True))
+
+
+def test_the_choice_is_made_by_device():
+    inputs, _ = tensors(1, 8, 8, 4, 2)
+    assert not is_fused(*inputs[:3])
+    assert not is_fused(*(x.to("meta") for x in inputs[:3]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [80, 90])
+def test_the_kernels_compile_for_a_gpu(tmp_path, capability):
+    """Types and shapes that the interpreter does not check; needs no GPU."""
+    with process(TRITON_CACHE_DIR=str(tmp_path), JAXTYPING_DISABLE="1") as call:
+        made = call(interpreted.compile_for_gpu, capability=capability)
+    assert set(made) == {"attend", "recompute_weights", "gradient"}
+    assert all(made.values())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("kind", ["ordinary", "saturated", "cancelling", "one side"])
+@pytest.mark.parametrize("sizes", [(2, 19, 21, 5, 7), (3, 150, 260, 130, 200), (1, 64, 128, 1024, 520)], ids=str)
+def test_on_a_gpu(kind, sizes):
+    inputs, grads = tensors(*sizes, kind=kind)
+    masks = all_masks(*sizes[:3])
+    assert_equal(interpreted.fused(inputs, grads, masks, "cuda"), inputs, grads, masks, tolerance=1e-4)
