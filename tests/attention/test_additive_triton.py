@@ -24,17 +24,16 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 @contextlib.contextmanager
 def process(**environment):
     """A process of its own with these variables; gives a function that calls another there."""
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
-    try:
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, setting in environment.items():
+                patch.setenv(name, setting)
             pool.submit(os.getpid).result()  # started, with the variables
-            yield lambda f, **payload: interpreted.unpack(
-                pool.submit(interpreted.call, f, interpreted.pack(payload)).result(timeout=300)
-            )
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+        def call(function, **payload):
+            return interpreted.unpack(pool.submit(interpreted.call, function, interpreted.pack(payload)).result(timeout=300))
+
+        yield call
 
 
 @pytest.fixture(scope="module")
