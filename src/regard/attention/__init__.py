@@ -9,6 +9,17 @@ from regard.attention.linear import LinearConcat
 from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
 from regard.attention.location import LocationSensitive
 from regard.attention.masks import causal_mask, combine_masks, masked_softmax, padding_mask, window_mask, zero_masked
+from regard.attention.mocha import ChunkMemory, HardMoChA, MoChA, expected_chunks
+from regard.attention.monotonic import (
+    HardMonotonic,
+    HardMonotonicState,
+    MonotonicAttention,
+    SoftMonotonic,
+    SoftMonotonicState,
+    WeightNormAdditive,
+    expected_alignments,
+    stopping_points,
+)
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
 from regard.attention.normalizers import Entmax15, Sigmoid, Softmax, Sparsemax, Temperature
@@ -24,6 +35,7 @@ __all__ = [
     "Attention",
     "AttentionOutput",
     "AttentionPooling",
+    "ChunkMemory",
     "Concat",
     "Coverage",
     "Dot",
@@ -31,6 +43,9 @@ __all__ = [
     "FertilityCoverage",
     "FertilityMemory",
     "General",
+    "HardMoChA",
+    "HardMonotonic",
+    "HardMonotonicState",
     "HeadMemory",
     "HistoryAttention",
     "HistoryState",
@@ -40,6 +55,8 @@ __all__ = [
     "LocalState",
     "LocationSensitive",
     "Memory",
+    "MoChA",
+    "MonotonicAttention",
     "MultiHead",
     "Pooled",
     "RelativeBias",
@@ -49,18 +66,24 @@ __all__ = [
     "ScoredAttention",
     "SelfAttention",
     "Sigmoid",
+    "SoftMonotonic",
+    "SoftMonotonicState",
     "Softmax",
     "Sparsemax",
     "SumConcat",
     "Temperature",
+    "WeightNormAdditive",
     "additive_attention",
     "additive_scores",
     "build_attention",
     "causal_mask",
     "combine_masks",
     "coverage_loss",
+    "expected_alignments",
+    "expected_chunks",
     "masked_softmax",
     "padding_mask",
+    "stopping_points",
     "window_mask",
     "zero_masked",
 ]

@@ -1,0 +1,372 @@
+"""Monotonic attention: each query scans on from where the query before it stopped, so that the alignment never goes back.
+
+The process (Raffel et al. 2017, section 2.2): query i looks at keys j = t_{i−1}, t_{i−1}+1, … one by one, stops at each with
+probability p_ij = σ(e_ij), and takes the value of the key where it stops, t_i. If it runs off the end, its context is zero.
+
+`SoftMonotonic` computes the expectation of this process, which has gradients: it is for training. `HardMonotonic` stops where
+p_ij > ½: it is for decoding, and has the same parameters. `mocha` lets both look back over a window.
+
+Masked keys are passed over (p = 0 there). What has run off the end stays there: the expectation never brings its mass back,
+and so the hard process does not either. A query that may attend nowhere therefore ends the process for the queries after it.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.additive import Additive, AdditiveMemory, additive_scores
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.scored import ScoredAttention
+from regard.errors import ConfigError
+from regard.shapes import check_shape
+
+
+def expected_alignments(
+    energies: Float[Tensor, "B Q K"],
+    previous: Float[Tensor, "B K"] | None = None,
+    *,
+    mask: Tensor | None = None,
+) -> Float[Tensor, "B Q K"]:
+    """The probability that query i stops at key j, for all queries in order.
+
+    α_ij = p_ij q_ij,  q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j = Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p = σ(e).
+
+    The recurrence over keys is a scan by doubling: the products over 1, 2, 4, … keys are made for all queries at once, and
+    each query takes log₂ K steps. There are only sums and products of numbers in [0, 1], so the result is exact to rounding
+    for any energies. Cost: B·Q·K·log₂ K multiply-adds, Q·log₂ K small steps; with gradients, memory of as many numbers.
+
+    Args:
+        energies: e, before the sigmoid. Half types are computed in float32.
+        previous: α_0; None for a start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None for everywhere.
+
+    Returns:
+        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before; what is missing ran off the end.
+
+    Raises:
+        ShapeError: If an axis does not fit.
+
+    Reference: Raffel et al. 2017, eqs. 9 to 14.
+    Differs from the paper: its closed form, cumprod(1 − p) · cumsum(α / cumprod(1 − p)) (appendix C), divides by a product
+    that underflows, and is clamped to hide it; a scan needs neither.
+    """
+    sizes = check_shape("energies", energies, "B Q K")
+    energies = energies.to(_compute_type(energies))
+    stop, go_on = energies.sigmoid(), (-energies).sigmoid()
+    if mask is not None:
+        stop, go_on = stop.masked_fill(~mask, 0), go_on.masked_fill(~mask, 1)
+    if previous is None:
+        previous = (torch.arange(sizes["K"], device=energies.device) == 0).to(energies.dtype).expand(sizes["B"], -1)
+    check_shape("previous", previous, "B K", sizes)
+    products = _products(go_on)
+    alignments = []
+    for i in range(sizes["Q"]):
+        reached = previous
+        for product in products:
+            reach = sizes["K"] - product.shape[2]
+            reached = reached + nn.functional.pad(product[:, i] * reached[:, : product.shape[2]], (reach, 0))
+        previous = stop[:, i] * reached
+        alignments.append(previous)
+    return torch.stack(alignments, 1)
+
+
+def stopping_points(
+    energies: Float[Tensor, "B Q K"], previous: Int[Tensor, " B"] | None = None, *, mask: Tensor | None = None
+) -> Int[Tensor, "B Q"]:
+    """The key where each query stops, for all queries in order: the first j ≥ t_{i−1} with p_ij = σ(e_ij) > ½.
+
+    Args:
+        energies: e, before the sigmoid.
+        previous: t_0; None for a start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None for everywhere.
+
+    Returns:
+        t (B,Q), 0 ≤ t ≤ K and never falling; K for a query that ran off the end.
+
+    Raises:
+        ShapeError: If an axis does not fit.
+
+    Reference: Raffel et al. 2017, algorithm 1.
+    """
+    sizes = check_shape("energies", energies, "B Q K")
+    if previous is None:
+        previous = torch.zeros(sizes["B"], dtype=torch.long, device=energies.device)
+    check_shape("previous", previous, "B", sizes)
+    chosen = energies > 0 if mask is None else (energies > 0) & mask
+    # For each start the first key from there on: a minimum from the right. A start past the end stays there.
+    index = torch.arange(sizes["K"], device=energies.device)
+    first = torch.where(chosen, index, sizes["K"]).flip(-1).cummin(-1).values.flip(-1)
+    first = nn.functional.pad(first, (0, 1), value=sizes["K"])
+    points = []
+    for i in range(sizes["Q"]):
+        previous = first[:, i].gather(1, previous[:, None])[:, 0]
+        points.append(previous)
+    return torch.stack(points, 1)
+
+
+class WeightNormAdditive(Additive):
+    """Additive attention whose scores have a size of their own: score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b).
+
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), b and v (Da), g a scalar, 1/√Da at first.
+
+    Reference: Raffel et al. 2017, appendix G; Chiu & Raffel 2018, eq. 13 (with an offset r, which belongs to `SoftMonotonic`
+    here: a softmax would cancel it).
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        normalizer: nn.Module | None = None,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: From scores to weights; None for `Softmax`.
+        """
+        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=True, normalizer=normalizer)
+        self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5))
+
+    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """g v/‖v‖ · tanh(query part + key part)."""
+        ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
+        weight = self.gain * nn.functional.normalize(self.score_weight, dim=0)
+        return additive_scores(self.project_query(query), memory.key, weight, ready)
+
+
+@dataclass(frozen=True)
+class SoftMonotonicState:
+    """State of a soft monotonic mechanism: where the last query may have stopped."""
+
+    alignment: Float[Tensor, "B K"]
+    """α of the last query, in float32 or float64."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "SoftMonotonicState":
+        """Keep the given rows of the batch, in the given order."""
+        return SoftMonotonicState(self.alignment[index])
+
+
+@dataclass(frozen=True)
+class HardMonotonicState:
+    """State of a hard monotonic mechanism: where the last query stopped."""
+
+    position: Int[Tensor, " B"]
+    """t of the last query; K once it has run off the end."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "HardMonotonicState":
+        """Keep the given rows of the batch, in the given order."""
+        return HardMonotonicState(self.position[index])
+
+
+for _cls in (SoftMonotonicState, HardMonotonicState):
+    torch.export.register_dataclass(_cls, serialized_type_name=f"regard.attention.{_cls.__name__}")
+
+
+class MonotonicAttention(Attention):
+    """Energies e_ij = scorer(q_i, k_j) + r: what the soft and the hard forms have in common."""
+
+    normalized = False
+    permutation_equivariant: ClassVar[bool] = False
+    stateful: ClassVar[bool] = True
+
+    def __init__(self, query_size: int, *, key_size: int | None, scorer: ScoredAttention | None, initial_offset: float) -> None:
+        super().__init__()
+        self.scorer = checked_scorer(type(self).__name__, "scorer", query_size, key_size, scorer)
+        self.query_size, self.key_size = query_size, self.scorer.key_size
+        self.offset = nn.Parameter(torch.tensor(float(initial_offset)))
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project the keys once, as the scorer does."""
+        return self.scorer.prepare(key, value, key_mask=key_mask)
+
+    def energies(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """e = scorer(q, k) + r, for all queries at once, in float32 at least."""
+        scores = self.scorer.scores(query, memory)
+        return scores.to(_compute_type(scores)) + self.offset
+
+
+class SoftMonotonic(MonotonicAttention):
+    """Monotonic attention in expectation: weights = α, the probability of each key to be where the query stops.
+
+    α_ij = p_ij Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p_ij = σ(e_ij + ε),  e_ij = scorer(q_i, k_j) + r,  α_0 = [1, 0, …].
+
+    In training mode ε is Gaussian noise, from torch's generator, which teaches p to be near 0 or 1, as the hard form needs;
+    otherwise it is zero. Energies are made for all queries of a call at once, only α is made query by query; see
+    `expected_alignments` for its cost. A row of weights sums to 1 minus the probability of having run off the end.
+
+    `hard()` gives the form for decoding. Its parameters have the same names, so
+    `HardMonotonic(…).load_state_dict(soft.state_dict())` does too.
+
+    Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is that of appendix G.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        initial_offset: float = -1.0,
+        noise: float = 1.0,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
+        initial_offset: r at first. The longer the sources, the lower, or nothing reaches their end: the papers use −4 for
+            speech, −1 for texts.
+        noise: Standard deviation of ε in training mode, ≥ 0.
+
+        Raises:
+            ConfigError: If a width is below 1 or not the scorer's, or the noise is negative.
+        """
+        super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset)
+        self.noise = check_noise(type(self).__name__, noise)
+
+    def hard(self) -> "HardMonotonic":
+        """The form for decoding, with the same parameters: not a copy of them."""
+        hard = HardMonotonic(self.query_size, scorer=self.scorer)
+        hard.offset = self.offset
+        return hard.train(self.training)
+
+    def alignments(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: SoftMonotonicState | None, mask: Tensor | None
+    ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
+        """α of each query, in float32 at least, and the state after them."""
+        energies = self.energies(query, memory)
+        if self.training and self.noise:
+            energies = energies + self.noise * torch.randn_like(energies)
+        previous = None if state is None else state.alignment
+        alignments = expected_alignments(energies, previous, mask=mask)
+        return alignments, SoftMonotonicState(alignments[:, -1])
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: SoftMonotonicState | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, SoftMonotonicState]:
+        """Attend with each query, in order; see `Attention.attend`."""
+        mask = self.scorer.check(query, memory, attn_mask)
+        alignments, state = self.alignments(query, memory, state, mask)
+        weights = alignments.to(memory.value.dtype)
+        return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
+
+
+class HardMonotonic(MonotonicAttention):
+    """Monotonic attention for decoding: each query takes the value of one key, the first from the last one on with p > ½.
+
+    t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero if there is none.
+
+    There is no gradient through the choice, to the values only: train `SoftMonotonic`, and take its `hard()`, or load its
+    state dict. Cost: energies of all keys, B·Q·K comparisons, and one look-up for each query.
+
+    Reference: Raffel et al. 2017, algorithm 1, with p > ½ in place of a draw, as the paper decodes.
+    Differs from the paper: the energies are made for all keys at once, not one by one as the scan reaches them.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        initial_offset: float = -1.0,
+    ) -> None:
+        """Args:
+        query_size: Dq, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
+        initial_offset: r, until trained parameters are loaded.
+
+        Raises:
+            ConfigError: If a width is below 1 or not the scorer's.
+        """
+        super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: HardMonotonicState | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, HardMonotonicState]:
+        """Attend with each query, in order; see `Attention.attend`."""
+        mask = self.scorer.check(query, memory, attn_mask)
+        points, state = self.points(query, memory, state, mask)
+        keys, width = memory.value.shape[1:]
+        # A row of the values in place of a product with zeros and a one.
+        chosen = memory.value.gather(1, points.clamp(max=keys - 1)[..., None].expand(-1, -1, width))
+        context = chosen.masked_fill((points == keys)[..., None], 0)
+        if not need_weights:
+            return AttentionOutput(context), state
+        weights = points[..., None] == torch.arange(keys, device=points.device)
+        return AttentionOutput(context, weights.to(context.dtype)), state
+
+    def points(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: HardMonotonicState | None, mask: Tensor | None
+    ) -> tuple[Int[Tensor, "B Q"], HardMonotonicState]:
+        """Where each query stops, and the state after them."""
+        previous = None if state is None else state.position
+        points = stopping_points(self.energies(query, memory), previous, mask=mask)
+        return points, HardMonotonicState(points[:, -1])
+
+
+def checked_scorer(
+    called: str, name: str, query_size: int, key_size: int | None, scorer: ScoredAttention | None
+) -> ScoredAttention:
+    """The scorer given, or the paper's.
+
+    Raises:
+        ConfigError: If the one given has other widths.
+    """
+    if scorer is None:
+        return WeightNormAdditive(query_size, key_size=key_size)
+    for size, wanted, has in (
+        ("query_size", query_size, scorer.query_size),
+        ("key_size", scorer.key_size if key_size is None else key_size, scorer.key_size),
+    ):
+        if wanted != has:
+            raise ConfigError(
+                f"{called}({size}={wanted}, {name}={type(scorer).__name__}({size}={has})): "
+                f"build the {name} with {size}={wanted}"
+            )
+    return scorer
+
+
+def check_noise(called: str, noise: float) -> float:
+    """Refuse a standard deviation below zero."""
+    if not noise >= 0:
+        raise ConfigError(f"{called}(noise={noise}): a standard deviation must be 0 or more")
+    return noise
+
+
+def _products(go_on: Float[Tensor, "B Q K"]) -> list[Tensor]:
+    """For s = 1, 2, 4, … < K, the product of the s factors before each key from s on: (B,Q,K−s)."""
+    keys, reach = go_on.shape[2], 1
+    products: list[Tensor] = []
+    while reach < keys:
+        products.append(go_on[..., :-1] if reach == 1 else products[-1][..., reach // 2 :] * products[-1][..., : -(reach // 2)])
+        reach *= 2
+    return products
+
+
+def _compute_type(tensor: Tensor) -> torch.dtype:
+    return torch.promote_types(tensor.dtype, torch.float32)
