@@ -1,6 +1,7 @@
 """Run benchmarks: `python -m benchmarks [NAME [OPTIONS]]`. Without a name, those that take a few minutes and no network.
 
 additive   additive scores without tanh against the eager formula
+multihead  multi-head attention against PyTorch's: with weights, without, and decoding with kept keys
 scale      preparing many sentence pairs and training on them: speed and memory
 joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
 """
@@ -8,8 +9,8 @@ joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an ho
 import subprocess
 import sys
 
-NAMES = ("additive", "scale", "joeynmt")
-SHORT = (["additive"], ["scale", "--pairs", "200000"])
+NAMES = ("additive", "multihead", "scale", "joeynmt")
+SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"])
 
 
 def main(arguments: list[str]) -> int:
