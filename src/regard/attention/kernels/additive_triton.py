@@ -42,9 +42,8 @@ def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
     return known and queries >= FEW and batch * queries * keys * width >= SMALL and _is_supported(query.device.index or 0)
 
 
-@torch.compiler.assume_constant_result
 def _is_supported(index: int) -> bool:
-    return torch.version.hip is None and torch.cuda.get_device_capability(index) >= (8, 0)
+    return torch.version.hip is None and torch.cuda.get_device_properties(index).major >= 8
 
 
 def fused_additive_attention(
