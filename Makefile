@@ -11,12 +11,13 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pyt
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test test-slow check bench clean
+.PHONY: help demo test test-slow check contracts bench clean
 
 help:
 	@echo "make demo       train a small translator on the built-in pairs and look at its attention"
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-slow  the slow ones"
+	@echo "make contracts  the table of every mechanism, number format, circumstance and form (ten minutes)"
 	@echo "make check      style, types, and which room may import which"
 	@echo "make bench      speed"
 	@echo "make clean      remove what the goals above made, .venv too"
@@ -26,7 +27,7 @@ demo: $(USE)
 
 test: $(DEVELOP)
 	$(PYTEST) -m "not slow and not compile"
-	@JAXTYPING_DISABLE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "compile and not slow" || [ $$? -eq 5 ]
+	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and not slow" || [ $$? -eq 5 ]
 
 test-slow: $(DEVELOP)
 	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -m "slow and not compile"
@@ -37,6 +38,9 @@ check: $(DEVELOP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+contracts: $(DEVELOP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/contracts/table.py -n 2
 
 bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks

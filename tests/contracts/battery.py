@@ -13,6 +13,11 @@ SHAPES = {"full": (B, Q, K), "batch_of_one": (1, Q, K), "one_key": (B, Q, 1), "o
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 4e-2}
 
 
+def forms(case: Case) -> list[str]:
+    """Plain, and fast where a kernel stands beside the plain form: that of the additive scores."""
+    return ["plain", "fast"] if any(hasattr(module, "score_weight") for module in case.build().modules()) else ["plain"]
+
+
 def choose_kernels(patch: pytest.MonkeyPatch, *, fast: bool) -> None:
     """Fast forms by size never, or always and in blocks so small that there are many."""
     for name in ("SMALL", "SMALL_WITH_GRADIENT", "FEW"):

@@ -6,39 +6,33 @@ import numpy as np
 import pytest
 import torch
 from contracts.attention_cases import CASES, expected
-from contracts.battery import MASKS, SHAPES, TOLERANCE, choose_kernels, gradients, inputs, made, masks
+from contracts.battery import MASKS, SHAPES, TOLERANCE, choose_kernels, forms, gradients, inputs, made, masks
 from contracts.cases.base import DV, B, Case, K, Q
 
 from regard.errors import ShapeError
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
-def case(request) -> Case:
-    """A mechanism; what it refuses is skipped with its reason."""
-    reason = request.param.refused.get(request.function.__name__.removeprefix("test_"))
+@pytest.fixture(params=[(case, form) for case in CASES for form in forms(case)], ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+def case(request, monkeypatch) -> Case:
+    """A mechanism, its kernels on and off; what it refuses is skipped with its reason."""
+    case, form = request.param
+    reason = case.refused.get(request.function.__name__.removeprefix("test_"))
     if reason:
-        pytest.skip(f"{request.param.name}: {reason}")
-    return request.param
+        pytest.skip(f"{case.name}: {reason}")
+    choose_kernels(monkeypatch, fast=form == "fast")
+    return case
 
 
-@pytest.fixture(params=["plain", "fast"], autouse=True)
-def path(request, monkeypatch) -> str:
-    """Both forms of what has a fast one."""
-    choose_kernels(monkeypatch, fast=request.param == "fast")
-    return request.param
-
-
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda d: str(d).removeprefix("torch."))
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("kind", MASKS)
-def test_equals_its_formula(case, kind, shape, dtype):
-    attention = made(case, dtype)
-    tensors, kept = inputs(case, attention, shape, dtype), masks(kind, shape)
+def test_equals_its_formula(case, kind, shape):
+    """In float64; the other number formats are in the matrix."""
+    attention = made(case)
+    tensors, kept = inputs(case, attention, shape), masks(kind, shape)
     out = attention(*tensors, **kept)
     context, weights = expected(case, attention, *tensors, **kept)
-    assert out.context.dtype == out.weights.dtype == dtype
-    np.testing.assert_allclose(out.weights.detach().double().numpy(), weights, rtol=0, atol=TOLERANCE[dtype])
-    np.testing.assert_allclose(out.context.detach().double().numpy(), context, rtol=0, atol=TOLERANCE[dtype] * 3)
+    np.testing.assert_allclose(out.weights.detach().numpy(), weights, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(out.context.detach().numpy(), context, rtol=0, atol=3e-12)
 
 
 @pytest.mark.parametrize("kind", MASKS)
@@ -224,18 +218,6 @@ def test_the_step_form_exports(case, unchecked):
     # Without guards: PyTorch 2.13 writes one wrongly where a name (key) begins another (key_mask).
     exported = torch.export.export(Step(), (query, memory)).module(check_guards=False)
     torch.testing.assert_close(exported(query, memory).context, attention.attend(query, memory)[0].context)
-
-
-@pytest.mark.compile
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo does so itself
-def test_compiles_as_one_graph(case):
-    attention = made(case, torch.float32)
-    tensors, kept = inputs(case, attention, dtype=torch.float32), masks("both")
-    torch._dynamo.reset()
-    compiled = torch.compile(attention, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(*tensors, **kept).context, attention(*tensors, **kept).context)
-    for a, b in zip(gradients(compiled, tensors, **kept), gradients(attention, tensors, **kept), strict=True):
-        torch.testing.assert_close(a, b)
 
 
 def test_a_wrong_width_is_named(case, unchecked):

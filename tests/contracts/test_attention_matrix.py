@@ -5,6 +5,8 @@ which must be finite; under `torch.compile` they must be those of the eager form
 with the reason that the case states.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,8 @@ from contracts.attention_cases import CASES, expected
 from contracts.battery import TOLERANCE, choose_kernels, gradients, inputs, made, masks
 from contracts.cases.base import B, Case, K, Q
 from torch import Tensor
+
+from regard.attention import Attention
 
 CIRCUMSTANCES = {
     "masked": ((B, Q, K), "both"),
@@ -21,13 +25,22 @@ CIRCUMSTANCES = {
     "one query": ((B, 1, K), "key"),
 }
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-FORMS = ["plain", "fast", pytest.param("compiled", marks=pytest.mark.compile)]
+FORMS = ["plain", "fast", "compiled"]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("circumstance", CIRCUMSTANCES)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def cells() -> list[object]:
+    """All of them; of the compiled ones `make test` runs one for each class, `make contracts` and the slow tests all."""
+    found: list[object] = []
+    for case, dtype, circumstance, form in product(CASES, DTYPES, CIRCUMSTANCES, FORMS):
+        marks = [pytest.mark.compile] if form == "compiled" else []
+        if marks and (dtype, circumstance) != ("float32", "masked"):
+            marks.append(pytest.mark.slow)
+        name = f"{form}-{circumstance}-{dtype}-{case.name}"
+        found.append(pytest.param(case, dtype, circumstance, form, id=name, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("case", "dtype", "circumstance", "form"), cells())
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo does so itself
 def test_cell(case: Case, dtype: str, circumstance: str, form: str, monkeypatch):
     for name in (form, dtype, circumstance):
@@ -37,25 +50,40 @@ def test_cell(case: Case, dtype: str, circumstance: str, form: str, monkeypatch)
     shape, kind = CIRCUMSTANCES[circumstance]
     attention, kept = made(case, DTYPES[dtype]), masks(kind, shape)
     tensors = inputs(case, attention, shape, DTYPES[dtype])
-    run = attention
     if form == "compiled":
-        torch._dynamo.reset()
-        run = torch.compile(attention, backend="aot_eager", fullgraph=True)
-    equals_formula(case, run, attention, tensors, kept)
-    found = gradients(run, tensors, **kept)
-    assert all(g.isfinite().all() for g in found)
-    if form == "compiled":
-        for one, other in zip(found, gradients(attention, tensors, **kept), strict=True):
-            torch.testing.assert_close(one, other)
-
-
-def equals_formula(case: Case, run: torch.nn.Module, attention, tensors: tuple[Tensor, ...], kept: dict[str, Tensor]) -> None:
-    """With and without weights, in the tolerance of the number format."""
-    tolerance = TOLERANCE[tensors[0].dtype]
-    context, weights = expected(case, attention, *tensors, **kept)
-    out = run(*tensors, **kept)
-    np.testing.assert_allclose(out.weights.detach().double().numpy(), weights, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(out.context.detach().double().numpy(), context, rtol=0, atol=tolerance * 3)
-    without = run(*tensors, **kept, need_weights=False)
+        compiled_equals_eager(case, attention, tensors, kept)
+        return
+    out = attention(*tensors, **kept)
+    without = attention(*tensors, **kept, need_weights=False)
     assert without.weights is None
-    np.testing.assert_allclose(without.context.detach().double().numpy(), context, rtol=0, atol=tolerance * 3)
+    assert out.context.dtype == out.weights.dtype == without.context.dtype == DTYPES[dtype]
+    equals_formula(case, attention, tensors, kept, out.context, out.weights)
+    equals_formula(case, attention, tensors, kept, without.context)
+    assert all(g.isfinite().all() for g in gradients(attention, tensors, **kept))
+
+
+def compiled_equals_eager(case: Case, attention: Attention, tensors: tuple[Tensor, ...], kept: dict[str, Tensor]) -> None:
+    """One graph, with weights and without, and its gradients."""
+    torch._dynamo.reset()
+    run = torch.compile(attention, backend="aot_eager", fullgraph=True)
+    for one, other in zip(gradients(run, tensors, **kept), gradients(attention, tensors, **kept), strict=True):
+        torch.testing.assert_close(one, other)
+    with torch.no_grad():
+        without = run(*tensors, **kept, need_weights=False)
+    equals_formula(case, attention, tensors, kept, without.context)
+
+
+def equals_formula(
+    case: Case,
+    attention: Attention,
+    tensors: tuple[Tensor, ...],
+    kept: dict[str, Tensor],
+    context: Tensor,
+    weights: Tensor | None = None,
+) -> None:
+    """In the tolerance of the number format."""
+    tolerance = TOLERANCE[tensors[0].dtype]
+    wanted, wanted_weights = expected(case, attention, *tensors, **kept)
+    np.testing.assert_allclose(context.detach().double().numpy(), wanted, rtol=0, atol=tolerance * 3)
+    if weights is not None:
+        np.testing.assert_allclose(weights.detach().double().numpy(), wanted_weights, rtol=0, atol=tolerance)
