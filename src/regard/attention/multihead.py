@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.kernels.heads import heads_attention, is_heads_fast
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
 from regard.attention.normalizers import Softmax
 from regard.attention.positions import RelativePositions
@@ -190,12 +191,20 @@ class MultiHead(Attention):
 
     def _plain(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
-        queries = heads.shape[2]
-        products = self._by_group(heads / math.sqrt(self.head_size)) @ memory.key.transpose(2, 3)
-        scores = self._by_head(products, queries)
+        queries, scale = heads.shape[2], 1 / math.sqrt(self.head_size)
+        if self._simple() and is_heads_fast(heads, memory.key, memory.value):
+            return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
+        # Laid out here: the product would copy the transposed keys a number at a time.
+        key = memory.key.clone(memory_format=torch.contiguous_format)
+        scores = self._by_head(self._by_group(scale * heads) @ key.transpose(2, 3), queries)
         weights = self.normalizer(scores if bias is None else scores + bias, mask)
         kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
         return self._by_head(self._by_group(kept) @ memory.value, queries), weights
+
+    def _simple(self) -> bool:
+        """Whether the weights are a softmax, each head has its keys, and nothing is dropped."""
+        dropped = self.training and self.dropout > 0
+        return type(self.normalizer) is Softmax and self.num_kv_heads == self.num_heads and not dropped
 
     def _by_group(self, heads: Tensor) -> Tensor:
         """(B,H,Q,·) → (B,G,H/G·Q,·): all that meets the same keys in one product."""

@@ -1,0 +1,76 @@
+"""Weights and context of several heads where no gradient is wanted, with one large tensor: the weights themselves.
+
+    weights = softmax(scale · q kᵀ + bias) among what the mask allows,    context = weights v
+
+Some heads of a sentence at a time, so that queries, keys and values are read where they lie (a product over batch and heads at
+once would copy them first), scores become weights in place, and the second product finds them in the cache.
+"""
+
+from itertools import product
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+SMALL = 1 << 14
+"""Below so many weights a sentence (H·Q·K) one product for the whole batch is quicker."""
+BLOCK = 1 << 20
+"""Weights made at a time, unless one head has more: 4 MB of float32."""
+
+
+def is_heads_fast(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether no gradient is wanted, on a CPU, of sizes that gain. A compiler fuses the plain form by itself."""
+    if torch.compiler.is_compiling():
+        return False
+    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+        return False
+    enough = query.shape[1] * query.shape[2] * key.shape[2] >= SMALL
+    return enough and query.device.type == "cpu" and query.dtype == key.dtype == value.dtype
+
+
+def heads_attention(
+    query: Float[Tensor, "B H Q D"],
+    key: Float[Tensor, "B H K D"],
+    value: Float[Tensor, "B H K Dv"],
+    bias: Tensor | None,
+    mask: Tensor | None,
+    *,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Context (B,H,Q,Dv) and weights (B,H,Q,K); bias and mask broadcast to the weights, each may be None."""
+    return torch.ops.regard.heads_attention(query, key, value, bias, mask, scale)
+
+
+@torch.library.custom_op("regard::heads_attention", mutates_args=())
+def _heads(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    weights = query.new_empty(*query.shape[:3], key.shape[2])
+    # Laid out as the map that follows reads it.
+    context = query.new_empty(query.shape[0], query.shape[2], query.shape[1], value.shape[3]).transpose(1, 2)
+    step = max(1, BLOCK // max(1, query.shape[2] * key.shape[2]))
+    for b, h in product(range(len(query)), range(0, query.shape[1], step)):
+        at = b, slice(h, h + step)
+        block = weights[at]
+        torch.baddbmm(block, query[at], key[at].transpose(1, 2), beta=0, alpha=scale, out=block)
+        if bias is not None:
+            block += bias.expand_as(weights)[at]
+        if mask is not None:
+            block.masked_fill_(~mask.expand_as(weights)[at], -torch.inf)
+        torch.softmax(block, -1, out=block)
+        if mask is not None:
+            block.masked_fill_(~mask.expand_as(weights)[at], 0)  # a row with nothing allowed was 0/0
+        torch.bmm(block, value[at], out=context[at])
+    return context, weights
+
+
+@_heads.register_vmap
+def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    *tensors, scale = arguments
+    rows = []
+    for i in range(info.batch_size):
+        row = (x if axis is None else x.select(axis, i) for x, axis in zip(tensors, in_dims[:-1], strict=True))
+        rows.append(_heads(*row, scale))
+    context, weights = zip(*rows, strict=True)
+    return (torch.stack(context), torch.stack(weights)), (0, 0)
