@@ -11,16 +11,17 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pyt
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test test-slow check contracts bench clean
+.PHONY: help demo test test-slow check contracts bench docs-figures clean
 
 help:
-	@echo "make demo       train a small translator on the built-in pairs and look at its attention"
-	@echo "make test       all tests but the slow ones"
-	@echo "make test-slow  the slow ones"
-	@echo "make contracts  the table of every mechanism, number format, circumstance and form (ten minutes)"
-	@echo "make check      style, types, and which room may import which"
-	@echo "make bench      speed"
-	@echo "make clean      remove what the goals above made, .venv too"
+	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
+	@echo "make test          all tests but the slow ones"
+	@echo "make test-slow     the slow ones"
+	@echo "make contracts     the table of every mechanism, number format, circumstance and form (ten minutes)"
+	@echo "make check         style, types, and which room may import which"
+	@echo "make bench         speed"
+	@echo "make docs-figures  write docs/mechanisms again: trains the models of its pictures, in two minutes"
+	@echo "make clean         remove what the goals above made, .venv too"
 
 demo: $(USE)
 	$(BIN)/regard demo --overwrite
@@ -44,6 +45,9 @@ contracts: $(DEVELOP)
 
 bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks
+
+docs-figures: $(DEVELOP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.generate
 
 clean:
 	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks

@@ -62,10 +62,22 @@ def test_cell(case: Case, dtype: str, circumstance: str, form: str, monkeypatch)
     assert all(g.isfinite().all() for g in gradients(attention, tensors, **kept))
 
 
-def compiled_equals_eager(case: Case, attention: Attention, tensors: tuple[Tensor, ...], kept: dict[str, Tensor]) -> None:
+@pytest.mark.compile
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own imports warn
+def test_inductor(case: Case):
+    """Each class once with the compiler that users have."""
+    attention, kept = made(case, torch.float32), masks("both")
+    compiled_equals_eager(case, attention, inputs(case, attention, dtype=torch.float32), kept, backend="inductor")
+
+
+def compiled_equals_eager(
+    case: Case, attention: Attention, tensors: tuple[Tensor, ...], kept: dict[str, Tensor], backend: str = "aot_eager"
+) -> None:
     """One graph, with weights and without, and its gradients."""
     torch._dynamo.reset()
-    run = torch.compile(attention, backend="aot_eager", fullgraph=True)
+    run = torch.compile(attention, backend=backend, fullgraph=True)
     for one, other in zip(gradients(run, tensors, **kept), gradients(attention, tensors, **kept), strict=True):
         torch.testing.assert_close(one, other)
     with torch.no_grad():

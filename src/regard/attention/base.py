@@ -9,7 +9,7 @@ gradients. Nothing is kept on the module between calls.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -53,9 +53,9 @@ class Attention(nn.Module, ABC):
 
     normalized: bool = True
     """The weights of a row sum to one (to zero where there is nothing to attend to)."""
-    permutation_equivariant: ClassVar[bool] = True
+    permutation_equivariant: bool = True
     """Permuting the keys permutes the weights."""
-    stateful: ClassVar[bool] = False
+    stateful: bool = False
     """The weights depend on earlier queries, which are taken in order."""
 
     query_size: int

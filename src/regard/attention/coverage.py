@@ -1,7 +1,6 @@
 """Attention that knows how much of each key it has used up."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -58,7 +57,7 @@ class Coverage(HistoryAttention):
     Differs from the paper: the loss is a mean over all queries of the batch, not over each target first.
     """
 
-    permutation_equivariant: ClassVar[bool] = True
+    permutation_equivariant: bool = True
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -35,7 +35,7 @@ class HistoryAttention(ScoredAttention):
     The history is zero before the first query, whose weights are therefore those of `Additive`.
     """
 
-    stateful: ClassVar[bool] = True
+    stateful: bool = True
 
     def __init__(
         self, query_size: int, *, key_size: int | None, attention_size: int | None, bias: bool, normalizer: nn.Module | None

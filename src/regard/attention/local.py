@@ -6,7 +6,7 @@ takes keys from the window and moves nothing.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -36,7 +36,7 @@ torch.export.register_dataclass(LocalState, serialized_type_name="regard.attenti
 class _LocalAttention(Attention):
     """A scorer and a window around a position: what the two mechanisms below have in common."""
 
-    permutation_equivariant: ClassVar[bool] = False
+    permutation_equivariant: bool = False
 
     def __init__(self, query_size: int, *, key_size: int | None, window: int, scorer: ScoredAttention | None) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class LocalMonotonic(_LocalAttention):
     at the last key, p_t = min(t, S − 1), so that no query is left with nothing.
     """
 
-    stateful: ClassVar[bool] = True
+    stateful: bool = True
 
     def __init__(
         self, query_size: int, *, key_size: int | None = None, window: int = 10, scorer: ScoredAttention | None = None
@@ -141,7 +141,7 @@ class LocalPredictive(_LocalAttention):
     Differs from the paper: positions count from 0, so that p = S lies just behind the last key.
     """
 
-    stateful: ClassVar[bool] = False
+    stateful: bool = False
 
     def __init__(
         self,

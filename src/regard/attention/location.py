@@ -1,7 +1,5 @@
 """Attention that knows where it looked last."""
 
-from typing import ClassVar
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -28,7 +26,7 @@ class LocationSensitive(HistoryAttention):
     `Temperature`), and its window to `attn_mask`.
     """
 
-    permutation_equivariant: ClassVar[bool] = False
+    permutation_equivariant: bool = False
 
     def __init__(
         self,

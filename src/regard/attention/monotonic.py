@@ -11,7 +11,6 @@ and so the hard process does not either. A query that may attend nowhere therefo
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -172,8 +171,8 @@ class MonotonicAttention(Attention):
     """Energies e_ij = scorer(q_i, k_j) + r: what the soft and the hard forms have in common."""
 
     normalized = False
-    permutation_equivariant: ClassVar[bool] = False
-    stateful: ClassVar[bool] = True
+    permutation_equivariant: bool = False
+    stateful: bool = True
 
     def __init__(self, query_size: int, *, key_size: int | None, scorer: ScoredAttention | None, initial_offset: float) -> None:
         super().__init__()

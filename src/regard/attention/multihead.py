@@ -112,8 +112,8 @@ class MultiHead(Attention):
         self.normalizer = Softmax() if normalizer is None else normalizer
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
         # By its arguments, where other mechanisms declare it by class.
-        self.permutation_equivariant = not (causal or window or positions)  # type: ignore[misc]
-        self.stateful = causal or (window is not None and window[1] == 0)  # type: ignore[misc]
+        self.permutation_equivariant = not (causal or window or positions)
+        self.stateful = causal or (window is not None and window[1] == 0)
         self.query_projection = nn.Linear(size, size, bias=bias)
         self.key_projection = nn.Linear(self.key_size, groups * self.head_size, bias=bias)
         self.value_projection = nn.Linear(self.value_size, groups * self.head_size, bias=bias)

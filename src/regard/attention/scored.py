@@ -1,7 +1,7 @@
 """The shape that most mechanisms share: a score for each query and key, a normalizer, a weighted sum of the values."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -19,8 +19,8 @@ class ScoredAttention(Attention):
     A mechanism of this kind says how it projects the keys once (`project_key`) and what the scores are (`scores`).
     """
 
-    permutation_equivariant: ClassVar[bool] = True
-    stateful: ClassVar[bool] = False
+    permutation_equivariant: bool = True
+    stateful: bool = False
 
     def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | None = None) -> None:
         """Args:
