@@ -78,8 +78,10 @@ def compiled_equals_eager(
     """One graph, with weights and without, and its gradients."""
     torch._dynamo.reset()
     run = torch.compile(attention, backend=backend, fullgraph=True)
+    # The same operations under aot_eager; inductor adds in another order.
+    near = {"rtol": 1e-4, "atol": 1e-4} if backend == "inductor" else {}
     for one, other in zip(gradients(run, tensors, **kept), gradients(attention, tensors, **kept), strict=True):
-        torch.testing.assert_close(one, other)
+        torch.testing.assert_close(one, other, **near)
     with torch.no_grad():
         without = run(*tensors, **kept, need_weights=False)
     equals_formula(case, attention, tensors, kept, without.context)
