@@ -1,0 +1,1 @@
+"""Not shipped. A package so that `python -m docs.generate` finds it."""

@@ -1,0 +1,45 @@
+"""`python -m docs.generate`: train, draw, write. `--text` writes the pages again, from the results that lie there."""
+
+import argparse
+import json
+import time
+from typing import Any
+
+from docs.generate import pictures
+from docs.generate.page import MECHANISMS
+from docs.generate.results import FOLDER, RESULTS, train_all, write_results
+from docs.generate.topics import pages
+
+
+def main() -> None:
+    """Everything, or the text only."""
+    parser = argparse.ArgumentParser(prog="python -m docs.generate", description="Write docs/mechanisms.")
+    parser.add_argument("--text", action="store_true", help="write the pages only: no training, no pictures")
+    parser.add_argument("--draw", action="store_true", help="draw and write, without training")
+    options = parser.parse_args()
+    started = time.monotonic()
+    if not (options.text or options.draw):
+        write_results(train_all())
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    if not options.text:
+        draw_all(results)
+    for name, text in pages(results).items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        print(f"{FOLDER.name}/{name}: {len(text.splitlines())} lines")
+    print(f"{time.monotonic() - started:.0f} s")
+
+
+def draw_all(results: dict[str, Any]) -> None:
+    """Every picture."""
+    folder = FOLDER / "figures"
+    folder.mkdir(exist_ok=True)
+    for entry in MECHANISMS:
+        pictures.mechanism(results[entry.name], folder / f"{entry.slug}.png")
+    pictures.variants(results, folder / "multi-head-variants.png")
+    pictures.normalizers(folder / "normalizers.png")
+    pictures.masks(folder / "masks.png")
+    pictures.positions(folder / "positions.png")
+
+
+if __name__ == "__main__":
+    main()

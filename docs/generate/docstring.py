@@ -1,0 +1,118 @@
+"""What a class or a function says of itself: its docstring taken apart, and its signature as it is written.
+
+From the source, not from the running object: shape checkers wrap functions and rename what annotates them.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+_LABEL = re.compile(r"(?:^|(?<=\s))(Shapes|Cost|Reference|Differs from the (?:paper|tutorial)|Proof): ")
+_SECTIONS = ("Args:", "Returns:", "Raises:", "Example:")
+
+
+@dataclass
+class Described:
+    """A docstring's parts."""
+
+    text: list[str] = field(default_factory=list)
+    """Paragraphs."""
+    labelled: dict[str, str] = field(default_factory=dict)
+    """Shapes, Cost, Reference, Differs from the paper."""
+    arguments: dict[str, str] = field(default_factory=dict)
+    sections: dict[str, str] = field(default_factory=dict)
+    """Returns, Raises, Example."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter as it is written."""
+
+    name: str
+    kind: str
+    default: str | None
+    keyword_only: bool
+
+
+def describe(documented: Callable[..., Any]) -> Described:
+    """Take the docstrings of a function, or of a class and its constructor, apart."""
+    described = Described()
+    _read(inspect.cleandoc(documented.__doc__ or ""), described)
+    if "__init__" in vars(documented):
+        _read(inspect.cleandoc(vars(documented)["__init__"].__doc__ or ""), described)
+    return described
+
+
+def _read(doc: str, described: Described) -> None:
+    section, name = "", ""
+    paragraph: list[str] = []
+    for line in [*doc.splitlines(), ""]:
+        if line.strip() in _SECTIONS:
+            section = line.strip()[:-1]
+        elif _LABEL.match(line):
+            section = ""
+        if line.strip() in _SECTIONS:
+            continue
+        if not section:
+            paragraph = [*paragraph, line.strip()] if line.strip() else _finish(paragraph, described)
+        elif section == "Args":
+            found = re.match(r" {0,4}(\w+): (.*)", line)
+            if found:
+                name = found[1]
+                described.arguments[name] = found[2]
+            elif line.strip():
+                described.arguments[name] += " " + line.strip()
+        elif line.strip():
+            described.sections[section] = (described.sections.get(section, "") + " " + line.strip()).strip()
+
+
+def _finish(paragraph: list[str], described: Described) -> list[str]:
+    first, *rest = _LABEL.split(" ".join(paragraph))
+    if first.strip():
+        described.text.append(first.strip())
+    for label, text in zip(rest[::2], rest[1::2], strict=True):
+        described.labelled[label] = text.strip()
+    return []
+
+
+def signature(documented: Callable[..., Any]) -> list[Parameter]:
+    """The parameters of a function, or of a class's constructor."""
+    if inspect.isclass(documented) and "__init__" not in vars(documented):
+        return []
+    name = "__init__" if inspect.isclass(documented) else documented.__name__
+    module = inspect.getmodule(documented)
+    assert module is not None
+    tree = ast.parse(inspect.getsource(module))
+    if inspect.isclass(documented):
+        [tree_of_class] = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == documented.__name__]
+        body = tree_of_class.body
+    else:
+        body = tree.body
+    [made] = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == name]
+    plain = [a for a in made.args.args if a.arg != "self"]
+    defaults = [None] * (len(plain) - len(made.args.defaults)) + list(made.args.defaults)
+    return [
+        *(_parameter(a, d, keyword_only=False) for a, d in zip(plain, defaults, strict=True)),
+        *(_parameter(a, d, keyword_only=True) for a, d in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True)),
+    ]
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None, *, keyword_only: bool) -> Parameter:
+    kind = "" if argument.annotation is None else ast.unparse(argument.annotation).replace("' ", "'").replace("'", '"')
+    return Parameter(argument.arg, kind, None if default is None else ast.unparse(default), keyword_only)
+
+
+def call(documented: Callable[..., Any]) -> str:
+    """The call with its defaults, broken where it is long: `Additive(query_size, *, key_size=None, …)`."""
+    parts, starred = [], False
+    for parameter in signature(documented):
+        if parameter.keyword_only and not starred:
+            parts.append("*")
+            starred = True
+        parts.append(parameter.name + ("" if parameter.default is None else f"={parameter.default}"))
+    head = f"{documented.__name__}("
+    return "\n".join(textwrap.wrap(head + ", ".join(parts) + ")", 110, subsequent_indent=" " * len(head)))

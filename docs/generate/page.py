@@ -1,0 +1,189 @@
+"""From entries, docstrings and results to Markdown."""
+
+import contextlib
+import inspect
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+import regard.attention
+from docs.generate.docstring import call, describe, signature
+from docs.generate.entry import Mechanism
+from docs.generate.heads import HEADS
+from docs.generate.ordered import ORDERED
+from docs.generate.pictures import percent
+from docs.generate.scored import SCORED
+from docs.generate.toy import TASKS
+
+MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *ORDERED]
+SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
+Results = Mapping[str, Any]
+
+
+def render(entry: Mechanism, results: Results) -> str:
+    """A mechanism's page."""
+    described = describe(entry.kind)
+    blocks = [
+        f"# {entry.name}",
+        *described.text,
+        *(_labelled(label, text) for label, text in described.labelled.items() if label != "Cost"),
+        "## What it promises",
+        _declarations(entry),
+        "## Copying, reversing, sorting",
+        _results(entry, results),
+        "## Arguments",
+        _arguments(entry.kind),
+        *_called(entry),
+        "## Cost",
+        f"In multiply-adds and in bytes of float32, {COST_LINK}.\n\n- Operations: {entry.operations}\n- Bytes: {entry.memory}",
+        "## When to choose it, and when not",
+        entry.when,
+        "## Example",
+        show_example(entry.example),
+        *([entry.notes.strip()] if entry.notes else []),
+        *(["## Functions"] if entry.also else []),
+        *(render_function(function) for function in entry.also),
+        "## Tests",
+        "\n".join(f"- [{path}](../../{path})" for path in entry.tests),
+    ]
+    return join_blocks(blocks)
+
+
+COST_LINK = "with the letters of [the index](index.md#cost)"
+
+
+def render_function(documented: Callable[..., Any], *, level: int = 3) -> str:
+    """A function, or a class that is no mechanism."""
+    described = describe(documented)
+    blocks = [
+        f"{'#' * level} {documented.__name__}",
+        *described.text,
+        *(_labelled(label, text) for label, text in described.labelled.items()),
+        _arguments(documented),
+    ]
+    if "Returns" in described.sections:
+        blocks.append(f"Returns: {described.sections['Returns']}")
+    return "\n\n".join(blocks)
+
+
+def join_blocks(blocks: list[str]) -> str:
+    """Blocks with an empty line between, those without text left out."""
+    return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
+
+
+def _labelled(label: str, text: str) -> str:
+    """What differs from a paper begins a sentence here; a formula stays as it is."""
+    return f"**{label}.** {text[0].upper() + text[1:] if label.startswith('Differs') else text}"
+
+
+def _declarations(entry: Mechanism) -> str:
+    """What the class declares, and the battery tests."""
+    rows = []
+    for name, meaning in (
+        ("normalized", "the weights of a row sum to one, or to zero where there is nothing to attend to"),
+        ("permutation_equivariant", "permuting the keys permutes the weights"),
+        ("stateful", "the weights depend on earlier queries, which are taken in order"),
+    ):
+        rows.append(f"| `{name}` | {_declared(entry, name)} | {meaning} |")
+    table = "\n".join(["| | | |", "|---|---|---|", *rows])
+    return f"{table}\n\nState: {entry.state}."
+
+
+def _declared(entry: Mechanism, name: str) -> str:
+    if entry.name == "AttentionPooling":
+        return {"normalized": "as its normalizer", "permutation_equivariant": "yes", "stateful": "no"}[name]
+    if entry.name == "MultiHead" and name != "normalized":
+        return {
+            "permutation_equivariant": "yes, unless it is causal or has a window or positions",
+            "stateful": "where it is causal, or its window ends at the query",
+        }[name]
+    made = _small(entry)
+    value = "yes" if getattr(made, name) else "no"
+    takes_one = "normalizer" in {p.name for p in signature(entry.kind)} or hasattr(made, "scorer")
+    return f"{value}, as its normalizer" if name == "normalized" and value == "yes" and takes_one else value
+
+
+def _small(entry: Mechanism) -> nn.Module:
+    """An instance to ask for its declarations; a hard form declares what its soft form does."""
+    soft = SOFT_FORM.get(entry.name)
+    if soft is None:
+        assert entry.build is not None
+        return entry.build()
+    [other] = [m for m in MECHANISMS if m.name == soft]
+    assert other.build is not None
+    hard: nn.Module = other.build().hard()  # type: ignore[operator]
+    return hard
+
+
+def _results(entry: Mechanism, results: Results) -> str:
+    found = results[entry.name]
+    scores = ", ".join(f"{task} {percent(found[task]['accuracy'])}" for task in TASKS)
+    return (
+        f"![Weights of {entry.name} in three toy problems](figures/{entry.slug}.png)\n\n"
+        f"Letters right in 512 sequences not seen before: {scores}. {entry.picture}".rstrip()
+        + "\n\n[How to read it](index.md#the-toy-problem)."
+    )
+
+
+def _arguments(documented: Callable[..., Any]) -> str:
+    described, parameters = describe(documented), signature(documented)
+    lines = [f"```python\n{call(documented)}\n```"]
+    if parameters:
+        rows = ["| argument | type | default | |", "|---|---|---|---|"]
+        for parameter in parameters:
+            default = "" if parameter.default is None else f"`{_cell(parameter.default)}`"
+            meaning = _cell(described.arguments.get(parameter.name, ""))
+            rows.append(f"| `{parameter.name}` | `{_cell(parameter.kind)}` | {default} | {meaning} |")
+        lines.append("\n".join(rows))
+    if "Raises" in described.sections:
+        lines.append(f"Raises: {described.sections['Raises']}")
+    return "\n\n".join(lines)
+
+
+def _called(entry: Mechanism) -> list[str]:
+    if entry.name == "AttentionPooling":
+        return [
+            "Called with `values` (B,K,D) and, where some are padding, a boolean `key_mask` (B,K); gives context (B,D) and "
+            "weights (B,K)."
+        ]
+    weights = "(B,H,Q,K)" if entry.name == "MultiHead" else "(B,Q,K)"
+    width = "D" if entry.name in ("MultiHead", "SelfAttention") else "Dv"
+    return [
+        "Called as every mechanism is: `query` (B,Q,Dq), `key` (B,K,Dk) and, where it is not the key, `value` (B,K,Dv); gives "
+        f"context (B,Q,{width}) and weights {weights}. See [the call](index.md#the-call)."
+    ]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def show_example(example: str) -> str:
+    """The code of an example, and what it prints."""
+    code = example_code(example)
+    return f"```python\n{code}\n```\n\nIt prints:\n\n```text\n{run_example(code)}\n```"
+
+
+def example_code(example: str) -> str:
+    """With the imports that it needs."""
+    names = sorted((n for n in regard.attention.__all__ if re.search(rf"\b{n}\b", example)), key=lambda n: (n[0].islower(), n))
+    return f"import torch\nfrom regard.attention import {', '.join(names)}\n\n{example.strip()}"
+
+
+def run_example(code: str) -> str:
+    """What an example prints. The generator of random numbers is left as it was."""
+    printed = io.StringIO()
+    with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(printed):
+        torch.manual_seed(0)
+        exec(compile(code, "<example>", "exec"), {"__name__": "example"})
+    return printed.getvalue().rstrip()
+
+
+def is_public_mechanism(thing: object) -> bool:
+    """Whether an exported name is a mechanism that can be built: these have pages."""
+    kinds = (regard.attention.Attention, regard.attention.AttentionPooling)
+    return inspect.isclass(thing) and issubclass(thing, kinds) and not inspect.isabstract(thing)

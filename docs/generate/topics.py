@@ -1,0 +1,203 @@
+"""The pages that are of no single mechanism: the index, the normalizers, the masks and positions."""
+
+from docs.generate.heads import VARIANTS
+from docs.generate.page import MECHANISMS, Results, join_blocks, render, render_function, show_example
+from docs.generate.pictures import percent, variant
+from docs.generate.toy import BATCH, LENGTH, LETTERS, STEPS, TASKS, WIDTH
+from regard.attention import (
+    ALiBi,
+    Entmax15,
+    RelativeBias,
+    RelativePositions,
+    Rotary,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    Temperature,
+    causal_mask,
+    combine_masks,
+    masked_softmax,
+    padding_mask,
+    window_mask,
+    zero_masked,
+)
+
+_INDEX = f"""# Attention mechanisms
+
+Every mechanism of `regard.attention` keeps one contract, stands alone, and has a page: its formula and where it is from,
+what it promises, its weights in three toy problems, its arguments, what it costs, when to choose it and when not, an
+example that runs, and the tests that hold it. Two more pages are of what they share: [normalizers](normalizers.md) make
+weights of scores, and [masks and positions](masks-and-positions.md) say who may attend to whom, and from how far.
+
+{{table}}
+
+Costs are the leading terms, without constant factors; the three percentages are of [the toy problem](#the-toy-problem).
+
+In short: `Additive` for recurrent translators, `General` where speed counts, `MultiHead` for Transformers and long inputs,
+`LocationSensitive` for speech, `Coverage` against repetition, `MoChA` for what must be written while it is still being read,
+`AttentionPooling` for one vector of a sequence.
+
+## The call
+
+```python
+out = attention(query, key, value, key_mask=key_mask, attn_mask=attn_mask, need_weights=True)
+memory = attention.prepare(key, value, key_mask=key_mask)         # the same in two steps: keys once …
+out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_weights=True)   # … queries as they come
+```
+
+| | shape | |
+|---|---|---|
+| `query` | (B,Q,Dq) | Q queries in each of B sequences |
+| `key` | (B,K,Dk) | what they are compared with |
+| `value` | (B,K,Dv) | what is averaged; the keys if left out |
+| `key_mask` | (B,K) | boolean, True where there is a key |
+| `attn_mask` | (Q,K), (B,Q,K) or, with heads, (B,H,Q,K) | boolean, True where a query may attend |
+| `out.context` | (B,Q,Dv) | Σ_k weight_k value_k |
+| `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before dropout; None with `need_weights=False`, which takes the fastest path |
+| `out.loss` | a scalar | where the mechanism has one of its own, else None |
+| `state` | | what goes from one query to the next where a mechanism is `stateful`; None begins |
+
+A query with nothing to attend to gets zero weights, a zero context and finite gradients. What stands behind a `key_mask`, a
+NaN too, changes nothing. The battery of [tests/contracts](../../tests/contracts/test_attention.py) holds every mechanism to
+this.
+
+## Cost
+
+The pages count the multiply-adds of a forward pass (a backward pass is about twice as much) and the bytes that it makes in
+float32 beside its inputs and the context; half types take half. B sequences, Q queries, K keys, H heads (G of them with
+keys of their own), and all widths are called D: of queries, keys, values and the layer between.
+
+## The toy problem
+
+Each picture is of a model that was trained for a second or two on {STEPS} batches of {BATCH} random sequences: {LENGTH}
+of {len(LETTERS)} letters, none twice, to be copied, reversed or sorted. Keys and values are a letter's embedding
+({WIDTH} wide) plus one of its place. The queries are the states of a GRU over the letters written before, the right
+ones given, which does not see the source. Each letter is read from its context by one linear layer, so that nothing but
+the attention says which is next. The same model, budget and seed for all, so that the pictures can be compared.
+
+Columns are the letters of the source, rows those of the output, and the darkest blue is a weight of one. A red row is
+wrong: the letter wanted, and in parentheses the one written. The number above is the share of letters right in 512
+other sequences, rounded down; one letter of the source for all rows gives 12%. It is a problem to look at, no
+benchmark: it shows what a mechanism *can* express and how readily it learns it, not which translates best. The numbers
+and weights are in [toy.json](toy.json).
+"""
+
+
+def index(results: Results) -> str:
+    """The page of all pages."""
+    head = [
+        "| mechanism | score | state | cost | copy | reverse | sort | choose it when |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows = []
+    for entry in MECHANISMS:
+        scores = " | ".join(percent(results[entry.name][task]["accuracy"]) for task in TASKS)
+        link = f"[{entry.name}]({entry.slug}.md)"
+        rows.append(f"| {link} | {entry.score} | {entry.state} | {entry.cost} | {scores} | {entry.choose} |")
+    return _INDEX.replace("{table}", "\n".join(head + rows))
+
+
+def normalizers() -> str:
+    """From scores to weights."""
+    example = """attention = Additive(16, normalizer=Temperature(Sparsemax(), temperature=0.5))
+out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))
+print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normalizer=Sigmoid()).normalized)"""
+    return join_blocks(
+        [
+            "# Normalizers",
+            "A normalizer makes weights of scores. Every mechanism with scores takes one as `normalizer=`, and is "
+            "`normalized` where its normalizer is. All treat masks alike: zero where the mask is False, zeros in a row where "
+            "it allows nothing, and neither result nor gradient see what stands behind it.",
+            "![The same six scores through each normalizer](figures/normalizers.png)",
+            "| normalizer | cost of a row | zeros | rows sum to one | choose it when |\n|---|---|---|---|---|\n| `Softmax` | "
+            "K exponentials | never | yes | nothing speaks against it: the fused kernels know it alone |\n| `Temperature` | "
+            "that of the other | as the other | as the other | weights are to be sharper or flatter than training made them "
+            "|\n| `Entmax15` | a sort, K log K | often | yes | a few keys are to share the weight, and gradients are to stay "
+            "smooth |\n| `Sparsemax` | a sort, K log K | most | yes | alignments are to be hard, or pictures to be read |\n| "
+            "`Sigmoid` | K exponentials | never | no | keys are to be weighed each for itself, none or several at once |",
+            "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. Sparse normalizers "
+            "pass no gradient to a key whose weight is zero, so a model can get stuck on the wrong key early; a start with "
+            "`Softmax`, or `Entmax15` in place of `Sparsemax`, is the usual remedy. `Sigmoid` gives contexts that grow with "
+            "the number of keys: take care of the scale behind it.",
+            *(render_function(kind, level=2) for kind in (Softmax, Temperature, Entmax15, Sparsemax, Sigmoid)),
+            "## Example",
+            show_example(example),
+            "## Tests",
+            "- [tests/attention/test_normalizers.py](../../tests/attention/test_normalizers.py)\n"
+            "- [tests/contracts/cases/normalizers.py](../../tests/contracts/cases/normalizers.py)",
+        ]
+    )
+
+
+def masks_and_positions(results: Results) -> str:
+    """Who may attend to whom, and from how far."""
+    example = """positions = ALiBi(4)
+attention = MultiHead(16, num_heads=4, causal=True, window=(2, 0), positions=positions)
+out = attention(torch.randn(1, 5, 16), torch.randn(1, 5, 16), key_mask=padding_mask(torch.tensor([4]), 5))
+print((out.weights[0, 0] > 0).int().tolist())
+print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, before=2)), positions.slopes)"""
+    rows = []
+    for name in VARIANTS:
+        scores = " | ".join(percent(results[variant(name)][task]["accuracy"]) for task in TASKS)
+        rows.append(f"| `{name}` | {scores} |")
+    return join_blocks(
+        [
+            "# Masks and relative positions",
+            "A mask is boolean, and True means *may attend*, as in PyTorch's `scaled_dot_product_attention` and unlike "
+            "`nn.MultiheadAttention`. Masks are applied by booleans, never by adding a large negative number, which "
+            "overflows in half precision and lets an empty row attend to its padding. They join by `&`.",
+            "![Masks](figures/masks.png)",
+            "Blue is True. With Q ≠ K the ends are aligned: the last query sits at the last key, as step-by-step decoding "
+            "with kept keys needs (the second picture: three new queries after five kept keys). A mask costs `B·Q·K` bytes "
+            "at most, and (Q,K) ones `Q·K`.",
+            *(
+                render_function(f, level=2)
+                for f in (padding_mask, causal_mask, window_mask, combine_masks, masked_softmax, zero_masked)
+            ),
+            "# Relative positions",
+            "Attention as such knows of no order. `MultiHead` takes one of three modules as its `positions`, which tell each "
+            "head how far a key is from the query.",
+            "![ALiBi's biases, T5's buckets, rotary products](figures/positions.png)",
+            "Above, ALiBi's bias for three of four heads: red is negative, and each head has a horizon of its own. Below, "
+            "the buckets of `RelativeBias(…, num_buckets=8, max_distance=10)`, both ways and causal: near distances have one "
+            "each, far ones share. Last, what rotary positions make of the product of two equal vectors of 16 features: it "
+            "falls with the distance, and may come back.",
+            "| module | parameters | cost | choose it when |\n|---|---|---|---|\n| `Rotary` | none | `2·B·(Q + K)·D` "
+            "multiply-adds; keys are turned once | the standard of today's language models; the fused kernels stay as they "
+            "are |\n| `ALiBi` | none | `4·H·Q·K` bytes of bias | inputs may be longer than those of training |\n| "
+            "`RelativeBias` | num_buckets·H | `4·H·Q·K` bytes of bias | T5's weights are to be loaded, or distances matter "
+            "in irregular ways |",
+            "## Multi-head attention with each, in the toy problem",
+            "![Multi-head attention with masks and positions](figures/multi-head-variants.png)",
+            "| MultiHead with | copy | reverse | sort |\n|---|---|---|---|\n" + "\n".join(rows),
+            "The mean of two heads. `causal` and `window=(1, 1)` see a part of the source only, and cannot reverse it; [how "
+            "to read it](index.md#the-toy-problem). Here the keys have embeddings of their places as well, so no position is "
+            "missed without a module.",
+            *(render_function(kind, level=2) for kind in (RelativePositions, Rotary, ALiBi, RelativeBias)),
+            "## Example",
+            show_example(example),
+            "## Tests",
+            "\n".join(
+                f"- [{path}](../../{path})"
+                for path in (
+                    "tests/attention/test_masks.py",
+                    "tests/attention/test_positions.py",
+                    "tests/contracts/cases/multihead.py",
+                )
+            ),
+        ]
+    )
+
+
+_ORIGIN = "\n<!-- Written by `make docs-figures`: change the docstrings or docs/generate, not this page. -->\n"
+
+
+def pages(results: Results) -> dict[str, str]:
+    """Every page by its file's name."""
+    made = {
+        "index.md": index(results),
+        **{f"{entry.slug}.md": render(entry, results) for entry in MECHANISMS},
+        "normalizers.md": normalizers(),
+        "masks-and-positions.md": masks_and_positions(results),
+    }
+    return {name: text.rstrip("\n") + "\n" + _ORIGIN for name, text in made.items()}
