@@ -59,7 +59,7 @@ x = torch.randn(2, 7, 16)
 first, cache = attention.attend(x[:, :6], attention.prepare(x[:, :6]))
 last, cache = attention.attend(x[:, 6:], attention.prepare(x[:, 6:]), cache)
 print(torch.allclose(last.context, attention(x, x).context[:, 6:], atol=1e-5), tuple(last.weights.shape))""",
-        tests=(*_CASES, "tests/attention/test_positions.py"),
+        tests=_CASES,
     ),
 ]
 

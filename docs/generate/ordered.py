@@ -115,7 +115,7 @@ print(torch.equal(state.history, out.weights[:, 0]))""",
             "that is right. Where the model does not repeat itself, [Additive](additive.md) is faster: it needs no loop over "
             "the queries."
         ),
-        picture="Trained with its loss, times one.",
+        picture="Trained with its loss, times one, which charges for looking twice: the weights are sharper than Additive's.",
         example="""attention = Coverage(16)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))
 print(out.loss.ndim, 0 <= out.loss.item() <= 1, torch.allclose(out.loss, coverage_loss(out.weights)))""",

@@ -56,7 +56,7 @@ def mechanism(found: dict[str, Any], path: Path) -> None:
 def variants(results: dict[str, Any], path: Path) -> None:
     """Multi-head attention with masks and positions: a row each, the mean of its heads."""
     rows = [[panel(task, results[variant(name)][task], title=f"{name}, {task}") for task in TASKS] for name in VARIANTS]
-    draw(rows, path, rows_name="output", cell=0.19)
+    draw(rows, path, rows_name="output", cell=0.175)
 
 
 def variant(name: str) -> str:

@@ -1,0 +1,136 @@
+"""The pages of docs/mechanisms: complete, as the generator writes them, and true."""
+
+import json
+import re
+
+import pytest
+import torch
+from docs.generate import toy
+from docs.generate.docstring import describe, signature
+from docs.generate.entry import slug
+from docs.generate.page import MECHANISMS, example_code, is_public_mechanism, run_example
+from docs.generate.results import FOLDER, RESULTS
+from docs.generate.topics import pages
+
+import regard.attention
+from regard.attention import Additive, MultiHead
+
+ROOT = FOLDER.parent.parent
+REMEDY = "write the pages again: python -m docs.generate --text (make docs-figures for the pictures too)"
+LARGEST = 40 * 1024
+
+
+@pytest.fixture(scope="module")
+def results() -> dict:
+    return json.loads(RESULTS.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def written(results) -> dict[str, str]:
+    """What the generator writes now."""
+    return pages(results)
+
+
+def test_every_mechanism_that_can_be_built_has_a_page_and_a_line_in_the_index(written):
+    public = {name for name in regard.attention.__all__ if is_public_mechanism(getattr(regard.attention, name))}
+    assert public == {entry.name for entry in MECHANISMS}, "add an entry to docs/generate (scored, heads or ordered)"
+    for name in public:
+        assert f"| [{name}]({slug(name)}.md) |" in written["index.md"]
+
+
+def test_every_function_normalizer_and_position_is_on_a_page(written):
+    internal = re.compile(
+        r"(Memory|State|Output)$|^(Attention|ScoredAttention|HistoryAttention|MonotonicAttention|Pooled|build_attention)$"
+    )
+    everything = "\n".join(written.values())
+    missing = [n for n in regard.attention.__all__ if not internal.search(n) and not re.search(rf"^#+ {n}$", everything, re.M)]
+    assert not missing, "describe them in docs/generate"
+
+
+def test_the_pages_are_what_the_generator_writes(written):
+    on_disk = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    assert on_disk.keys() == written.keys(), REMEDY
+    changed = [name for name in written if on_disk[name] != written[name]]
+    assert not changed, REMEDY
+
+
+@pytest.mark.parametrize("entry", MECHANISMS, ids=lambda entry: entry.name)
+def test_what_a_page_says_is_complete(entry):
+    described = describe(entry.kind)
+    assert described.labelled.keys() & {"Reference", "Differs from the paper", "Differs from the tutorial"}
+    assert described.arguments.keys() == {p.name for p in signature(entry.kind)}, "the constructor's docstring names others"
+    assert 1 <= len(entry.when.split(". ")) <= 4
+    lines = entry.example.splitlines()
+    assert 3 <= len(lines) <= 6
+    assert max(map(len, lines)) <= 128
+    names = "|".join([entry.name, *(thing.__name__ for thing in entry.also)])
+    for path in entry.tests:
+        assert path.endswith("test_attention.py") or re.search(rf"\b({names})\b", (ROOT / path).read_text("utf-8")), path
+
+
+@pytest.mark.parametrize("entry", MECHANISMS, ids=lambda entry: entry.name)
+def test_every_example_runs_and_shows_no_false(entry):
+    """Examples print shapes and claims; a claim that came out False would be printed as well."""
+    printed = run_example(example_code(entry.example))
+    assert printed
+    if entry.name != "Additive":
+        assert "False" not in printed
+
+
+def test_every_code_block_of_the_pages_runs(written):
+    for name, text in written.items():
+        for block in re.findall(r"```python\n(import .*?)```", text, re.S):
+            assert run_example(block), name
+
+
+def test_every_link_and_picture_is_there(written):
+    for name, text in written.items():
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[\w-]+)?\)", text):
+            assert (FOLDER / target).is_file(), f"{name}: {target}"
+
+
+def test_pictures_are_small():
+    large = {p.name: p.stat().st_size for p in (FOLDER / "figures").iterdir() if p.stat().st_size > LARGEST}
+    assert not large
+
+
+def test_the_results_are_what_the_words_beside_them_say(results):
+    def accuracy(name: str, task: str) -> float:
+        return results[name][task]["accuracy"]
+
+    for name in ("Additive", "Concat", "SumConcat", "Dot", "General", "ScaledDot", "SelfAttention", "MultiHead"):
+        assert accuracy(name, "copy") > 0.95, name
+        assert accuracy(name, "reverse") > 0.95, name
+    for name in ("SoftMonotonic", "HardMonotonic", "MoChA", "HardMoChA"):
+        assert accuracy(name, "copy") > 0.95, name
+        assert accuracy(name, "reverse") < 0.7, "what is monotonic cannot reverse"
+    for name in ("LinearConcat", "AttentionPooling"):
+        assert all(accuracy(name, task) < 0.2 for task in toy.TASKS), "what ignores the query gives one letter everywhere"
+
+
+def test_the_toy_problem_can_be_learnt_and_comes_out_the_same_again():
+    [first], [second] = (toy.run(lambda: Additive(toy.WIDTH), "copy", steps=40) for _ in range(2))
+    assert (first.weights == second.weights).all()
+    assert first.accuracy == second.accuracy > 0.15
+
+
+def test_targets_of_the_tasks():
+    for task, expected in {"copy": lambda s: s, "reverse": lambda s: s[::-1], "sort": sorted}.items():
+        source, target = toy.draw_batch(task, 5, torch.Generator().manual_seed(0))
+        for row, wanted in zip(source.tolist(), target.tolist(), strict=True):
+            assert wanted == list(expected(row))
+            assert len(set(row)) == toy.LENGTH
+
+
+def test_a_docstring_is_taken_apart():
+    described = describe(Additive)
+    assert described.text == ["Additive attention: score(q, k) = v·tanh(W_q q + W_k k)."]
+    assert described.labelled["Reference"].startswith("Bahdanau, Cho, Bengio 2015")
+    assert described.labelled["Cost"].startswith("B·Q·K·Da")
+    assert signature(Additive)[1].keyword_only
+    assert signature(Additive)[0].default is None
+    assert [p.name for p in signature(MultiHead)][:2] == ["size", "num_heads"]
+
+
+def test_slugs():
+    assert [slug(name) for name in ("Dot", "SumConcat", "MoChA", "HardMoChA")] == ["dot", "sum-concat", "mocha", "hard-mocha"]
