@@ -166,7 +166,7 @@ print(tuple(memory.fertility.shape), bool((memory.fertility < 2).all()), out.los
         example="""attention = SoftMonotonic(16).eval()
 out = attention(torch.randn(1, 4, 16), torch.randn(1, 9, 16))
 reached = out.weights[0].cumsum(-1)
-print(bool((reached[1:] <= reached[:-1] + 1e-6).all()))         # mass moves to the right only, or off the end""",
+print(bool((reached[1:] <= reached[:-1] + 1e-6).all()))  # mass moves to the right only, or off the end""",
         tests=_MONOTONIC,
         also=(expected_alignments,),
     ),
@@ -189,7 +189,7 @@ print(bool((reached[1:] <= reached[:-1] + 1e-6).all()))         # mass moves to 
         picture="With the parameters that SoftMonotonic learnt. Copying survives; where the expectation was spread out, the "
         "hard choice loses what that got right, and a row without weights has run off the end.",
         example="""soft = SoftMonotonic(16, initial_offset=0.0)
-hard = soft.hard()                                              # shares its parameters
+hard = soft.hard()  # shares its parameters
 out = hard(torch.randn(1, 4, 16), torch.randn(1, 9, 16))
 print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], bool((out.weights.sum(-1) <= 1).all()))""",
         tests=_MONOTONIC,
@@ -235,7 +235,7 @@ print(tuple(out.weights.shape), bool((out.weights.sum(-1) <= 1 + 1e-6).all()))""
         picture="With the parameters that MoChA learnt. Unlike HardMonotonic it keeps nearly all of what its soft form can do.",
         example="""soft = MoChA(16, chunk_size=3, initial_offset=0.0)
 hard = HardMoChA(16, chunk_size=3)
-hard.load_state_dict(soft.state_dict())                         # or soft.hard(), which shares them
+hard.load_state_dict(soft.state_dict())  # or soft.hard(), which shares them
 out = hard(torch.randn(2, 4, 16), torch.randn(2, 9, 16))
 print(bool(((out.weights > 0).sum(-1) <= 3).all()))""",
         tests=_MONOTONIC,

@@ -94,8 +94,8 @@ print(tuple(context.shape), tuple(weights.shape), weights.sum(-1).round().tolist
             "take [General](general.md) or [MultiHead](multi-head.md) there unless the tanh earns its price."
         ),
         example="""attention = Additive(16, key_size=24, attention_size=32)
-memory = attention.prepare(torch.randn(2, 7, 24))               # project the keys once …
-for query in torch.randn(5, 2, 1, 16):                          # … and use them at every step
+memory = attention.prepare(torch.randn(2, 7, 24))  # project the keys once …
+for query in torch.randn(5, 2, 1, 16):  # … and use them at every step
     out, _ = attention.attend(query, memory)
 print(tuple(out.context.shape), tuple(out.weights.shape))""",
         notes=_BEYOND,
@@ -158,7 +158,7 @@ print(tuple(out.weights.shape), attention.project_query(query).shape == query.sh
         ),
         example="""attention = Dot(16)
 query, key = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
-out = attention(query, key, need_weights=False)                 # PyTorch's fused kernel
+out = attention(query, key, need_weights=False)  # PyTorch's fused kernel
 print(torch.allclose(out.context, attention(query, key).context, atol=1e-5), len(list(attention.parameters())))""",
         tests=_CASES,
     ),

@@ -41,8 +41,8 @@ In short: `Additive` for recurrent translators, `General` where speed counts, `M
 
 ```python
 out = attention(query, key, value, key_mask=key_mask, attn_mask=attn_mask, need_weights=True)
-memory = attention.prepare(key, value, key_mask=key_mask)         # the same in two steps: keys once …
-out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_weights=True)   # … queries as they come
+memory = attention.prepare(key, value, key_mask=key_mask)  # the same in two steps: keys once …
+out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_weights=True)  # … queries as they come
 ```
 
 | | shape | |
