@@ -49,8 +49,8 @@ print(tuple(out.context.shape), tuple(out.weights.shape), bool((out.weights[1, :
         when=(
             "The standard of today wherever matrix products are cheap: several heads read different things at once, and one "
             "class serves encoder, decoder and what lies between them. `num_kv_heads` < `num_heads` shrinks the cache of a "
-            "decoder. With few data and small recurrent models it has no edge over [Additive](additive.md) or "
-            "[General](general.md), and it knows of no order unless the inputs or its `positions` tell ([masks and "
+            "decoder. In a small recurrent model [Additive](additive.md) or [General](general.md) does with fewer "
+            "parameters; and it knows of no order unless the inputs or its `positions` tell ([masks and "
             "positions](masks-and-positions.md))."
         ),
         picture="One row of pictures for each of the two heads, which share the work: in sorting they read different letters.",

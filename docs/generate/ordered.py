@@ -134,8 +134,8 @@ print(out.loss.ndim, 0 <= out.loss.item() <= 1, torch.allclose(out.loss, coverag
         choose="source words that become two target words, or none",
         when=(
             "[Coverage](coverage.md) for pairs of languages in which a word becomes several or none: a key of fertility two "
-            "is half used up after the first look. It has no loss of its own; add `coverage_loss` if you want one. With "
-            "little data the fertilities stay near N/2, and it is Coverage with a different scale."
+            "is half used up after the first look. It has no loss of its own; add `coverage_loss` if you want one. Where the "
+            "data do not teach the fertilities, it is Coverage on another scale."
         ),
         example="""attention = FertilityCoverage(16, max_fertility=2.0)
 memory = attention.prepare(torch.randn(2, 7, 16))

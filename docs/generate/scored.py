@@ -53,8 +53,9 @@ The form is chosen by size and device, never by timing, so that results repeat. 
 written. Larger ones on a processor take blocks that stay in the cache and use tanh(a + b) = 1 − 2/(1 + e^{2a}·e^{2b}): the
 exponentials are made once a row, and what is left for each element is a multiply-add and a division. **Under
 `torch.compile`, large sizes take compiled loops of the same identity**, with two fractions over one denominator, forward
-and backward. On an NVIDIA GPU, Triton kernels go on through mask and softmax to the context. None of them holds a tensor of
-`B·Q·K·D`, and tests hold each to the plain form.
+and backward. On an NVIDIA GPU, Triton kernels go on through mask and softmax to the context (their
+[module](../../src/regard/attention/kernels/additive_triton.py) says what they were checked on). None of the fast forms
+holds a tensor of `B·Q·K·D`, and tests hold each to the plain form.
 """
 
 SCORED = [
@@ -89,9 +90,9 @@ print(tuple(context.shape), tuple(weights.shape), weights.sum(-1).round().tolist
         memory=_ADDITIVE_MEMORY,
         choose="query and key differ in kind or width; the default of recurrent translators",
         when=(
-            "The safe choice for recurrent models: it takes any two widths, its scores are bounded by Σ|v|, and it learns "
-            "well from any start. Where Q and K are both in the hundreds a product of matrices is much cheaper per score: "
-            "take [General](general.md) or [MultiHead](multi-head.md) there unless the tanh earns its price."
+            "The safe choice for recurrent models: it takes any two widths, and its scores are bounded by Σ|v| whatever the "
+            "states are. Where Q and K are both in the hundreds a product of matrices is much cheaper per score: take "
+            "[General](general.md) or [MultiHead](multi-head.md) there unless the tanh earns its price."
         ),
         example="""attention = Additive(16, key_size=24, attention_size=32)
 memory = attention.prepare(torch.randn(2, 7, 24))  # project the keys once …

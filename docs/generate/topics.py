@@ -116,9 +116,9 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "smooth |\n| `Sparsemax` | a sort, K log K | most | yes | alignments are to be hard, or pictures to be read |\n| "
             "`Sigmoid` | K exponentials | never | no | keys are to be weighed each for itself, none or several at once |",
             "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. Sparse normalizers "
-            "pass no gradient to a key whose weight is zero, so a model can get stuck on the wrong key early; a start with "
-            "`Softmax`, or `Entmax15` in place of `Sparsemax`, is the usual remedy. `Sigmoid` gives contexts that grow with "
-            "the number of keys: take care of the scale behind it.",
+            "pass no gradient to a key whose weight is zero, so a model can get stuck on the wrong key early; `Entmax15`, "
+            "which lets more keys in, is the milder of the two. `Sigmoid` gives contexts that grow with the number of keys: "
+            "take care of the scale behind it.",
             *(render_function(kind, level=2) for kind in (Softmax, Temperature, Entmax15, Sparsemax, Sigmoid)),
             "## Example",
             show_example(example),
