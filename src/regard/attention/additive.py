@@ -169,16 +169,22 @@ class _TanhAttention(ScoredAttention):
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; see `Attention.attend`. On a GPU in one pass, where that serves (`is_fused`)."""
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        if type(self.normalizer) is Softmax and is_fused(query, memory.key, memory.value):
+        # A subclass may have scores of its own, which the kernels do not know.
+        known = type(self.normalizer) is Softmax and type(self).scores is _TanhAttention.scores
+        if known and is_fused(query, memory.key, memory.value):
             projected = self.project_query(query)
             masks = memory.key_mask, attn_mask
-            return _fused(projected, memory.key, memory.value, self.score_weight, *masks, need_weights), None
+            return _fused(projected, memory.key, memory.value, self.score_vector(), *masks, need_weights), None
         return super().attend(query, memory, attn_mask=attn_mask, need_weights=need_weights)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """v·tanh(query part + key part)."""
         ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
-        return additive_scores(self.project_query(query), memory.key, self.score_weight, ready)
+        return additive_scores(self.project_query(query), memory.key, self.score_vector(), ready)
+
+    def score_vector(self) -> Float[Tensor, " Da"]:
+        """v; the parameter itself by default."""
+        return self.score_weight
 
 
 class Additive(_TanhAttention):

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.additive import Additive, AdditiveMemory, additive_scores
+from regard.attention.additive import Additive
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.scored import ScoredAttention
 from regard.errors import ConfigError
@@ -132,11 +132,9 @@ class WeightNormAdditive(Additive):
         super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=True, normalizer=normalizer)
         self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5))
 
-    def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """g v/‖v‖ · tanh(query part + key part)."""
-        ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
-        weight = self.gain * nn.functional.normalize(self.score_weight, dim=0)
-        return additive_scores(self.project_query(query), memory.key, weight, ready)
+    def score_vector(self) -> Float[Tensor, " Da"]:
+        """g v/‖v‖."""
+        return self.gain * nn.functional.normalize(self.score_weight, dim=0)
 
 
 @dataclass(frozen=True)

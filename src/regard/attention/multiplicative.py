@@ -34,7 +34,9 @@ class _ProductAttention(ScoredAttention):
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; without weights and with a softmax, by the fused kernel."""
-        if need_weights or type(self.normalizer) is not Softmax:
+        # A subclass may have scores of its own, which the kernel does not know.
+        known = type(self.normalizer) is Softmax and type(self).scores is _ProductAttention.scores
+        if need_weights or not known:
             return super().attend(query, memory, state, attn_mask=attn_mask, need_weights=need_weights)
         mask = self.check(query, memory, attn_mask)
         if mask is not None and mask.ndim == 3:
