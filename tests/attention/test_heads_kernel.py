@@ -65,6 +65,43 @@ def test_other_number_formats(dtype):
     torch.testing.assert_close(fast.context, plain.context, **near)
 
 
+def frozen(**options):
+    torch.manual_seed(0)
+    return MultiHead(D, num_heads=H, **options).double().requires_grad_(False)
+
+
+def test_biases_alone_are_trained(monkeypatch):
+    attention, grads = frozen(positions=RelativeBias(H)), []
+    weight = attention.positions.weight.requires_grad_()
+    for small in (0, 1 << 60):
+        monkeypatch.setattr(heads, "SMALL", small)
+        out = attention(*tensors())
+        grads += torch.autograd.grad(out.context.sum() + out.weights.square().sum(), weight)
+    torch.testing.assert_close(*grads, rtol=0, atol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # of its own forward derivatives
+def test_gradients_around_vmap_and_forward_derivatives(monkeypatch):
+    attention, (x, *_), found = frozen(), tensors(), []
+
+    def energy(x):
+        return attention(x, x).context.square().sum()
+
+    def both(x):
+        return torch.func.vmap(energy)(torch.stack([x, -x])).sum()
+
+    for small in (0, 1 << 60):
+        monkeypatch.setattr(heads, "SMALL", small)
+        leaf = x.clone().requires_grad_()
+        with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+            dual = energy(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+            forward = torch.autograd.forward_ad.unpack_dual(dual).tangent
+        tangent = torch.func.jvp(energy, (x,), (torch.ones_like(x),))[1]
+        found.append((torch.func.grad(both)(x), *torch.autograd.grad(both(leaf), leaf), tangent, forward))
+    assert all((x != 0).any() for x in found[0])
+    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+
+
 @torch.no_grad()
 def test_vmap_over_one_more_axis_outside():
     torch.manual_seed(0)

@@ -7,11 +7,11 @@ once would copy them first), scores become weights in place, and the second prod
 """
 
 from itertools import product
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 SMALL = 1 << 14
 """Below so many weights a sentence (H·Q·K) one product for the whole batch is quicker."""
@@ -19,14 +19,22 @@ BLOCK = 1 << 20
 """Weights made at a time, unless one head has more: 4 MB of float32."""
 
 
-def is_heads_fast(query: Tensor, key: Tensor, value: Tensor) -> bool:
+def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> bool:
     """Whether no gradient is wanted, on a CPU, of sizes that gain. A compiler fuses the plain form by itself."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or _is_transformed():
         return False
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+    given = [query, key, value] if bias is None else [query, key, value, bias]
+    if torch.is_grad_enabled() and any(x.requires_grad for x in given):
+        return False
+    if any(forward_ad.unpack_dual(x).tangent is not None for x in given):
         return False
     enough = query.shape[1] * query.shape[2] * key.shape[2] >= SMALL
     return enough and query.device.type == "cpu" and query.dtype == key.dtype == value.dtype
+
+
+def _is_transformed() -> bool:
+    """Whether a transform of `torch.func` is at work: within vmap a tensor does not say that a gradient of it is wanted."""
+    return torch._C._are_functorch_transforms_active()
 
 
 def heads_attention(
@@ -63,14 +71,3 @@ def _heads(
             block.masked_fill_(~mask.expand_as(weights)[at], 0)  # a row with nothing allowed was 0/0
         torch.bmm(block, value[at], out=context[at])
     return context, weights
-
-
-@_heads.register_vmap
-def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-    *tensors, scale = arguments
-    rows = []
-    for i in range(info.batch_size):
-        row = (x if axis is None else x.select(axis, i) for x, axis in zip(tensors, in_dims[:-1], strict=True))
-        rows.append(_heads(*row, scale))
-    context, weights = zip(*rows, strict=True)
-    return (torch.stack(context), torch.stack(weights)), (0, 0)
