@@ -69,6 +69,33 @@ def test_half_types_are_computed_in_float32(dtype):
     assert all(x.grad.dtype == dtype and x.grad.isfinite().all() for x in (query, key, weight))
 
 
+@pytest.mark.parametrize("kinds", [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)], ids=str)
+def test_query_and_key_of_two_types(kinds):
+    query, key, weight = (x.detach() for x in tensors((2, 3, 5, 7), torch.float32))
+    query, key = query.to(kinds[0]), key.to(kinds[1])
+    plain, fast = (form(query, key, weight) for form in (plain_additive_scores, fast_additive_scores))
+    torch.testing.assert_close(fast, plain)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_under_autocast_the_type_is_that_of_the_plain_form_and_the_sum_more_exact(dtype):
+    query, key, weight = (x.detach() for x in tensors((2, 30, 40, 64), dtype))
+    exact = plain_additive_scores(query.double(), key.double(), weight.double())
+    with torch.autocast("cpu", torch.bfloat16):
+        plain, fast = (form(query, key, weight) for form in (plain_additive_scores, fast_additive_scores))
+    assert fast.dtype == plain.dtype
+    assert torch.equal(fast, exact.to(fast.dtype)) or (fast - exact).abs().max() <= exact.abs().max() * 2**-8
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 5, 7), (2, 0, 5, 7), (2, 3, 0, 7), (2, 3, 5, 0)], ids=str)
+def test_sizes_of_zero(shape):
+    query, key, weight = tensors(shape)
+    scores = fast_additive_scores(query, key, weight)
+    assert torch.equal(scores, torch.zeros(shape[:3], dtype=torch.float64))
+    for x, grad in zip((query, key, weight), torch.autograd.grad(scores.sum(), (query, key, weight)), strict=True):
+        assert torch.equal(grad, torch.zeros_like(x))
+
+
 def test_gradcheck():
     assert torch.autograd.gradcheck(fast_additive_scores, tensors((2, 3, 5, 7)))
 

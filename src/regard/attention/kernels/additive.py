@@ -45,7 +45,7 @@ def plain_additive_scores(
     query: Float[Tensor, "B Q H"], key: Float[Tensor, "B K H"], score_weight: Float[Tensor, " H"]
 ) -> Float[Tensor, "B Q K"]:
     """Σ_h v_h tanh(q_ih + k_jh), as it is written."""
-    return (query[:, :, None] + key[:, None]).tanh() @ score_weight.to(query.dtype)
+    return (query[:, :, None] + key[:, None]).tanh() @ score_weight.to(torch.promote_types(query.dtype, key.dtype))
 
 
 def fast_additive_scores(
@@ -54,7 +54,7 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """The same scores by blocks of E and F; half types are computed in float32.
+    """The same scores by blocks of E and F; half types are computed in float32, under autocast too.
 
     Args:
         query: Projected queries.
@@ -62,9 +62,12 @@ def fast_additive_scores(
         score_weight: v.
         key_exponential: `exponential(key)`, where the same keys are met by many queries one after the other.
     """
-    if torch.compiler.is_compiling():
-        return torch.ops.regard.additive_scores(query, key, score_weight, key_exponential, True)
-    return _Differentiable.apply(query, key, score_weight, key_exponential, False)
+    attend = torch.ops.regard.additive_scores if torch.compiler.is_compiling() else _Differentiable.apply
+    scores = attend(query, key, score_weight, key_exponential, torch.compiler.is_compiling())
+    device = query.device.type
+    if torch.is_autocast_enabled(device) and scores.dtype != torch.float64:  # the type of the plain form's product
+        return scores.to(torch.get_autocast_dtype(device))
+    return scores
 
 
 def additive_scores_backward(
@@ -125,6 +128,8 @@ def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index
     (n,K,H), (n,K), which is better for single steps of a decoder and for many small sentences.
     """
     (batch, queries, width), keys = query.shape, key.shape[1]
+    if not batch * queries * keys * width:
+        return
     num_q = min(queries, QUERIES)
     num_k = min(keys, max(1, BLOCK // max(1, num_q * width)))
     num_b = min(batch, BLOCK // max(1, keys * width))
@@ -139,11 +144,6 @@ def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index
             for j in range(0, keys, num_k):
                 rows, columns = slice(i, i + num_q), slice(j, j + num_k)
                 yield (b, rows), (slice(b, b + 1), columns), (b, rows, columns)
-
-
-def _workspace(query: Tensor, key: Tensor, like: Tensor) -> Tensor:
-    (batch, queries, width), keys = query.shape, key.shape[1]
-    return like.new_empty(min(max(BLOCK, QUERIES * width), batch * queries * keys * width))
 
 
 class _Blocks:
@@ -180,12 +180,13 @@ def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: T
         return additive_compiled.scores(query, key, score_weight, key_exponential)
     blocks = _Blocks(query, key, key_exponential)
     v = score_weight.to(blocks.e.dtype)
-    scores = v.new_empty(query.shape[0], query.shape[1], key.shape[1])
-    for at_q, at_k, at_s in _blocks(query, key):
-        block = blocks.fast(at_q, at_k) @ v
-        if not math.isfinite(block.sum().item()):
-            block = blocks.exact(at_q, at_k) @ v
-        scores[at_s] = block
+    scores = v.new_zeros(query.shape[0], query.shape[1], key.shape[1])
+    with torch.autocast(query.device.type, enabled=False):
+        for at_q, at_k, at_s in _blocks(query, key):
+            block = blocks.fast(at_q, at_k) @ v
+            if not math.isfinite(block.sum().item()):
+                block = blocks.exact(at_q, at_k) @ v
+            scores[at_s] = block
     return scores.to(torch.promote_types(query.dtype, key.dtype))
 
 
