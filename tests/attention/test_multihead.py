@@ -155,6 +155,23 @@ def test_a_mask_of_each_head(need_weights):
         assert (out.weights[~mask] == 0).all()
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"causal": True}, {"window": (1, 1)}, {"num_kv_heads": 1}, {"positions": ALiBi(H)}],
+    ids=["plain", "causal", "window", "grouped", "alibi"],
+)
+def test_no_keys_and_no_queries(options, need_weights):
+    attention, x = filled(MultiHead(D, num_heads=H, **options)), tokens()
+    for queries in (1, Q):
+        out = attention(x[:, :queries], x[:, :0], need_weights=need_weights)
+        assert out.context.shape == (B, queries, D)
+        assert (out.context == 0).all()  # without the bias of the output map
+        out.context.sum().backward()
+    for keys in (0, K):
+        assert attention(x[:, :0], x[:, :keys], need_weights=need_weights).context.shape == (B, 0, D)
+
+
 def test_grouped_heads_are_heads_with_equal_keys():
     grouped, full = filled(MultiHead(D, num_heads=10, num_kv_heads=2)), MultiHead(D, num_heads=10).double()
     weights = grouped.state_dict()

@@ -56,6 +56,12 @@ def test_alibi_bias():
         assert bias[h, i, j] == -(2.0 ** -(4 * (h + 1))) * abs(i + 2 - j)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_alibi_rounds_once_in_half_types(dtype):
+    found, exact = (ALiBi(12).bias(1, 4096, torch.empty(0, dtype=kind)) for kind in (dtype, torch.float64))
+    assert torch.equal(found, exact.float().to(dtype))
+
+
 def published_bucket(relative: np.ndarray, bidirectional: bool, num_buckets: int, max_distance: int) -> np.ndarray:
     """`_relative_position_bucket` of the T5 code, with its n = query − key, in float32."""
     ret, n = 0, -relative

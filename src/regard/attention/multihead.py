@@ -158,6 +158,8 @@ class MultiHead(Attention):
             heads = self.positions.rotate(heads, keys - queries)
             bias = self.positions.bias(queries, keys, heads)
         given = combine_masks(memory.key_mask, attn_mask, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads)
+        if given is None and keys == 0:
+            given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # so that these rows count as empty
         if need_weights or type(self.normalizer) is not Softmax:
             mask = self._mask(given, queries, keys, query.device)
             context, weights = self._plain(heads, memory, bias, mask)
@@ -192,7 +194,7 @@ class MultiHead(Attention):
     def _plain(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
         queries, scale = heads.shape[2], 1 / math.sqrt(self.head_size)
-        if self._simple() and is_heads_fast(heads, memory.key, memory.value):
+        if self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
             return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
         # Laid out here: the product would copy the transposed keys a number at a time.
         key = memory.key.clone(memory_format=torch.contiguous_format)
@@ -212,7 +214,8 @@ class MultiHead(Attention):
 
     def _by_head(self, groups: Tensor, queries: int) -> Tensor:
         """(B,G,H/G·Q,·) → (B,H,Q,·)."""
-        return groups.unflatten(2, (-1, queries)).flatten(1, 2) if self.num_kv_heads < self.num_heads else groups
+        shared = self.num_heads // self.num_kv_heads
+        return groups.unflatten(2, (shared, queries)).flatten(1, 2) if shared > 1 else groups
 
     def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
         """The same context without weights, by PyTorch's fused kernels."""

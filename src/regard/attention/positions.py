@@ -97,8 +97,9 @@ class ALiBi(RelativePositions):
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
         """−m_h · |p_i − j|."""
-        slopes = torch.tensor(self.slopes, dtype=like.dtype, device=like.device)
-        return -slopes[:, None, None] * _distance(queries, keys, like.device).abs()
+        dtype = torch.promote_types(like.dtype, torch.float32)  # so that half types round the product only
+        slopes = torch.tensor(self.slopes, dtype=dtype, device=like.device)
+        return (-slopes[:, None, None] * _distance(queries, keys, like.device).abs()).to(like.dtype)
 
 
 class RelativeBias(RelativePositions):
