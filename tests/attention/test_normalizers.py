@@ -116,6 +116,23 @@ def test_huge_scores(normalizer, scale):
     assert torch.autograd.grad(normalizer(leaf).square().sum(), leaf)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax(), Entmax15()], ids=name)
+@pytest.mark.parametrize("bad", [math.nan, math.inf], ids=str)
+def test_a_row_that_has_left_the_numbers_is_nan_and_the_others_are_not(normalizer, bad):
+    scores = torch.tensor([[1.0, bad, 0.5], [1.0, 0.0, 0.5]])
+    weights = normalizer(scores)
+    assert weights[0].isnan().all()
+    torch.testing.assert_close(weights[1], normalizer(scores[1]))
+    masked = normalizer(scores, torch.tensor([True, False, True]))
+    torch.testing.assert_close(masked[0], masked[1])
+
+
+@pytest.mark.parametrize("normalizer", ALL, ids=name)
+def test_of_no_scores_there_are_no_weights(normalizer):
+    for mask in (None, torch.ones(2, 1, 0, dtype=torch.bool)):
+        assert normalizer(torch.zeros(2, 3, 0), mask).shape == (2, 3, 0)
+
+
 @pytest.mark.parametrize("normalizer", ALL, ids=name)
 def test_derivatives_and_vmap(normalizer):
     scores = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -39,12 +39,14 @@ class Sparsemax(nn.Module):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
+        if not scores.shape[-1]:
+            return scores
         z = _below_the_highest(scores, mask)
         with torch.no_grad():
             ordered, rank = _ordered(z)
             total = ordered.cumsum(-1)
-            size = (1 + rank * ordered > total).sum(-1, keepdim=True)
-            support = z > (total.gather(-1, size - 1) - 1) / size
+            size = (1 + rank * ordered > total).sum(-1, keepdim=True).clamp(min=1)
+            support = _above(z, (total.gather(-1, size - 1) - 1) / size)
         # The threshold once more, from its support: τ = (Σ_{support} z − 1) / |support| carries the gradient.
         threshold = (z.where(support, 0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
         return _finished((z - threshold).where(support, 0).clamp(min=0), scores, mask)
@@ -63,14 +65,16 @@ class Entmax15(nn.Module):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
+        if not scores.shape[-1]:
+            return scores
         z = _below_the_highest(scores, mask, scale=0.5)
         with torch.no_grad():
             ordered, rank = _ordered(z)
             mean = ordered.cumsum(-1) / rank
             spread = (ordered.square().cumsum(-1) / rank - mean.square()) * rank
             thresholds = mean - ((1 - spread) / rank).clamp(min=0).sqrt()
-            size = (thresholds <= ordered).sum(-1, keepdim=True)
-            support = z > thresholds.gather(-1, size - 1)
+            size = (thresholds <= ordered).sum(-1, keepdim=True).clamp(min=1)
+            support = _above(z, thresholds.gather(-1, size - 1))
         # The threshold once more, from its support, to carry the gradient: Σ_{support} (z − τ)² = 1.
         count = support.sum(-1, keepdim=True)
         mean = z.where(support, 0).sum(-1, keepdim=True) / count
@@ -149,6 +153,12 @@ def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.
 def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
     """The row from the highest to the lowest, and 1, 2, …, K."""
     return z.sort(-1, descending=True).values, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+
+
+def _above(z: Tensor, threshold: Tensor) -> Tensor:
+    """The support. A row with a NaN has a threshold of NaN and no order: all of it counts, so that its weights are NaN, as a
+    softmax has it, and no index of no place is looked up."""
+    return ~(z <= threshold)
 
 
 def _finished(weights: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
