@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.attention import (
+    Coverage,
     Dot,
     HardMoChA,
     HardMonotonic,
@@ -100,6 +101,17 @@ def test_extreme_energies_have_finite_results_and_gradients(size):
     chunks.square().sum().backward()
     assert energies.grad.isfinite().all()
     assert scores.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_stands_behind_the_mask_reaches_neither_result_nor_gradient(bad):
+    mask = torch.tensor([[[True, False, True], [False, True, True]]])
+    energies = torch.tensor([[[0.3, bad, -0.2], [bad, 0.1, 0.4]]], requires_grad=True)
+    other = energies.detach().masked_fill(~mask, 0).requires_grad_()
+    for leaf in (energies, other):
+        expected_alignments(leaf, mask=mask).square().sum().backward()
+    torch.testing.assert_close(expected_alignments(energies, mask=mask), expected_alignments(other, mask=mask))
+    torch.testing.assert_close(energies.grad, other.grad)
 
 
 def test_a_long_way_of_small_probabilities_keeps_its_mass():
@@ -247,6 +259,13 @@ def test_what_does_not_fit_is_refused(unchecked):
     wanted = r"MoChA\(key_size=7, chunk_scorer=Dot\(key_size=5\)\): build the chunk_scorer with key_size=7"
     with pytest.raises(ConfigError, match=wanted):
         MoChA(5, key_size=7, chunk_size=2, chunk_scorer=Dot(5))
+    wanted = r"SoftMonotonic\(scorer=Coverage\): expected a scorer without a state, such as General, Dot or Additive"
+    with pytest.raises(ConfigError, match=wanted):
+        SoftMonotonic(5, scorer=Coverage(5))
+    with pytest.raises(ConfigError, match=r"HardMoChA\(chunk_scorer=Coverage\): expected a chunk_scorer without a state"):
+        HardMoChA(5, chunk_size=2, chunk_scorer=Coverage(5))
+    with pytest.raises(ShapeError, match=r"scores has shape \(1, 3, 5\), expected .*axis 0 \(B\) is 1, not 2"):
+        expected_chunks(torch.zeros(2, 3, 5), torch.zeros(1, 3, 5), 2)
     for attention in (SoftMonotonic(5), HardMonotonic(5)):
         _, state = attention.attend(torch.zeros(2, 1, 5), attention.prepare(torch.zeros(2, 9, 5)))
         with pytest.raises(ShapeError, match=r"previous has shape \(2.*is 2, not 3"):

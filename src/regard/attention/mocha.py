@@ -15,6 +15,7 @@ from regard.attention.base import AttentionOutput, Memory
 from regard.attention.masks import masked_softmax
 from regard.attention.monotonic import HardMonotonic, HardMonotonicState, SoftMonotonic, SoftMonotonicState, checked_scorer
 from regard.attention.scored import ScoredAttention, check_size
+from regard.shapes import check_shape
 
 
 def expected_chunks(
@@ -35,10 +36,14 @@ def expected_chunks(
     Returns:
         β (B,Q,K), of the type of α. Each row sums to what the row of α sums to.
 
+    Raises:
+        ShapeError: If an axis does not fit.
+
     Reference: Chiu & Raffel 2018, eq. 17.
     Differs from the paper: eq. 19 computes it from exp(u) and moving sums of it, in which large scores overflow and small
     ones beside them are lost.
     """
+    check_shape("scores", scores, "B Q K", check_shape("alignments", alignments, "B Q K"))
     keys, before = scores.shape[-1], chunk_size - 1
     allowed = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand(scores.shape)
     parts = alignments[..., None] * masked_softmax(_windows(scores.to(alignments.dtype), before), _windows(allowed, before))

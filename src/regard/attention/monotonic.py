@@ -54,11 +54,11 @@ def expected_alignments(
     """
     sizes = check_shape("energies", energies, "B Q K")
     energies = energies.to(_compute_type(energies))
-    stop, go_on = energies.sigmoid(), (-energies).sigmoid()
     if mask is not None:
-        stop, go_on = stop.masked_fill(~mask, 0), go_on.masked_fill(~mask, 1)
+        energies = energies.masked_fill(~mask, -torch.inf)  # p = 0, and no gradient, whatever was there
+    stop, go_on = energies.sigmoid(), (-energies).sigmoid()
     if previous is None:
-        previous = (torch.arange(sizes["K"], device=energies.device) == 0).to(energies.dtype).expand(sizes["B"], -1)
+        previous = _at_the_first_key(energies)
     check_shape("previous", previous, "B K", sizes)
     products = _products(go_on)
     alignments = []
@@ -69,7 +69,7 @@ def expected_alignments(
             reached = reached + nn.functional.pad(product[:, i] * reached[:, : product.shape[2]], (reach, 0))
         previous = stop[:, i] * reached
         alignments.append(previous)
-    return torch.stack(alignments, 1)
+    return torch.stack(alignments, 1) if alignments else stop
 
 
 def stopping_points(
@@ -103,7 +103,7 @@ def stopping_points(
     for i in range(sizes["Q"]):
         previous = first[:, i].gather(1, previous[:, None])[:, 0]
         points.append(previous)
-    return torch.stack(points, 1)
+    return torch.stack(points, 1) if points else previous[:, None][:, :0]
 
 
 class WeightNormAdditive(Additive):
@@ -245,9 +245,9 @@ class SoftMonotonic(MonotonicAttention):
         energies = self.energies(query, memory)
         if self.training and self.noise:
             energies = energies + self.noise * torch.randn_like(energies)
-        previous = None if state is None else state.alignment
+        previous = _at_the_first_key(energies) if state is None else state.alignment
         alignments = expected_alignments(energies, previous, mask=mask)
-        return alignments, SoftMonotonicState(alignments[:, -1])
+        return alignments, SoftMonotonicState(alignments[:, -1] if alignments.shape[1] else previous)
 
     def attend(
         self,
@@ -309,9 +309,12 @@ class HardMonotonic(MonotonicAttention):
         mask = self.scorer.check(query, memory, attn_mask)
         points, state = self.points(query, memory, state, mask)
         keys, width = memory.value.shape[1:]
-        # A row of the values in place of a product with zeros and a one.
-        chosen = memory.value.gather(1, points.clamp(max=keys - 1)[..., None].expand(-1, -1, width))
-        context = chosen.masked_fill((points == keys)[..., None], 0)
+        if keys:
+            # A row of the values in place of a product with zeros and a one.
+            chosen = memory.value.gather(1, points.clamp(max=keys - 1)[..., None].expand(-1, -1, width))
+            context = chosen.masked_fill((points == keys)[..., None], 0)
+        else:
+            context = memory.value.new_zeros(*points.shape, width)
         if not need_weights:
             return AttentionOutput(context), state
         weights = points[..., None] == torch.arange(keys, device=points.device)
@@ -321,9 +324,9 @@ class HardMonotonic(MonotonicAttention):
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: HardMonotonicState | None, mask: Tensor | None
     ) -> tuple[Int[Tensor, "B Q"], HardMonotonicState]:
         """Where each query stops, and the state after them."""
-        previous = None if state is None else state.position
+        previous = query.new_zeros(len(query), dtype=torch.long) if state is None else state.position
         points = stopping_points(self.energies(query, memory), previous, mask=mask)
-        return points, HardMonotonicState(points[:, -1])
+        return points, HardMonotonicState(points[:, -1] if points.shape[1] else previous)
 
 
 def checked_scorer(
@@ -332,10 +335,14 @@ def checked_scorer(
     """The scorer given, or the paper's.
 
     Raises:
-        ConfigError: If the one given has other widths.
+        ConfigError: If the one given has other widths, or a state.
     """
     if scorer is None:
         return WeightNormAdditive(query_size, key_size=key_size)
+    if scorer.stateful:
+        raise ConfigError(
+            f"{called}({name}={type(scorer).__name__}): expected a {name} without a state, such as General, Dot or Additive"
+        )
     for size, wanted, has in (
         ("query_size", query_size, scorer.query_size),
         ("key_size", scorer.key_size if key_size is None else key_size, scorer.key_size),
@@ -353,6 +360,12 @@ def check_noise(called: str, noise: float) -> float:
     if not noise >= 0:
         raise ConfigError(f"{called}(noise={noise}): a standard deviation must be 0 or more")
     return noise
+
+
+def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:
+    """α_0."""
+    first = torch.arange(energies.shape[2], device=energies.device) == 0
+    return first.to(energies.dtype).expand(energies.shape[0], -1)
 
 
 def _products(go_on: Float[Tensor, "B Q K"]) -> list[Tensor]:
