@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.attention import Additive, Coverage, FertilityCoverage, coverage_loss
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 
 
 def test_coverage_worked_by_hand():
@@ -117,3 +117,19 @@ def test_a_fertility_of_almost_nothing_stays_finite():
 def test_a_fertility_that_is_not_above_zero_is_refused(number):
     with pytest.raises(ConfigError, match=r"FertilityCoverage\(max_fertility=.*\): expected a finite number above 0"):
         FertilityCoverage(5, max_fertility=number)
+
+
+def test_of_no_queries_the_loss_is_zero():
+    for shape in ((2, 0, 7), (0, 3, 7), (2, 3, 0)):
+        assert coverage_loss(torch.zeros(shape)) == 0
+
+
+def test_weights_of_heads_and_states_of_other_batches_are_refused(unchecked):
+    with pytest.raises(ShapeError, match=r"weights has shape \(2, 4, 3, 7\), expected 3 axes \(B, Q, K\)"):
+        coverage_loss(torch.rand(2, 4, 3, 7))
+    with pytest.raises(ShapeError, match=r"query_mask has shape \(1, 3\), expected \(B, Q\) = \(2, 3\)"):
+        coverage_loss(torch.rand(2, 3, 7), query_mask=torch.ones(1, 3, dtype=torch.bool))
+    attention = Coverage(5)
+    _, state = attention.attend(torch.zeros(1, 1, 5), attention.prepare(torch.zeros(1, 7, 5)))
+    with pytest.raises(ShapeError, match=r"state.history has shape \(1, 7\), expected \(B, K\) = \(2, 7\)"):
+        attention.attend(torch.zeros(2, 1, 5), attention.prepare(torch.zeros(2, 7, 5)), state)

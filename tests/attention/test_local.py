@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.attention import Additive, Coverage, Dot, General, LocalMonotonic, LocalPredictive, LocalState, Sigmoid, Sparsemax
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 
 
 def test_local_monotonic_worked_by_hand():
@@ -119,3 +119,10 @@ def test_what_does_not_fit_is_refused():
         LocalPredictive(5, key_size=7, scorer=Dot(5))
     with pytest.raises(ConfigError, match=r"LocalMonotonic\(scorer=Coverage\): expected a scorer without a state, such as"):
         LocalMonotonic(5, scorer=Coverage(5))
+
+
+def test_a_state_of_another_batch_is_refused(unchecked):
+    attention = LocalMonotonic(5)
+    memory = attention.prepare(torch.zeros(2, 7, 5))
+    with pytest.raises(ShapeError, match=r"state.position has shape \(1\), expected \(B\) = \(2\)"):
+        attention.attend(torch.zeros(2, 1, 5), memory, LocalState(torch.tensor([3])))

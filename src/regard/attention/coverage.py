@@ -10,6 +10,7 @@ from regard.attention.base import Memory
 from regard.attention.history import HistoryAttention
 from regard.attention.masks import zero_masked
 from regard.errors import ConfigError
+from regard.shapes import check_shape
 
 
 def coverage_loss(
@@ -31,14 +32,21 @@ def coverage_loss(
     Returns:
         A scalar, at least 0 and at most 1 for weights that sum to one; 0 if no query counts.
 
+    Raises:
+        ShapeError: If an axis does not fit; weights of several heads are to be averaged, or taken one by one, before.
+
     Reference: See, Liu, Manning 2017, eqs. 10 and 12.
     """
+    sizes = check_shape("weights", weights, "B Q K")
+    if query_mask is not None:
+        check_shape("query_mask", query_mask, "B Q", sizes)
     before = weights.cumsum(1) - weights
     if coverage is not None:
+        check_shape("coverage", coverage, "B K", sizes)
         before = before + coverage[:, None]
     rows = torch.minimum(weights, before).sum(-1)
     if query_mask is None:
-        return rows.mean()
+        return rows.sum() / max(rows.numel(), 1)
     return rows.where(query_mask, 0).sum() / query_mask.sum().clamp(min=1)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.attention.additive import additive_scores
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.scored import ScoredAttention, check_size
+from regard.shapes import check_shape
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,13 @@ class HistoryAttention(ScoredAttention):
         if mask is not None:
             mask = mask.expand(batch, queries, keys)
         before = self._begin(memory) if state is None else state.history
+        check_shape("state.history", before, "B K", {"B": batch, "K": keys})
         history, rows = before, []
         for i in range(queries):
             scores = self.scores(query[:, i : i + 1], memory, history)
             rows.append(self.normalizer(scores, None if mask is None else mask[:, i : i + 1]))
             history = self.update(history, rows[-1][:, 0].to(history.dtype))
-        weights = torch.cat(rows, 1)
+        weights = torch.cat(rows, 1) if rows else before[:, None][:, :0].to(memory.value.dtype)
         context = weights.to(memory.value.dtype) @ memory.value
         output = AttentionOutput(context, weights if need_weights else None, self.loss(weights, before, mask))
         return output, HistoryState(history)

@@ -16,6 +16,7 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.multiplicative import General
 from regard.attention.scored import ScoredAttention, check_size
 from regard.errors import ConfigError
+from regard.shapes import check_shape
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class LocalMonotonic(_LocalAttention):
         mask = self.scorer.check(query, memory, attn_mask)
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         start = torch.zeros(batch, dtype=torch.long, device=query.device) if state is None else state.position
+        check_shape("state.position", start, "B", {"B": batch})
         position, count = _positions(memory, keys)
         middle = start[:, None] + torch.arange(queries, device=query.device)
         middle = torch.minimum(middle, count[:, None] - 1)

@@ -62,6 +62,8 @@ class LocationSensitive(HistoryAttention):
 
     def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
         """U f, f = F ∗ α (eq. 8)."""
+        if not history.shape[1]:
+            return memory.key  # as empty; a convolution refuses to slide over nothing
         features = self.convolution(history[:, None].to(self.convolution.weight.dtype))
         return self.feature_projection(features.transpose(1, 2))
 
