@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.attention import Coverage, LocalMonotonic
 from regard.attention.build import build_attention
 from regard.attention.linear import LinearConcat
 from regard.bundle.weights import pack, unpack
@@ -297,3 +298,20 @@ def test_a_mechanism_of_ones_own(batch):
     model = build_translator(config, source_size=SOURCES, target_size=TARGETS, attention=mechanism).double().eval()
     assert any(module is mechanism for module in model.modules())
     same(read(model, batch)[0], step_by_step(model, batch)[0])
+
+
+@pytest.mark.parametrize("name", ["bahdanau-deep", "luong-general", "luong-feeding"])
+@pytest.mark.parametrize("kind", [Coverage, LocalMonotonic])
+def test_a_mechanism_with_a_state(name, kind, batch):
+    """What it carries follows its hypothesis, and all the queries of a known target in one call give the same."""
+    torch.manual_seed(0)
+    mechanism = kind(HIDDEN, key_size=2 * ENCODER.hidden_size)
+    model = build_translator(CASES[name], source_size=SOURCES, target_size=TARGETS, attention=mechanism).double().eval()
+    for check in (
+        test_step_by_step_equals_all_at_once,
+        test_feeding_its_own_words_equals_greedy,
+        test_select_moves_hypotheses_and_keep_drops_sentences,
+        test_beam_of_one_equals_greedy,
+        test_searched_and_forced_agree,
+    ):
+        check(model, batch)
