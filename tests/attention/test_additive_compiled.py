@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention import Additive, additive_attention, additive_scores
-from regard.attention.kernels import additive_compiled
+from regard.attention.kernels import additive, additive_compiled
 from regard.attention.kernels.additive import exponential, plain_additive_scores
 
 
@@ -112,6 +112,22 @@ def test_under_inductor(dtype, monkeypatch):
         for one, other in zip((out, *found), (truth, *wanted), strict=True):
             torch.testing.assert_close(one.double(), other, rtol=near, atol=float(other.detach().abs().max()) * near)
     assert len(calls) == 2  # not for the saturated one, whose blocks take the tanh
+
+
+def test_blocks_serve_where_the_compiler_gives_up(monkeypatch):
+    def give_up(*tensors, **more):
+        raise additive_compiled.gave_up()("too many recompilations")
+
+    for name in ("scores", "gradients"):
+        monkeypatch.setattr(additive_compiled, name, give_up)
+    monkeypatch.setattr(additive_compiled, "is_compiled", lambda query, key: True)
+    monkeypatch.setattr(additive, "is_compiled", lambda query, key: True)
+    query, key, weight = (x.float() for x in tensors((2, 3, 5, 7)))
+    found = torch.ops.regard.additive_scores(query, key, weight, None, True)
+    torch.testing.assert_close(found, plain_additive_scores(query, key, weight))
+    grads = torch.ops.regard.additive_scores_backward(found, query, key, weight, None, [True] * 3, True)
+    for one, other in zip(grads, additive.additive_scores_backward(found, query, key, weight), strict=True):
+        assert torch.equal(one, other)
 
 
 @inductor

@@ -18,6 +18,7 @@ element, where tanh of something tiny has a relative one.
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -177,7 +178,8 @@ class _Blocks:
 @torch.library.custom_op("regard::additive_scores", mutates_args=())
 def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, compiled: bool) -> Tensor:
     if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
-        return additive_compiled.scores(query, key, score_weight, key_exponential)
+        with suppress(additive_compiled.gave_up()):
+            return additive_compiled.scores(query, key, score_weight, key_exponential)
     blocks = _Blocks(query, key, key_exponential)
     v = score_weight.to(blocks.e.dtype)
     scores = v.new_zeros(query.shape[0], query.shape[1], key.shape[1])
@@ -201,7 +203,8 @@ def _backward(
     compiled: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
-        return additive_compiled.gradients(grad, query, key, score_weight, key_exponential, needs)
+        with suppress(additive_compiled.gave_up()):
+            return additive_compiled.gradients(grad, query, key, score_weight, key_exponential, needs)
     blocks = _Blocks(query, key, key_exponential)
     grad, v = grad.to(blocks.e.dtype), score_weight.to(blocks.e.dtype)
     full = (blocks.e, blocks.f, v)

@@ -47,6 +47,13 @@ def has_compiler() -> bool:
         return False
 
 
+def gave_up() -> type[Exception]:
+    """What the compiled loops raise after too many recompilations for different sizes: the blocks serve from then on."""
+    from torch._dynamo.exc import FailOnRecompileLimitHit
+
+    return FailOnRecompileLimitHit
+
+
 def in_range(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
     """Whether all exponentials are ordinary numbers of float32 (False with a NaN)."""
     if key_exponential is not None:  # NaN where a key is too large
@@ -116,5 +123,7 @@ def _row_sums(e: Tensor, f: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    # A whole graph, so that PyTorch raises where it would fall back to eager operations and their (B,Q,K,H) tensors.
     # A multiply-add may be one instruction here: it rounds once where two would round twice.
-    return torch.compile(function, options={"cpp.enable_floating_point_contract_flag": "fast"})
+    options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
+    return torch.no_grad()(torch.compile(function, fullgraph=True, options=options))
