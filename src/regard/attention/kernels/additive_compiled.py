@@ -124,6 +124,6 @@ def _row_sums(e: Tensor, f: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 @cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     # A whole graph, so that PyTorch raises where it would fall back to eager operations and their (B,Q,K,H) tensors.
-    # A multiply-add may be one instruction here: it rounds once where two would round twice.
+    # For any sizes, since each compilation takes seconds. A multiply-add may be one instruction: it rounds once, not twice.
     options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
-    return torch.no_grad()(torch.compile(function, fullgraph=True, options=options))
+    return torch.no_grad()(torch.compile(function, fullgraph=True, dynamic=True, options=options))
