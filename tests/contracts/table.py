@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-MATRIX = HERE / "test_attention_matrix.py"
+MATRIX = f"{HERE / 'test_attention_matrix.py'}::test_cell"
 FORMS, DTYPES = ("plain", "fast", "compiled"), ("float64", "float32", "bfloat16")
 
 
@@ -32,7 +32,7 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.outcome != "passed":
-            reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+            reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple | list) else ""
             self.outcomes[report.nodeid] = report.outcome, reason
 
 
@@ -48,7 +48,7 @@ def run(marker: str, arguments: list[str]) -> dict[str, tuple[str, str]]:
 
 def record(out: Path, arguments: list[str]) -> int:
     recorder = Recorder()
-    code = pytest.main([str(MATRIX), "-q", *arguments], plugins=[recorder])
+    code = pytest.main([MATRIX, "-q", *arguments], plugins=[recorder])
     out.write_text(json.dumps(recorder.outcomes))
     return int(code)
 
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         cells[found["case"]][found["form"], found["dtype"]].append(outcome)
         if outcome == "skipped":
             refused[reason.removeprefix("Skipped: ")].add(f"{found['form']} {found['dtype']} {found['circumstance']}")
-    console = Console(width=max(120, Console().width))
+    console = Console(width=max(128, Console().width))
     console.print(as_table(cells))
     for reason, where in sorted(refused.items()):
         console.print(f"refused  {reason} [{len(where)} cells]", markup=False)
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
 
 def as_table(cells: dict[str, dict[tuple[str, str], list[str]]]) -> Table:
     table = Table("mechanism", *(f"{form}\n{dtype}" for form in FORMS for dtype in DTYPES))
-    for case, row in cells.items():
+    for case, row in sorted(cells.items()):
         table.add_row(case, *(summary(row[form, dtype]) for form in FORMS for dtype in DTYPES))
     return table
 
