@@ -13,7 +13,14 @@ from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.masks import masked_softmax
-from regard.attention.monotonic import HardMonotonic, HardMonotonicState, SoftMonotonic, SoftMonotonicState, checked_scorer
+from regard.attention.monotonic import (
+    HardMonotonic,
+    HardMonotonicState,
+    MonotonicAttention,
+    SoftMonotonic,
+    SoftMonotonicState,
+    checked_scorer,
+)
 from regard.attention.scored import ScoredAttention, check_size
 from regard.shapes import check_shape
 
@@ -76,7 +83,27 @@ class ChunkMemory(Memory):
 torch.export.register_dataclass(ChunkMemory, serialized_type_name="regard.attention.ChunkMemory")
 
 
-class MoChA(SoftMonotonic):
+class _Chunked(MonotonicAttention):
+    """A second scorer, within the window: what the soft and the hard form have in common."""
+
+    def _add_chunks(self, chunk_size: int, scorer: ScoredAttention | None) -> None:
+        name = type(self).__name__
+        check_size(name, "chunk_size", chunk_size)
+        self.chunk_size = chunk_size
+        self.chunk_scorer = checked_scorer(name, "chunk_scorer", self.query_size, self.key_size, scorer)
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> ChunkMemory:
+        """Project the keys once for each of the two scorers."""
+        return _join(super().prepare(key, value, key_mask=key_mask), _prepare_chunk(self.chunk_scorer, key, key_mask))
+
+
+class MoChA(_Chunked, SoftMonotonic):
     """Monotonic chunkwise attention in expectation: weights = β, a softmax over each window, weighed by where windows may end.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), α as in `SoftMonotonic`, u = chunk_scorer(q, k).
@@ -116,25 +143,13 @@ class MoChA(SoftMonotonic):
             ConfigError: If a width or the window is below 1, a width is not the scorers', or the noise is negative.
         """
         super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, noise=noise)
-        self.chunk_size = chunk_size
-        check_size(type(self).__name__, "chunk_size", chunk_size)
-        self.chunk_scorer = checked_scorer(type(self).__name__, "chunk_scorer", query_size, self.key_size, chunk_scorer)
+        self._add_chunks(chunk_size, chunk_scorer)
 
     def hard(self) -> "HardMoChA":
         """The form for decoding, with the same parameters: not a copy of them."""
         hard = HardMoChA(self.query_size, chunk_size=self.chunk_size, scorer=self.scorer, chunk_scorer=self.chunk_scorer)
         hard.offset = self.offset
         return hard.train(self.training)
-
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> ChunkMemory:
-        """Project the keys once for each of the two scorers."""
-        return _join(super().prepare(key, value, key_mask=key_mask), _prepare_chunk(self.chunk_scorer, key, key_mask))
 
     def attend(
         self,
@@ -154,7 +169,7 @@ class MoChA(SoftMonotonic):
         return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
 
 
-class HardMoChA(HardMonotonic):
+class HardMoChA(_Chunked, HardMonotonic):
     """Monotonic chunkwise attention for decoding: a softmax over the window that ends where the query stops.
 
     weights_ij = exp(u_ij) / Σ_{l=t_i−w+1..t_i} exp(u_il) for t_i − w < j ≤ t_i, t as in `HardMonotonic`; zero where it ran off
@@ -190,19 +205,7 @@ class HardMoChA(HardMonotonic):
             ConfigError: If a width or the window is below 1, or a width is not the scorers'.
         """
         super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset)
-        self.chunk_size = chunk_size
-        check_size(type(self).__name__, "chunk_size", chunk_size)
-        self.chunk_scorer = checked_scorer(type(self).__name__, "chunk_scorer", query_size, self.key_size, chunk_scorer)
-
-    def prepare(
-        self,
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> ChunkMemory:
-        """Project the keys once for each of the two scorers."""
-        return _join(super().prepare(key, value, key_mask=key_mask), _prepare_chunk(self.chunk_scorer, key, key_mask))
+        self._add_chunks(chunk_size, chunk_scorer)
 
     def attend(
         self,
