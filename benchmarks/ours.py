@@ -21,8 +21,8 @@ from regard.config import (
     LuongDecoderConfig,
     RecurrentConfig,
     TokenizersConfig,
-    TrainingConfig,
     TranslationConfig,
+    TranslationTrainingConfig,
     WhitespaceConfig,
 )
 from regard.config.loading import read_config
@@ -77,7 +77,7 @@ def regard_config(
                 readout_dropout=0.3,
             ),
         ),
-        training=TrainingConfig(
+        training=TranslationTrainingConfig(
             max_epochs=1 if quick else epochs,
             max_steps=updates,
             batch_tokens=batch_tokens or 64 * 101,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rival import say
-from regard.config import DataConfig, TrainingConfig, TranslationConfig
+from regard.config import DataConfig, TranslationConfig, TranslationTrainingConfig
 from regard.errors import RegardError
 
 EVERY = 0.05
@@ -92,7 +92,7 @@ def _config(options: argparse.Namespace) -> TranslationConfig:
         data=DataConfig(
             train=(str(options.folder / "pairs.tsv"),), source="en", target="de", cache=str(options.folder / "prepared")
         ),
-        training=TrainingConfig(max_steps=options.steps, validation_pairs=0, monitor="loss"),
+        training=TranslationTrainingConfig(max_steps=options.steps, validation_pairs=0, monitor="loss"),
         out=str(options.folder / "run"),
         overwrite=True,
         device="cpu",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import DataConfig, TeacherForcingConfig, TrainingConfig, TranslationConfig
+from regard.config import DataConfig, TeacherForcingConfig, TranslationConfig, TranslationTrainingConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -24,7 +24,7 @@ def pairs(tmp_path_factory):
 @pytest.fixture
 def config(pairs, tmp_path):
     """A run that uses what an exact resume must restore: a schedule, a moving average, mixed feeding, accumulation."""
-    training = TrainingConfig(
+    training = TranslationTrainingConfig(
         max_epochs=3,
         batch_tokens=120,
         accumulate=2,

@@ -9,6 +9,18 @@ from regard.config.attention import (
     LinearConfig,
     SumConcatConfig,
 )
+from regard.config.classifier import (
+    AdditivePoolingConfig,
+    BagClassifierConfig,
+    ClassifierConfig,
+    HierarchicalClassifierConfig,
+    LinearPoolingConfig,
+    MeanPoolingConfig,
+    MultiHeadPoolingConfig,
+    PoolingConfig,
+    RecurrentClassifierConfig,
+    TransformerClassifierConfig,
+)
 from regard.config.data import (
     AutoConfig,
     BPEConfig,
@@ -22,6 +34,7 @@ from regard.config.data import (
     WhitespaceConfig,
     WordsConfig,
 )
+from regard.config.labelled import LabelledDataConfig
 from regard.config.model import (
     BahdanauDecoderConfig,
     DecoderConfig,
@@ -30,8 +43,9 @@ from regard.config.model import (
     ModelConfig,
     RecurrentConfig,
 )
-from regard.config.run import TranslationConfig
+from regard.config.run import AnyConfig, ClassificationConfig, RunConfig, TranslationConfig
 from regard.config.training import (
+    ClassificationTrainingConfig,
     ConstantConfig,
     CosineConfig,
     DecodingConfig,
@@ -41,15 +55,22 @@ from regard.config.training import (
     ScheduleConfig,
     TeacherForcingConfig,
     TrainingConfig,
+    TranslationTrainingConfig,
 )
 
 __all__ = [
     "AdditiveConfig",
+    "AdditivePoolingConfig",
+    "AnyConfig",
     "AttentionConfig",
     "AutoConfig",
     "BPEConfig",
+    "BagClassifierConfig",
     "BahdanauDecoderConfig",
     "CharactersConfig",
+    "ClassificationConfig",
+    "ClassificationTrainingConfig",
+    "ClassifierConfig",
     "ConcatConfig",
     "ConstantConfig",
     "CosineConfig",
@@ -60,13 +81,21 @@ __all__ = [
     "EncoderConfig",
     "FixedTokenizerConfig",
     "GeneralConfig",
+    "HierarchicalClassifierConfig",
     "InverseSquareRootConfig",
+    "LabelledDataConfig",
     "LinearConfig",
     "LinearDecayConfig",
+    "LinearPoolingConfig",
     "LuongDecoderConfig",
+    "MeanPoolingConfig",
     "ModelConfig",
+    "MultiHeadPoolingConfig",
     "PlateauConfig",
+    "PoolingConfig",
+    "RecurrentClassifierConfig",
     "RecurrentConfig",
+    "RunConfig",
     "ScheduleConfig",
     "SpacyConfig",
     "SumConcatConfig",
@@ -74,7 +103,9 @@ __all__ = [
     "TokenizerConfig",
     "TokenizersConfig",
     "TrainingConfig",
+    "TransformerClassifierConfig",
     "TranslationConfig",
+    "TranslationTrainingConfig",
     "UnigramConfig",
     "WhitespaceConfig",
     "WordsConfig",

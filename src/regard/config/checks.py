@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from regard.config.classifier import TransformerClassifierConfig
+from regard.config.run import ClassificationConfig, RunConfig, TranslationConfig
 from regard.errors import ConfigError
 
 
@@ -30,13 +32,18 @@ _INSIDE = _Range("more than 0 and less than 1", high=1, open_low=True, open_high
 
 _RANGES = {
     **dict.fromkeys(
-        ("hidden_size", "embedding_size", "num_layers", "max_epochs", "batch_tokens", "accumulate", "beam_size", "max_tokens"),
+        (
+            *("hidden_size", "embedding_size", "feed_forward_size", "num_layers", "num_heads", "max_ngram", "num_buckets"),
+            *("max_epochs", "batch_tokens", "accumulate", "beam_size", "max_tokens", "max_sentence", "min_count", "fold"),
+        ),
         _COUNT,
     ),
-    **dict.fromkeys(("embedding_dropout", "layer_dropout", "output_dropout", "readout_dropout"), _BELOW_ONE),
+    **dict.fromkeys(
+        ("word_dropout", "embedding_dropout", "layer_dropout", "attention_dropout", "output_dropout", "readout_dropout"),
+        _BELOW_ONE,
+    ),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), _BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
-    "min_count": _COUNT,
     "size": _Range("5 or more (four are special symbols)", low=5),
     "learning_rate": _POSITIVE,
     "factor": _INSIDE,
@@ -51,7 +58,7 @@ def check_config(config: Any, places: Mapping[str, str] | None = None) -> None:
     """Check every number's range, and the settings that must fit each other.
 
     Args:
-        config: A `TranslationConfig`, or a part of one.
+        config: A run's configuration, or a part of one.
         places: Where the settings were written, for messages.
 
     Raises:
@@ -77,23 +84,46 @@ def _numbers(config: Any, path: str) -> Iterator[tuple[str, float]]:
 
 
 def _misfits(config: Any) -> Iterator[tuple[str, str]]:
-    device, tokenizers, model = (getattr(config, name, None) for name in ("device", "tokenizers", "model"))
-    if device is not None and not _DEVICE.fullmatch(device):
-        yield "device", f"device is '{device}', expected auto, cpu, cuda, or cuda:N"
-    if tokenizers is not None and tokenizers.joint and tokenizers.source != tokenizers.target:
+    if isinstance(config, RunConfig) and not _DEVICE.fullmatch(config.device):
+        yield "device", f"device is '{config.device}', expected auto, cpu, cuda, or cuda:N"
+    if isinstance(config, TranslationConfig):
+        yield from _translation_misfits(config)
+    if isinstance(config, ClassificationConfig):
+        yield from _classification_misfits(config)
+
+
+def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]:
+    tokenizers, model, data = config.tokenizers, config.model, config.data
+    if tokenizers.joint and tokenizers.source != tokenizers.target:
         yield "tokenizers.joint", "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source"
-    if tokenizers is not None and model is not None and model.tie_embeddings == "all" and not tokenizers.joint:
+    if model.tie_embeddings == "all" and not tokenizers.joint:
         yield "model.tie_embeddings", "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true"
-    if model is not None and (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
+    if (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
         message = "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends"
         yield "model.decoder.readout", f"{message}: the attention would do nothing; expected one of: concat, attentional, deep"
-    data = getattr(config, "data", None)
-    if data is not None:
-        for name, value in (("train", data.train), ("dev", data.dev)):
-            if len(value) > 2:
-                yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"
-        if len(data.columns) not in (0, 2):
-            yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
+    for name, value in (("train", data.train), ("dev", data.dev)):
+        if len(value) > 2:
+            yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"
+    if len(data.columns) not in (0, 2):
+        yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
+
+
+def _classification_misfits(config: ClassificationConfig) -> Iterator[tuple[str, str]]:
+    data, model = config.data, config.model
+    if data.folds == 1:
+        yield "data.folds", "data.folds is 1, expected 0 (no folds) or 2 and more"
+    if data.folds and data.fold > data.folds:
+        yield "data.fold", f"data.fold is {data.fold}, expected from 1 to data.folds ({data.folds})"
+    if data.folds and data.dev:
+        yield (
+            "data.folds",
+            "data.folds holds out a part of data.train, and data.dev names other texts to validate on; give one",
+        )
+    if isinstance(model, TransformerClassifierConfig) and model.embedding_size % model.num_heads:
+        yield (
+            "model.num_heads",
+            f"model.num_heads is {model.num_heads}, expected a divisor of model.embedding_size ({model.embedding_size})",
+        )
 
 
 def _error(name: str, message: str, places: Mapping[str, str] | None) -> ConfigError:

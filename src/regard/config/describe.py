@@ -55,13 +55,14 @@ def describe(cls: type = TranslationConfig, path: str = "", _shown: dict[Any, st
 def field_docs(cls: type) -> dict[str, str]:
     """The docstring under each field, in one line; empty where there is none or the source is not at hand."""
     docs = {item.name: "" for item in fields(cls)}
-    try:
-        body = ast.parse(inspect.getsource(cls)).body[0].body  # type: ignore[attr-defined]
-    except (OSError, SyntaxError):
-        return docs
-    for statement, following in pairwise(body):
-        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr) and isinstance(statement.target, ast.Name):
-            docs[statement.target.id] = " ".join(ast.literal_eval(following.value).split())
+    for base in reversed(cls.__mro__[:-1]):
+        try:
+            body = ast.parse(inspect.getsource(base)).body[0].body  # type: ignore[attr-defined]
+        except (OSError, SyntaxError):
+            continue
+        for statement, following in pairwise(body):
+            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                docs[statement.target.id] = " ".join(ast.literal_eval(following.value).split())  # type: ignore[union-attr]
     return docs
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import yaml
 
 from regard.config.checks import check_config
-from regard.config.run import TranslationConfig
+from regard.config.run import TASKS, AnyConfig, TranslationConfig
 from regard.errors import ConfigError, nearest
 
 
@@ -31,10 +31,11 @@ class Layer:
     """Dotted name → `file:line`; empty for what was not written in a file."""
 
 
-def load_config(*layers: Layer | Mapping[str, Any]) -> TranslationConfig:
+def load_config(*layers: Layer | Mapping[str, Any]) -> AnyConfig:
     """Lay the layers over the defaults, in order, and build the configuration from them.
 
-    A layer that changes the `kind` of a part resets the part's other settings to that kind's defaults.
+    A layer that changes the `kind` of a part resets the part's other settings to that kind's defaults. The last layer that
+    has a `task` says what is configured; without one it is a translation.
 
     Args:
         layers: Mappings such as `dump_config` gives, or what `read_layer` and `override_layer` give; each may be partial.
@@ -46,12 +47,27 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> TranslationConfig:
         ConfigError: If a setting is unknown, of the wrong type or out of range; the message names the place and what was
             expected.
     """
-    merged = Layer(dump_config(TranslationConfig()))
+    given = Layer({})
+    for layer in layers:
+        given = _lay_over(given, layer if isinstance(layer, Layer) else Layer(dict(layer)))
+    cls = _find_task(given)
+    # Layer by layer over the defaults: which settings a changed `kind` resets depends on the order.
+    merged = Layer(dump_config(cls()))
     for layer in layers:
         merged = _lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
-    config = _Builder(merged.places).build(TranslationConfig, merged.values, "")
+    config: AnyConfig = _Builder(merged.places, cls).build(cls, merged.values, "")
     check_config(config, merged.places)
     return config
+
+
+def _find_task(given: Layer) -> type[AnyConfig]:
+    task = given.values.get("task", "translation")
+    if isinstance(task, str) and task in TASKS:
+        return TASKS[task]
+    place = given.places.get("task", "")
+    shown = f"{place}: " if place else ""
+    near = nearest(task, TASKS) if isinstance(task, str) else ""
+    raise ConfigError(f"{shown}task is {_show(task)}, expected one of: {', '.join(TASKS)}{near}")
 
 
 def dump_config(config: Any) -> dict[str, Any]:
@@ -64,7 +80,7 @@ def render_config(config: Any) -> str:
     return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)
 
 
-def read_config(path: str | Path) -> TranslationConfig:
+def read_config(path: str | Path) -> AnyConfig:
     """Read a configuration from a YAML file.
 
     Raises:
@@ -209,8 +225,8 @@ def setting_names(cls: type = TranslationConfig, path: str = "") -> Iterator[str
 class _Builder:
     """Builds dataclasses from plain values; knows where each value stands."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
+    def __init__(self, places: Mapping[str, str], root: type) -> None:
+        self._places, self._root = places, root
 
     def build(self, cls: type, value: Any, path: str, kinds: Mapping[str, type] | None = None) -> Any:
         """Build one dataclass; `kinds` are its alternatives, for messages."""
@@ -276,9 +292,13 @@ class _Builder:
         if others:
             message = f"{path} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
             return self._error(full, message)
-        namesakes = [known for known in setting_names() if known.rpartition(".")[2] == name]
+        namesakes = [known for known in setting_names(self._root) if known.rpartition(".")[2] == name]
         siblings = [f"{path}.{known}" if path else known for known in field_types(cls)]
-        meant = f"; did you mean '{namesakes[0]}'?" if namesakes else nearest(full, siblings) or nearest(full, setting_names())
+        meant = (
+            f"; did you mean '{namesakes[0]}'?"
+            if namesakes
+            else nearest(full, siblings) or nearest(full, setting_names(self._root))
+        )
         meant = nearest(full, namesakes) or meant or f"; known here: {', '.join(field_types(cls))}"
         return self._error(full, f"unknown setting '{full}'{meant}")
 

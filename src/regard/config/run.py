@@ -1,21 +1,22 @@
 """What one run is, whole: everything that decides its result."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from regard.config.data import DataConfig, TokenizersConfig
+from regard.config.classifier import ClassifierConfig, RecurrentClassifierConfig
+from regard.config.data import AutoConfig, DataConfig, TokenizerConfig, TokenizersConfig
+from regard.config.labelled import LabelledDataConfig
 from regard.config.model import ModelConfig, RecurrentConfig
-from regard.config.training import DecodingConfig, TrainingConfig
+from regard.config.training import ClassificationTrainingConfig, DecodingConfig, TrainingConfig, TranslationTrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationConfig:
-    """A translation run: data, tokenizers, model, training, decoding."""
+class RunConfig:
+    """What every run has."""
 
-    data: DataConfig = field(default_factory=DataConfig)
-    tokenizers: TokenizersConfig = field(default_factory=TokenizersConfig)
-    model: ModelConfig = field(default_factory=RecurrentConfig)
+    task: str = ""
+    """What is trained: translation, classification."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
     out: str = ""
     """Folder of the run. Empty: `runs/` and the data's and the preset's names."""
     overwrite: bool = False
@@ -26,3 +27,34 @@ class TranslationConfig:
     """`auto`, `cpu`, `cuda`, or `cuda:N`."""
     threads: int = 0
     """CPU threads; 0 for all cores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig(RunConfig):
+    """A translation run: data, tokenizers, model, training, decoding."""
+
+    task: Literal["translation"] = "translation"
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizers: TokenizersConfig = field(default_factory=TokenizersConfig)
+    model: ModelConfig = field(default_factory=RecurrentConfig)
+    training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationConfig(RunConfig):
+    """A classification run: data, tokenizer, model, training."""
+
+    task: Literal["classification"] = "classification"
+    data: LabelledDataConfig = field(default_factory=LabelledDataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=lambda: AutoConfig(lowercase=True))
+    model: ClassifierConfig = field(default_factory=RecurrentClassifierConfig)
+    training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
+
+
+AnyConfig = TranslationConfig | ClassificationConfig
+TASKS: dict[str, type[TranslationConfig] | type[ClassificationConfig]] = {
+    "translation": TranslationConfig,
+    "classification": ClassificationConfig,
+}
+"""What `regard train` can be followed by."""

@@ -70,7 +70,7 @@ class TeacherForcingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Length, batches, optimizer and what is kept."""
+    """Length, batches, optimizer and what is kept: what every task has."""
 
     max_epochs: int = 10
     max_steps: int = 0
@@ -78,9 +78,9 @@ class TrainingConfig:
     max_minutes: float = 0.0
     """Stop after so many minutes of training; 0 for no bound."""
     batch_tokens: int = 4096
-    """Source or target tokens in a batch, whichever are more, padding included."""
+    """Tokens in a batch, padding included; of a translation's two sides, whichever has more."""
     batch_sentences: int = 0
-    """At most so many sentences in a batch; 0 for no bound."""
+    """At most so many sentences, or texts, in a batch; 0 for no bound."""
     accumulate: int = 1
     """Batches for each update."""
     optimizer: Literal["adam", "adamw"] = "adam"
@@ -92,17 +92,12 @@ class TrainingConfig:
     clip_norm: float = 1.0
     """Largest norm of the gradient; 0 for no clipping."""
     label_smoothing: float = 0.0
-    teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 where the machine computes faster in it."""
     validate_every: int = 0
     """Updates between validations; 0 for once an epoch."""
-    validation_pairs: int = 500
-    """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
     patience: int = 0
     """Stop after so many validations without a better one; 0 never."""
-    monitor: Literal["bleu", "chrf", "loss"] = "bleu"
-    """Which figure says what the best checkpoint is."""
     average_last: int = 0
     """Average the weights of the last so many validations into the final model; 0 keeps the best checkpoint, and 1 the last."""
     ema_decay: float = 0.0
@@ -111,6 +106,29 @@ class TrainingConfig:
     """Updates between checkpoints besides those after each epoch; 0 for none."""
     tensorboard: bool = True
     """Write TensorBoard logs beside the CSV ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationTrainingConfig(TrainingConfig):
+    """How a translator is trained: length, batches, optimizer and what is kept."""
+
+    teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
+    validation_pairs: int = 500
+    """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
+    monitor: Literal["bleu", "chrf", "loss"] = "bleu"
+    """Which figure says what the best checkpoint is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationTrainingConfig(TrainingConfig):
+    """How a classifier is trained: length, batches, optimizer and what is kept."""
+
+    class_weights: Literal["none", "balanced"] = "none"
+    """`balanced`: each label counts in the loss by the inverse of how often it comes, so that rare ones are not drowned."""
+    monitor: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
+    """Which figure says what the best checkpoint is."""
+    calibrate: bool = True
+    """At the end, choose the temperature of the probabilities on the dev texts (Guo et al. 2017); labels do not change."""
 
 
 @dataclass(frozen=True, kw_only=True)

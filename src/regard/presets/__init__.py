@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 from regard.config.loading import Layer, load_config, override_layer, parse_layer
-from regard.config.run import TranslationConfig
+from regard.config.run import AnyConfig
 from regard.errors import ConfigError, nearest
 
 
@@ -30,7 +30,7 @@ def preset_layer(name: str) -> Layer:
     return parse_layer(preset_text(name), f"preset {name}")
 
 
-def load_preset(name: str, overrides: Mapping[str, Any] | None = None) -> TranslationConfig:
+def load_preset(name: str, overrides: Mapping[str, Any] | None = None) -> AnyConfig:
     """A preset as a configuration.
 
     Args:

@@ -1,0 +1,133 @@
+"""What a text classifier is made of."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.config.model import Cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPoolingConfig:
+    """w·h + b for each state, softmax, weighted sum."""
+
+    kind: Literal["linear"] = "linear"
+    normalizer: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditivePoolingConfig:
+    """v·tanh(W h + b) for each state, softmax, weighted sum (Yang et al. 2016, eq. 5 to 7)."""
+
+    kind: Literal["additive"] = "additive"
+    attention_size: int = 0
+    """Width of the tanh layer; 0 for the states' width."""
+    normalizer: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiHeadPoolingConfig:
+    """Several additive poolings of the same states, side by side (Lin et al. 2017)."""
+
+    kind: Literal["multi_head"] = "multi_head"
+    num_heads: int = 4
+    attention_size: int = 0
+    """Width of the tanh layer, which the heads share; 0 for the states' width."""
+    normalizer: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanPoolingConfig:
+    """Every state counts the same: the control that shows what attention adds."""
+
+    kind: Literal["mean"] = "mean"
+
+
+PoolingConfig = LinearPoolingConfig | AdditivePoolingConfig | MultiHeadPoolingConfig | MeanPoolingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentClassifierConfig:
+    """Embedding, recurrent layers over the words, attention pooling, linear."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    embedding_size: int = 100
+    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
+    cell: Cell = "lstm"
+    hidden_size: int = 128
+    """Width of each direction."""
+    num_layers: int = 1
+    bidirectional: bool = True
+    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    word_dropout: float = 0.0
+    """In training, this part of the words is replaced by the unknown symbol."""
+    embedding_dropout: float = 0.5
+    layer_dropout: float = 0.0
+    """Dropout between recurrent layers."""
+    output_dropout: float = 0.5
+    """Dropout on the pooled state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagClassifierConfig:
+    """Embeddings of words and of their n-grams, attention pooling, linear: no order beyond the n-grams, strong and quick."""
+
+    kind: Literal["bag"] = "bag"
+    embedding_size: int = 100
+    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
+    max_ngram: int = 2
+    """Words in the longest n-grams; 1 for words alone."""
+    num_buckets: int = 65536
+    """Rows of the table that n-grams of two and more words are hashed into."""
+    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    word_dropout: float = 0.0
+    """In training, this part of the words is replaced by the unknown symbol."""
+    embedding_dropout: float = 0.5
+    output_dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HierarchicalClassifierConfig:
+    """Words make sentences, sentences make documents, with attention at both steps (Yang et al. 2016)."""
+
+    kind: Literal["hierarchical"] = "hierarchical"
+    embedding_size: int = 100
+    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
+    cell: Cell = "gru"
+    hidden_size: int = 64
+    """Width of each direction, of words and of sentences."""
+    pooling: PoolingConfig = field(default_factory=AdditivePoolingConfig)
+    """Of words into sentences, and of sentences into the document."""
+    max_sentence: int = 60
+    """Tokens of a sentence; a longer one is cut into pieces of this length."""
+    word_dropout: float = 0.0
+    """In training, this part of the words is replaced by the unknown symbol."""
+    embedding_dropout: float = 0.3
+    output_dropout: float = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerClassifierConfig:
+    """Embedding, a Transformer's encoder, attention pooling, linear."""
+
+    kind: Literal["transformer"] = "transformer"
+    embedding_size: int = 128
+    """Width of the model, residual stream included; with `data.vectors`, these are mapped to it."""
+    num_layers: int = 2
+    num_heads: int = 4
+    feed_forward_size: int = 256
+    feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
+    norm: Literal["layer", "rms"] = "layer"
+    norm_first: bool = True
+    """Norms before each part (pre-norm) in place of after it (post-norm)."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    word_dropout: float = 0.0
+    """In training, this part of the words is replaced by the unknown symbol."""
+    embedding_dropout: float = 0.1
+    layer_dropout: float = 0.1
+    """Dropout on what each part adds to the residual stream, and inside the feed-forward layer."""
+    attention_dropout: float = 0.0
+    output_dropout: float = 0.1
+
+
+ClassifierConfig = RecurrentClassifierConfig | BagClassifierConfig | HierarchicalClassifierConfig | TransformerClassifierConfig

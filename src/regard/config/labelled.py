@@ -1,0 +1,48 @@
+"""Which labelled texts a run learns from."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledDataConfig:
+    """Where the texts and their labels are, and which of them count."""
+
+    train: tuple[str, ...] = ()
+    """One file with a text and a label a line (.tsv, .csv, .jsonl, .parquet, each also .gz), or one text file for each label,
+    which is then the file's name without its ending; or a folder that holds such files."""
+    dev: tuple[str, ...] = ()
+    """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
+    dev_size: int = 1000
+    """How many texts to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Labels keep their parts, and
+    equal texts stay on one side."""
+    folds: int = 0
+    """Cut `train` into so many parts and hold out one of them, in place of `dev_size`; 0 for no folds."""
+    fold: int = 1
+    """Which of the folds is held out, from 1."""
+    text: str = ""
+    """The text's column, by name or by number from 0. Empty: a name that fits, else the first."""
+    label: str = ""
+    """The label's column. Empty: a name that fits, else the last."""
+    label_separator: str = ""
+    """What stands between several labels of one text (`;`), which then may have none, one or many; lists in JSON and Parquet
+    need none. Empty: every text has one label."""
+    language: str = ""
+    """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
+    vectors: str = ""
+    """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
+    """How to read the files; `auto` goes by their names and first lines. `text`: one file for each label, a text a line."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first line of a tab- or comma-separated file names the columns."""
+    max_texts: int = 0
+    """Train on the first so many usable texts; 0 for all."""
+    max_tokens: int = 400
+    """Of longer texts, the first so many tokens are read, in training and later; how many texts that cuts is in the report."""
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    """Unicode normalization of the texts."""
+    drop_repeats: bool = True
+    """Keep one of each exactly repeated text with the same label."""
+    cache: str = ""
+    """Folder of the encoded corpora, reused while data and tokenizer are unchanged. Empty: the user's cache folder, or the
+    one that REGARD_CACHE names."""

@@ -1,0 +1,54 @@
+"""The contract between models that label texts and whatever trains, uses or examines them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+Reweight = Callable[[Tensor, Tensor], Tensor]
+"""From pooling weights (…,K) and the mask of what is pooled, broadcastable to them, to the weights used in their place."""
+
+
+class Classified(NamedTuple):
+    """What a classifier gives."""
+
+    logits: Tensor
+    """(B,C), before the softmax, or before the sigmoid where texts have several labels."""
+    attention: dict[str, Tensor]
+    """Weights by site, of the sites that were asked for. `"pool"`, which every classifier has, is (B,S), with heads (B,H,S):
+    how much each token counts. It sums to one where the normalizer does, and is zero at padding. Other sites are the model's
+    own."""
+
+
+class TextClassifier(nn.Module, ABC):
+    """A model of p(label | text)."""
+
+    sites: tuple[str, ...]
+    """Names of the attention sites that `record` may name, `"pool"` first."""
+
+    @abstractmethod
+    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """The input embeddings of the tokens, before any dropout."""
+
+    @abstractmethod
+    def forward(
+        self,
+        tokens: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        *,
+        embedded: Float[Tensor, "B S E"] | None = None,
+        reweight: Reweight | None = None,
+        record: Collection[str] = (),
+    ) -> Classified:
+        """Score the labels of each text.
+
+        Args:
+            tokens: Padded at the end.
+            mask: True at tokens; a row without any is a text without words, and gets finite scores.
+            embedded: What to use in place of `embed(tokens)`: for gradients with respect to it.
+            reweight: Applied to the pooling weights before they average, and to what is recorded: for controls with uniform or
+                permuted attention.
+            record: Sites whose attention is wanted.
+        """
