@@ -35,6 +35,7 @@ class Mechanism:
     """Files that hold it to its word."""
     also: tuple[Callable[..., Any], ...] = ()
     """Functions and classes that are described on the same page."""
+    also_title: str = "Functions"
 
     @property
     def name(self) -> str:

@@ -45,7 +45,7 @@ def render(entry: Mechanism, results: Results) -> str:
         "## Example",
         show_example(entry.example),
         *([entry.notes.strip()] if entry.notes else []),
-        *(["## Functions"] if entry.also else []),
+        *([f"## {entry.also_title}"] if entry.also else []),
         *(render_function(function) for function in entry.also),
         "## Tests",
         "\n".join(f"- [{path}](../../{path})" for path in entry.tests),
@@ -148,7 +148,8 @@ def _called(entry: Mechanism) -> list[str]:
     if entry.name == "AttentionPooling":
         return [
             "Called with `values` (B,K,D) and, where some are padding, a boolean `key_mask` (B,K); gives context (B,D) and "
-            "weights (B,K)."
+            "weights (B,K). `reweight`, a function of the weights and a mask that broadcasts to them, gives weights to use in "
+            "their place."
         ]
     weights = "(B,H,Q,K)" if entry.name == "MultiHead" else "(B,Q,K)"
     width = "D" if entry.name in ("MultiHead", "SelfAttention") else "Dv"

@@ -4,11 +4,15 @@ from docs.generate.entry import Mechanism
 from docs.generate.toy import WIDTH
 from regard.attention import (
     Additive,
+    AdditivePooling,
     AttentionPooling,
     Concat,
     Dot,
     General,
     LinearConcat,
+    MeanPooling,
+    MultiHeadPooling,
+    Pooling,
     ScaledDot,
     SumConcat,
     WeightNormAdditive,
@@ -26,6 +30,25 @@ _ADDITIVE_MEMORY = (
     "`4·B·K·D` for the prepared keys (twice that for decoders, which keep their exponentials) and `4·B·Q·K` for the weights. "
     "The plain form, which serves small sizes, holds `4·B·Q·K·D` for a moment, and for the backward pass."
 )
+
+_POOLINGS = """## The other poolings
+
+`AdditivePooling` puts the papers' tanh layer between: it can weigh a state by what no single direction of it says, for
+`B·K·D·Da` multiply-adds more. `MultiHeadPooling` takes several such averages side by side, each with weights of its own.
+`MeanPooling` learns nothing: it is the control to hold the others against. All are called alike, so one takes another's
+place:
+
+```python
+import torch
+from regard.attention import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
+
+for pool in (AttentionPooling(16), AdditivePooling(16, attention_size=32), MultiHeadPooling(16, num_heads=3), MeanPooling(16)):
+    context, weights = pool(torch.randn(4, 7, 16))
+    print(tuple(context.shape), pool.output_size, tuple(weights.shape))
+```
+
+With `reweight` the weights of any of them are replaced before they average: for controls with uniform or permuted attention.
+"""
 
 _BEYOND = """## Beyond translation
 
@@ -70,7 +93,7 @@ SCORED = [
         when=(
             "Take it where there is no decoder to ask a question: one average for the whole sequence, whose weights say "
             "which words counted. It is no substitute for attention in a decoder, because every step would get the same "
-            "context. A tanh layer before it, as in the papers, is yours to add."
+            "context. With a tanh layer between it is `AdditivePooling`, of several averages `MultiHeadPooling`."
         ),
         picture=(
             "Here the pooled context is given to every step of the decoder, to show what is lost without a query: all rows are "
@@ -79,7 +102,10 @@ SCORED = [
         example="""pool = AttentionPooling(16)
 context, weights = pool(torch.randn(4, 7, 16), key_mask=padding_mask(torch.tensor([7, 5, 3, 0])))
 print(tuple(context.shape), tuple(weights.shape), weights.sum(-1).round().tolist())""",
-        tests=("tests/attention/test_mechanisms.py",),
+        notes=_POOLINGS,
+        tests=("tests/attention/test_pooling.py",),
+        also=(AdditivePooling, MultiHeadPooling, MeanPooling, Pooling),
+        also_title="Classes",
     ),
     Mechanism(
         kind=Additive,

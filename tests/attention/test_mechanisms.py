@@ -7,7 +7,6 @@ import torch
 
 from regard.attention import (
     Additive,
-    AttentionPooling,
     Concat,
     Dot,
     General,
@@ -17,7 +16,7 @@ from regard.attention import (
     build_attention,
 )
 from regard.config import AdditiveConfig, ConcatConfig, DotConfig, GeneralConfig, LinearConfig, SumConcatConfig
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError
 
 
 def test_dot_worked_by_hand():
@@ -64,23 +63,6 @@ def test_concat_is_additive_with_its_matrix_split():
     additive.load_state_dict(split)
     query, key = torch.randn(2, 3, 5), torch.randn(2, 13, 7)
     torch.testing.assert_close(concat(query, key).weights, additive(query, key).weights)
-
-
-def test_pooling():
-    pool = AttentionPooling(2).double()
-    pool.projection.weight.data = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-    values = torch.tensor([[[0.0, 4.0], [math.log(3), 8.0], [float("nan"), 1.0]]] * 2, dtype=torch.float64, requires_grad=True)
-    context, weights = pool(values, key_mask=torch.tensor([[True, True, False], [False] * 3]))
-    torch.testing.assert_close(weights, torch.tensor([[0.25, 0.75, 0], [0, 0, 0]], dtype=torch.float64))
-    torch.testing.assert_close(context, torch.tensor([[0.75 * math.log(3), 7], [0, 0]], dtype=torch.float64))
-    context.sum().backward()
-    assert values.grad.isfinite().all()
-    assert pool.projection.weight.grad.isfinite().all()
-
-
-def test_pooling_names_a_wrong_width(unchecked):
-    with pytest.raises(ShapeError, match=r"values has shape \(1, 3, 4\), expected \(B, K, 2\)"):
-        AttentionPooling(2)(torch.zeros(1, 3, 4))
 
 
 @pytest.mark.parametrize(

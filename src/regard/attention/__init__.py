@@ -2,7 +2,7 @@
 
 from regard.attention.additive import Additive, AdditiveMemory, Concat, SumConcat, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.build import build_attention
+from regard.attention.build import build_attention, build_pooling
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
 from regard.attention.history import HistoryAttention, HistoryState
 from regard.attention.linear import LinearConcat
@@ -23,7 +23,7 @@ from regard.attention.monotonic import (
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
 from regard.attention.normalizers import Entmax15, Sigmoid, Softmax, Sparsemax, Temperature
-from regard.attention.pooling import AttentionPooling, Pooled
+from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling, Pooled, Pooling
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions, Rotary
 from regard.attention.scored import ScoredAttention
 from regard.attention.self_attention import SelfAttention
@@ -32,6 +32,7 @@ __all__ = [
     "ALiBi",
     "Additive",
     "AdditiveMemory",
+    "AdditivePooling",
     "Attention",
     "AttentionOutput",
     "AttentionPooling",
@@ -54,11 +55,14 @@ __all__ = [
     "LocalPredictive",
     "LocalState",
     "LocationSensitive",
+    "MeanPooling",
     "Memory",
     "MoChA",
     "MonotonicAttention",
     "MultiHead",
+    "MultiHeadPooling",
     "Pooled",
+    "Pooling",
     "RelativeBias",
     "RelativePositions",
     "Rotary",
@@ -76,6 +80,7 @@ __all__ = [
     "additive_attention",
     "additive_scores",
     "build_attention",
+    "build_pooling",
     "causal_mask",
     "combine_masks",
     "coverage_loss",

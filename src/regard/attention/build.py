@@ -1,11 +1,15 @@
-"""From a config to a mechanism."""
+"""From a config to a mechanism, or to a pooling."""
 
-from typing import assert_never
+from typing import Literal, assert_never
+
+from torch import nn
 
 from regard.attention.additive import Additive, Concat, SumConcat
 from regard.attention.base import Attention
 from regard.attention.linear import LinearConcat
 from regard.attention.multiplicative import Dot, General, ScaledDot
+from regard.attention.normalizers import Entmax15, Softmax, Sparsemax
+from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling, Pooling
 from regard.attention.scored import check_equal_widths
 from regard.config.attention import (
     AdditiveConfig,
@@ -15,6 +19,13 @@ from regard.config.attention import (
     GeneralConfig,
     LinearConfig,
     SumConcatConfig,
+)
+from regard.config.classifier import (
+    AdditivePoolingConfig,
+    LinearPoolingConfig,
+    MeanPoolingConfig,
+    MultiHeadPoolingConfig,
+    PoolingConfig,
 )
 
 _REMEDY = "Make them equal, or choose 'general' (a matrix between them) or 'additive', which take any two widths"
@@ -48,3 +59,28 @@ def build_attention(config: AttentionConfig, *, query_size: int, key_size: int) 
             return LinearConcat(query_size, key_size=key_size)
         case _:
             assert_never(config)
+
+
+def build_pooling(config: PoolingConfig, *, size: int) -> Pooling:
+    """Build the pooling that a config describes, of values `size` wide; its context is `output_size` wide.
+
+    Raises:
+        ConfigError: If a width or the number of heads is below 1.
+    """
+    match config:
+        case LinearPoolingConfig():
+            return AttentionPooling(size, normalizer=_build_normalizer(config.normalizer))
+        case AdditivePoolingConfig():
+            width = config.attention_size or size
+            return AdditivePooling(size, attention_size=width, normalizer=_build_normalizer(config.normalizer))
+        case MultiHeadPoolingConfig():
+            width, normalizer = config.attention_size or size, _build_normalizer(config.normalizer)
+            return MultiHeadPooling(size, num_heads=config.num_heads, attention_size=width, normalizer=normalizer)
+        case MeanPoolingConfig():
+            return MeanPooling(size)
+        case _:
+            assert_never(config)
+
+
+def _build_normalizer(name: Literal["softmax", "sparsemax", "entmax15"]) -> nn.Module:
+    return {"softmax": Softmax, "sparsemax": Sparsemax, "entmax15": Entmax15}[name]()
