@@ -1,0 +1,60 @@
+"""What predictions and labels must look like before anything is counted."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from regard.errors import ShapeError
+
+
+def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
+    """Refuse label numbers that differ in length, are none, or name a label that does not exist."""
+    _check_lengths(caller, choices)
+    for name, array in choices.items():
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ShapeError(
+                f"{caller}: {name} is {array.dtype} {array.shape}, expected whole numbers (N,), a label for each text"
+            )
+        if array.min() < 0 or array.max() >= num_labels:
+            raise ShapeError(
+                f"{caller}: {name} has numbers from {array.min()} to {array.max()}, expected 0 to {num_labels - 1}: "
+                f"there are {num_labels} labels"
+            )
+
+
+def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> None:
+    """Refuse indicators of labels, one row a text, that do not fit each other."""
+    _check_lengths(caller, indicators)
+    for name, array in indicators.items():
+        if array.ndim != 2 or array.shape[1] != num_labels:
+            raise ShapeError(f"{caller}: {name} is {array.shape}, expected (N,{num_labels}), a column for each label")
+        if not np.isin(array, (0, 1)).all():
+            raise ShapeError(f"{caller}: {name} has other values than 0 and 1, expected whether the text has the label")
+
+
+def check_scores(caller: str, scores: np.ndarray, labels: np.ndarray, name: str) -> None:
+    """Refuse logits or probabilities (N,C) that do not fit the labels, (N,) or (N,C)."""
+    if scores.ndim != 2 or not np.isfinite(scores).all():
+        finite = "" if scores.ndim != 2 else ", not all of them finite"
+        raise ShapeError(f"{caller}: {name} are {scores.shape}{finite}, expected finite numbers (N,C), a column for each label")
+    if len(scores) != len(labels):
+        raise ShapeError(f"{caller}: there are {len(scores)} {name} and {len(labels)} labels, expected as many of each")
+    if labels.ndim == 2:
+        check_indicators(caller, scores.shape[1], labels=labels)
+    else:
+        check_choices(caller, scores.shape[1], labels=labels)
+
+
+def check_names(caller: str, names: Sequence[str]) -> None:
+    """Refuse a set of labels that is none."""
+    if not names:
+        raise ShapeError(f"{caller}: names is empty, expected the name of each label")
+
+
+def _check_lengths(caller: str, arrays: dict[str, np.ndarray]) -> None:
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ShapeError(f"{caller}: the numbers of texts differ ({found}), expected the same number of each")
+    if 0 in lengths.values():
+        raise ShapeError(f"{caller}: there are no texts, expected at least one")
