@@ -1,0 +1,155 @@
+"""A Transformer's encoder under attention pooling."""
+
+from collections.abc import Collection
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.build import build_pooling
+from regard.attention.pooling import Pooling
+from regard.config import TransformerClassifierConfig
+from regard.errors import ConfigError
+from regard.layers.dropout import Dropout
+from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from regard.layers.transformer import TransformerEncoder
+from regard.layers.transformer_build import Blueprint, build_encoder
+from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.shapes import check_shape
+from regard.text.symbols import PAD, UNKNOWN
+
+_LONGEST = 512
+"""Positions that have a learned vector of their own."""
+
+
+class TransformerClassifier(TextClassifier):
+    """logits = W pool(encoder(√D·embedding + positions)) + b."""
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        *,
+        mapping: nn.Module,
+        positions: nn.Module,
+        encoder: TransformerEncoder,
+        pooling: Pooling,
+        num_labels: int,
+        word_dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+    ) -> None:
+        """Args:
+        embedding: Of the tokens.
+        mapping: From the embeddings' width to the encoder's.
+        positions: Adds positions; see `regard.layers.positions`.
+        encoder: Over the whole text.
+        pooling: Of the encoder's states.
+        num_labels: C, ≥ 1.
+        word_dropout: In training, this part of the tokens is replaced by the unknown symbol.
+        embedding_dropout: Of what the encoder reads.
+        output_dropout: Of what was pooled.
+
+        Raises:
+            ConfigError: If the pooling is not as wide as the encoder, or there is no label.
+        """
+        super().__init__()
+        if pooling.size != encoder.size:
+            raise ConfigError(
+                f"TransformerClassifier: the pooling reads states {pooling.size} wide, and the encoder's are {encoder.size} "
+                "wide: make both the same"
+            )
+        if num_labels < 1:
+            raise ConfigError(f"TransformerClassifier(num_labels={num_labels}): num_labels must be 1 or more")
+        self.embedding, self.mapping, self.positions = embedding, mapping, positions
+        self.encoder, self.pooling = encoder, pooling
+        self.word_dropout = Dropout(word_dropout)
+        self.embedding_dropout, self.output_dropout = Dropout(embedding_dropout), Dropout(output_dropout)
+        self.output = nn.Linear(pooling.output_size, num_labels)
+        self.sites = ("pool", *(f"encoder.{number}" for number in range(len(encoder.layers))))
+
+    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """The embeddings alone: neither scaled nor with positions."""
+        return self.embedding(tokens)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        *,
+        embedded: Float[Tensor, "B S E"] | None = None,
+        reweight: Reweight | None = None,
+        record: Collection[str] = (),
+    ) -> Classified:
+        """Score the labels of each text; see `TextClassifier`. Sites `encoder.0`, … are (B,H,S,S)."""
+        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
+        if embedded is None:
+            embedded = self.embed(self._without_words(tokens))
+        scaled = self.mapping(embedded) * self.encoder.size**0.5
+        layers = [number for number in range(len(self.encoder.layers)) if f"encoder.{number}" in record]
+        states, maps = self.encoder(self.embedding_dropout(self.positions(scaled)), mask, record=layers)
+        pooled = self.pooling(states, key_mask=mask, reweight=reweight)
+        attention = {f"encoder.{number}": weights for number, weights in maps.items()}
+        if "pool" in record:
+            attention["pool"] = pooled.weights
+        return Classified(self.output(self.output_dropout(pooled.context)), attention)
+
+    def _without_words(self, tokens: Tensor) -> Tensor:
+        """The tokens with a part of them unknown, in training."""
+        if not self.training or not self.word_dropout.p:
+            return tokens
+        kept = self.word_dropout(self.embedding.weight.new_ones(tokens.shape)) > 0
+        return tokens.where(kept | (tokens == PAD), UNKNOWN)
+
+
+def build_transformer_classifier(
+    config: TransformerClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0
+) -> TransformerClassifier:
+    """Build the model, its weights drawn from torch's generator.
+
+    Args:
+        config: What it is made of.
+        vocabulary_size: V, ≥ 1.
+        num_labels: C, ≥ 1.
+        embedding_size: Of word vectors, which a linear map brings to the model's width; 0 for the model's width, without a map.
+
+    Raises:
+        ConfigError: If widths do not fit together.
+    """
+    size = config.embedding_size
+    width = embedding_size or size
+    embedding = nn.Embedding(vocabulary_size, width, padding_idx=PAD)
+    nn.init.normal_(embedding.weight, std=width**-0.5)
+    nn.init.zeros_(embedding.weight[PAD].data)
+    blueprint = Blueprint(
+        size=size,
+        num_heads=config.num_heads,
+        feed_forward_size=config.feed_forward_size,
+        feed_forward=config.feed_forward,
+        norm=config.norm,
+        order="pre" if config.norm_first else "post",
+        rotary=config.positions == "rotary",
+        dropout=config.layer_dropout,
+        activation_dropout=config.layer_dropout,
+        attention_dropout=config.attention_dropout,
+    )
+    return TransformerClassifier(
+        embedding,
+        mapping=nn.Linear(width, size, bias=False) if width != size else nn.Identity(),
+        positions=build_positions(config.positions, size),
+        encoder=build_encoder(blueprint, num_layers=config.num_layers),
+        pooling=build_pooling(config.pooling, size=size),
+        num_labels=num_labels,
+        word_dropout=config.word_dropout,
+        embedding_dropout=config.embedding_dropout,
+        output_dropout=config.output_dropout,
+    )
+
+
+def build_positions(kind: str, size: int) -> nn.Module:
+    """What adds positions to embeddings."""
+    match kind:
+        case "sinusoidal":
+            return SinusoidalPositions(size)
+        case "learned":
+            return LearnedPositions(size, max_length=_LONGEST)
+        case _:
+            return NoPositions()  # rotary ones belong to the attention

@@ -1,0 +1,36 @@
+"""What the classifiers' inputs share: the table of word embeddings, and the words that training hides."""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from regard.text.symbols import PAD, UNKNOWN
+
+
+def build_embedding(vocabulary_size: int, embedding_size: int) -> nn.Embedding:
+    """Word embeddings, drawn from a normal distribution; that of padding is zero and stays so."""
+    return nn.Embedding(vocabulary_size, embedding_size, padding_idx=PAD)
+
+
+class WordDropout(nn.Module):
+    """In training, replace words by the unknown symbol.
+
+    Reference: Iyyer et al. 2015, section 3.1, leave the words out.
+    Differs from the paper: a word's place stays, so that no text is left without any.
+    """
+
+    def __init__(self, probability: float) -> None:
+        """`probability` of each word to be replaced, from 0 to less than 1."""
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+        """The tokens, some replaced."""
+        if not self.training or not self.probability:
+            return tokens
+        hidden = torch.rand(tokens.shape, device=tokens.device) < self.probability
+        return tokens.masked_fill(hidden & mask, UNKNOWN)
+
+    def extra_repr(self) -> str:
+        """The probability, for `print`."""
+        return f"probability={self.probability}"
