@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from regard.attention.pooling import Pooling
 from regard.config import (
     BagClassifierConfig,
     ClassifierConfig,
@@ -21,6 +22,7 @@ def build_classifier(
     num_labels: int,
     sentence_ends: Sequence[int] = (),
     embedding_size: int = 0,
+    pooling: Pooling | None = None,
 ) -> TextClassifier:
     """Build the model, its weights drawn from torch's generator.
 
@@ -30,10 +32,33 @@ def build_classifier(
         num_labels: How many labels there are.
         sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
         embedding_size: Width of the embeddings where word vectors decide it; 0 for the configured width.
+        pooling: A pooling of the user's own, in the configured one's place.
 
     Raises:
         ConfigError: If widths do not fit together.
     """
+    model = _build(config, vocabulary_size, num_labels, sentence_ends, embedding_size)
+    if pooling is not None:
+        _replace_pooling(model, pooling)
+    return model
+
+
+def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
+    own = getattr(model, "pooling", None)
+    if not isinstance(own, Pooling):
+        raise ConfigError(f"a {type(model).__name__} has no single pooling that another could take the place of")
+    wanted, given = (own.size, own.output_size), (pooling.size, pooling.output_size)
+    if given != wanted:
+        raise ConfigError(
+            f"the pooling takes states of width {given[0]} and gives {given[1]}, but this {type(model).__name__} needs "
+            f"{wanted[0]} and {wanted[1]}"
+        )
+    model.pooling = pooling
+
+
+def _build(
+    config: ClassifierConfig, vocabulary_size: int, num_labels: int, sentence_ends: Sequence[int], embedding_size: int
+) -> TextClassifier:
     match config:
         case RecurrentClassifierConfig():
             return RecurrentClassifier(
