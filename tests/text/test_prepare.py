@@ -221,7 +221,7 @@ def test_a_cache_that_cannot_be_written(data, monkeypatch, number, message):
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(prepare_module, "spool_pairs", fail)
+    monkeypatch.setattr(prepare_module, "spool_texts", fail)
     with pytest.raises(DataError, match=f"{re.escape(data.cache)}: prepared data cannot be written here: {message}"):
         run(data)
     assert not entries(data)

@@ -12,13 +12,15 @@ import shutil
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from regard.config import DataConfig, TokenizersConfig
+from regard.config import DataConfig
+from regard.config.labelled import LabelledDataConfig
 from regard.disk import flush
 from regard.errors import DataError
 from regard.text.lines import check_file
@@ -35,7 +37,7 @@ ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which the unfinished work of a killed run is cleared away."""
 
 
-def cache_folder(data: DataConfig) -> Path:
+def cache_folder(data: DataConfig | LabelledDataConfig) -> Path:
     """`data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder (XDG_CACHE_HOME, ~/.cache)."""
     chosen = data.cache or os.environ.get("REGARD_CACHE", "")
     if chosen:
@@ -43,15 +45,19 @@ def cache_folder(data: DataConfig) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "regard"
 
 
-def hash_files(paths: Sequence[str]) -> list[str]:
+def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
     """SHA-256 of each file's bytes.
+
+    Args:
+        paths: The files.
+        what: What is expected in them, for messages.
 
     Raises:
         DataError: If one is missing, a folder, empty or unreadable.
     """
     digests = []
     for path in paths:
-        with check_file(path).open("rb") as file:
+        with check_file(path, what).open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     return digests
 
@@ -61,21 +67,33 @@ def fingerprint_of(digests: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
-def entry_name(data: DataConfig, tokenizers: TokenizersConfig, seed: int, digests: Sequence[str]) -> str:
+def reading_settings(data: DataConfig | LabelledDataConfig) -> dict[str, Any]:
+    """The settings of `data` that decide what is read, but for the files."""
+    return {
+        key: value for key, value in asdict(data).items() if key not in ("train", "dev", "cache", "vectors", "vectors_size")
+    }
+
+
+def endings(paths: Sequence[str]) -> list[str]:
+    """The endings of the files' names, which say how they are read."""
+    return ["".join(Path(path).suffixes).lower() for path in paths]
+
+
+def entry_name(settings: Mapping[str, Any], kinds: Collection[str], digests: Sequence[str]) -> str:
     """Name of the entry: a hash of the files' bytes, every setting that matters, and the versions of what made it.
 
-    Where files lie and what they are called does not matter, but for the ending, which says how they are read.
+    Where files lie does not matter, nor what they are called, but for what `settings` says of it.
+
+    Args:
+        settings: Plain data.
+        kinds: The kinds of tokenizers.
+        digests: The files' hashes.
     """
-    settings = {key: value for key, value in asdict(data).items() if key not in ("train", "dev", "cache")}
-    endings = [["".join(Path(path).suffixes).lower() for path in paths] for paths in (data.train, data.dev)]
-    packages = ["tokenizers", *(["spacy"] if "spacy" in (tokenizers.source.kind, tokenizers.target.kind) else [])]
+    packages = ["tokenizers", *(["spacy"] if "spacy" in kinds else [])]
     decisive = {
         "format": FORMAT_VERSION,
-        "data": settings,
-        "endings": endings,
+        **settings,
         "files": list(digests),
-        "tokenizers": asdict(tokenizers),
-        "seed": seed,
         "versions": {name: _version(name) for name in packages},
         "unicode": unicodedata.unidata_version,
     }

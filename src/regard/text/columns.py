@@ -1,6 +1,6 @@
-"""Which two columns hold the pair, and whether the first line names them."""
+"""Which columns are wanted of a table; for pairs, which two, and whether the first line names them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from regard.config import DataConfig
@@ -22,14 +22,41 @@ OTHER_NAMES = ("id", "index", "score", "text", "sentence", "sentence1", "sentenc
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the pair stands in a line."""
+    """Where what is wanted stands in a line."""
 
-    source: int
-    target: int
-    names: tuple[str, str]
-    """The two columns as a report shows them."""
+    places: tuple[int, ...]
+    names: tuple[str, ...]
+    """The columns as a report shows them."""
     first: str | None
-    """Why the first line is not a pair, or None where it is one."""
+    """Why the first line is none of the data, or None where it is."""
+    width: int = 0
+    """Columns that every line must have; 0: enough for `places`."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a reader of tables is asked for."""
+
+    what: str
+    """For messages, such as `a source and a target`."""
+    settings: str
+    """The settings that choose columns, for messages."""
+    choose: Callable[[Sequence[str], object], tuple[int, ...]]
+    """From the columns' names and the path to the places of those wanted."""
+    find_layout: Callable[[Sequence[Sequence[str]], object], Layout]
+    """From the first rows of a file without types and the path to their layout."""
+    kinds: tuple[type, ...] = (str,)
+    """What a value may be where values have types."""
+
+
+def pair_columns(data: DataConfig) -> Wanted:
+    """A source and a target, by the settings of `data`."""
+    return Wanted(
+        "a source and a target",
+        "data.columns",
+        choose=lambda names, path: choose_columns(names, data, path),
+        find_layout=lambda rows, path: find_layout(rows, data, path),
+    )
 
 
 def find_layout(rows: Sequence[Sequence[str]], data: DataConfig, path: object) -> Layout:
@@ -58,10 +85,10 @@ def find_layout(rows: Sequence[Sequence[str]], data: DataConfig, path: object) -
         raise DataError(f"{path}: data.columns gives names ({', '.join(data.columns)}), but data.header is 'no'; give numbers")
     if data.header == "yes" or (data.header == "auto" and (named or _is_header(first, data))):
         source, target = choose_columns(first, data, path)
-        return Layout(source, target, (first[source] or str(source), first[target] or str(target)), HEADER)
+        return Layout((source, target), (first[source] or str(source), first[target] or str(target)), HEADER)
     source, target = choose_columns([str(number) for number in range(width)], data, path)
     reason = COLUMN_NUMBERS if numbered and data.header == "auto" else None
-    return Layout(source, target, (str(source), str(target)), reason)
+    return Layout((source, target), (str(source), str(target)), reason)
 
 
 def choose_columns(names: Sequence[str], data: DataConfig, path: object) -> tuple[int, int]:
@@ -82,13 +109,18 @@ def choose_columns(names: Sequence[str], data: DataConfig, path: object) -> tupl
         return (source, target) if source is not None and target is not None and source != target else (0, 1)
     if len(data.columns) != 2:
         raise DataError(f"{path}: data.columns is {','.join(data.columns)}, expected two: the source's and the target's")
-    source, target = (_position(wanted, names, path) for wanted in data.columns)
+    source, target = (find_position(wanted, names, path) for wanted in data.columns)
     if source == target:
         raise DataError(f"{path}: data.columns {','.join(data.columns)} is one column twice, expected two different ones")
     return source, target
 
 
-def _position(wanted: str, names: Sequence[str], path: object) -> int:
+def find_position(wanted: str, names: Sequence[str], path: object) -> int:
+    """The place of a column that is given by name or by number.
+
+    Raises:
+        DataError: If it is not there; the message has those that are, and the nearest.
+    """
     if wanted in names:
         return names.index(wanted)
     if wanted.isdigit():

@@ -1,4 +1,4 @@
-"""Pairs from tab-separated and comma-separated files.
+"""Columns of tab-separated and comma-separated files.
 
 Sentences hold quotes as a matter of course, so tabs are split plainly; only real CSV has quoting, and that strictly.
 """
@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
-from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.columns import Layout, find_layout
+from regard.text.columns import Layout, Wanted
 from regard.text.lines import OVER_LONG_LINE, line_blocks
-from regard.text.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, ReadingReport
+from regard.text.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
 
 NumberedRow = tuple[int, list[str]]
-RawChunk = tuple[Sequence[str], Sequence[str], Sequence[int]]
-"""Sources, targets and line numbers, before cleaning."""
+RawChunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
+"""The wanted columns and the line numbers, before cleaning. Values are text, other kinds only where these were wanted."""
 
 HEAD_ROWS = 1000
 """Rows that a file's layout is judged by."""
@@ -29,11 +29,11 @@ _STAND_IN = "\ud800"
 """Stands in for a lone carriage return, which the csv module takes for the end of a row; no decoded text holds it."""
 
 
-def read_tsv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[RawChunk]:
+def read_tsv(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
     """Tab-separated lines, split at every tab: a quote is a quote.
 
     Raises:
-        DataError: As `lines.line_blocks` and `columns.find_layout`.
+        DataError: As `lines.line_blocks` and `wanted.find_layout`.
     """
     layout: Layout | None = None
     for first, lines in line_blocks(path):
@@ -41,22 +41,23 @@ def read_tsv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[Ra
         rows = [line.split("\t") for line in lines]
         numbers: Sequence[int] = range(first, first + len(rows))
         if layout is None:
-            layout = find_layout(rows[:HEAD_ROWS], data, path)
+            layout = wanted.find_layout(rows[:HEAD_ROWS], path)
             report.columns = list(layout.names)
             if layout.first:
                 stray = next(place for place, row in enumerate(rows) if any(cell.strip() for cell in row))
                 report.skip(layout.first, numbers[stray])
                 rows.pop(stray)
                 numbers = [*numbers[:stray], *numbers[stray + 1 :]]
-        source, target = layout.source, layout.target
+        if layout.width and not set(map(len, rows)) <= {layout.width}:
+            rows, numbers = _fitting(rows, numbers, layout, report)
         try:
-            yield [row[source] for row in rows], [row[target] for row in rows], numbers
+            yield [[row[place] for row in rows] for place in layout.places], numbers
         except IndexError:
-            rows, numbers = _wide_enough(rows, numbers, max(source, target) + 1, report)
-            yield [row[source] for row in rows], [row[target] for row in rows], numbers
+            rows, numbers = _fitting(rows, numbers, layout, report)
+            yield [[row[place] for row in rows] for place in layout.places], numbers
 
 
-def read_csv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[RawChunk]:
+def read_csv(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
     """Comma-separated rows with real quoting; or separated by semicolons or tabs where that fits better.
 
     Raises:
@@ -65,23 +66,27 @@ def read_csv(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[Ra
     report.unit = "rows"
     numbered = _csv_rows(path, report)
     head = list(islice(numbered, HEAD_ROWS))
-    layout = find_layout([row for _, row in head] or [[]], data, path)
+    layout = wanted.find_layout([row for _, row in head] or [[]], path)
     report.columns = list(layout.names)
     rows: Iterator[NumberedRow] = chain(head, numbered)
     if layout.first:
         rows = _without_first(rows, layout.first, report)
     while chunk := list(islice(rows, CHUNK_ROWS)):
-        width = max(layout.source, layout.target) + 1
-        wide, numbers = _wide_enough([row for _, row in chunk], [number for number, _ in chunk], width, report)
-        yield [row[layout.source] for row in wide], [row[layout.target] for row in wide], numbers
+        rows_kept, numbers = _fitting([row for _, row in chunk], [number for number, _ in chunk], layout, report)
+        yield [[row[place] for row in rows_kept] for place in layout.places], numbers
 
 
-def _wide_enough(
-    rows: Sequence[list[str]], numbers: Sequence[int], width: int, report: ReadingReport
+def _fitting(
+    rows: Sequence[list[str]], numbers: Sequence[int], layout: Layout, report: ReadingReport
 ) -> tuple[list[list[str]], list[int]]:
+    """The rows with enough columns, and not too many."""
+    width = layout.width or max(layout.places) + 1
     kept, places = [], []
     for row, number in zip(rows, numbers, strict=True):
         if len(row) >= width:
+            if layout.width and any(cell.strip() for cell in row[width:]):
+                report.skip(TOO_MANY_COLUMNS, number)
+                continue
             kept.append(row)
             places.append(number)
         elif row and row[0] is OVER_LONG_LINE:

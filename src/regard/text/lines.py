@@ -22,8 +22,12 @@ OVER_LONG_LINE = "\x00over-long line"
 """Stands in for a line beyond `LONGEST_LINE`; recognised by identity."""
 
 
-def check_file(path: str | Path) -> Path:
+def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
     """The path, if it is a readable file with something in it.
+
+    Args:
+        path: The file.
+        what: What is expected in it, for messages.
 
     Raises:
         DataError: If it is missing, a folder or empty, or may not be read.
@@ -33,7 +37,7 @@ def check_file(path: str | Path) -> Path:
         beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError(f"{path}: there is no such file{nearest(path.name, beside) or '; check the path'}")
     if path.is_dir():
-        raise DataError(f"{path}: is a folder, expected a file of sentence pairs; name the file in it")
+        raise DataError(f"{path}: is a folder, expected a file of {what}; name the file in it")
     if not path.is_file():
         raise DataError(f"{path}: is a pipe or device, and data is read more than once; write it to a file first")
     try:
@@ -42,7 +46,7 @@ def check_file(path: str | Path) -> Path:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
     if empty:
-        raise DataError(f"{path}: is empty, expected sentence pairs")
+        raise DataError(f"{path}: is empty, expected {what}")
     return path
 
 

@@ -30,7 +30,7 @@ def read_parallel(source: Path, target: Path, report: ReadingReport) -> Iterator
         if not size:
             break
         report.read += size
-        yield waiting[0][:size], waiting[1][:size], range(done + 1, done + size + 1)
+        yield [waiting[0][:size], waiting[1][:size]], range(done + 1, done + size + 1)
         done += size
         waiting = [lines[size:] for lines in waiting]
     for side in (0, 1):

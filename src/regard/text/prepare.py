@@ -5,8 +5,8 @@ many for the encoded corpora. The result lies in a cache and is found there when
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,17 @@ from rich.progress import Progress
 from regard.config import DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.errors import BundleError, DataError
 from regard.text.bars import late_bars
-from regard.text.cache import cache_folder, entry_name, fingerprint_of, hash_files, is_whole, publish, workspace
+from regard.text.cache import (
+    cache_folder,
+    endings,
+    entry_name,
+    fingerprint_of,
+    hash_files,
+    is_whole,
+    publish,
+    reading_settings,
+    workspace,
+)
 from regard.text.encoded import EncodedCorpus, EncodedWriter
 from regard.text.readers import read_pairs
 from regard.text.report import (
@@ -29,11 +39,12 @@ from regard.text.report import (
 )
 from regard.text.resolve import resolve_kinds
 from regard.text.split import Split, first_occurrences, hash_pairs, split_pairs
-from regard.text.spool import Spool, Texts, spool_pairs
+from regard.text.spool import Spool, spool_texts
 from regard.text.tokenizer import Tokenizer, build_tokenizers
 
 CHUNK_PAIRS = 4096
 Chosen = npt.NDArray[np.bool_]
+Pairs = tuple[list[str], list[str]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ def prepare(data: DataConfig, tokenizers: TokenizersConfig, *, seed: int, progre
     fingerprint = fingerprint_of(digests)
     cache = cache_folder(data)
     tokenizers = _resolve(data, tokenizers)
-    entry = cache / entry_name(data, tokenizers, seed, digests)
+    entry = cache / _entry_name(data, tokenizers, seed, digests)
     prepared = _load(entry, data, tokenizers, fingerprint)
     if prepared is None:
         with workspace(cache) as work, late_bars(shown=progress) as bars:
@@ -101,7 +112,7 @@ class _Preparation:
         spool = self._read(self.data.train, train_report)
         split = self._split(spool, train_report)
         chosen = _mask(split.train, len(spool))
-        texts = (texts for _, texts in spool.chunks(chosen, CHUNK_PAIRS))
+        texts = ((sources, targets) for _, (sources, targets) in spool.chunks(chosen, CHUNK_PAIRS))
         source, target = build_tokenizers(
             self._show(texts, "counting words", len(split.train)), self.tokenizers, self.data, progress=not self.bars.disable
         )
@@ -138,12 +149,12 @@ class _Preparation:
         chunks = read_pairs(paths, self.data, report)
         task = self.bars.add_task("reading", total=None)
 
-        def shown() -> Iterator[object]:
+        def shown() -> Iterator[tuple[Pairs, list[int]]]:
             for chunk in chunks:
                 self.bars.advance(task, len(chunk.line))
-                yield chunk
+                yield (chunk.source, chunk.target), chunk.line
 
-        spool = spool_pairs(shown(), self.work / f"spool{task}.arrow")  # type: ignore[arg-type]
+        spool = spool_texts(shown(), ("source", "target"), self.work / f"spool{task}.arrow")
         self.bars.update(task, total=len(spool))
         return spool
 
@@ -151,13 +162,13 @@ class _Preparation:
         """The split in positions of the spool; what it leaves out is in the report."""
         places = np.arange(len(spool))
         if self.data.drop_repeats:
-            first = first_occurrences(hash_pairs(spool.source_hashes, spool.target_hashes))
+            first = first_occurrences(hash_pairs(*spool.hashes))
             report.withdraw(REPEAT, spool.lines[~first], int((~first).sum()))
             places = places[first]
         dev_size = 0 if self.data.dev else self.data.dev_size
         split = split_pairs(
-            spool.source_hashes[places],
-            spool.target_hashes[places],
+            spool.hashes[0][places],
+            spool.hashes[1][places],
             dev_size=dev_size,
             max_pairs=self.data.max_pairs,
             seed=self.seed,
@@ -203,7 +214,7 @@ class _Preparation:
             "share a source or a target with training. A file of their own can be given with data.dev.",
         ]
 
-    def _show(self, chunks: Iterable[Texts], what: str, total: int) -> Iterator[Texts]:
+    def _show(self, chunks: Iterable[Pairs], what: str, total: int) -> Iterator[Pairs]:
         task = self.bars.add_task(what, total=total)
         for chunk in chunks:
             self.bars.advance(task, len(chunk[0]))
@@ -222,12 +233,22 @@ class _Preparation:
 def _resolve(data: DataConfig, tokenizers: TokenizersConfig) -> TokenizersConfig:
     """The settings with fixed kinds, by the first pairs of the file: before it is read whole, since the cache goes by them."""
 
-    def head() -> Iterator[Texts]:
+    def head() -> Iterator[Pairs]:
         for chunk in read_pairs(data.train, data, ReadingReport()):
             yield chunk.source, chunk.target
 
     source, target = resolve_kinds(tokenizers, head())
     return replace(tokenizers, source=source, target=target)
+
+
+def _entry_name(data: DataConfig, tokenizers: TokenizersConfig, seed: int, digests: Sequence[str]) -> str:
+    settings = {
+        "data": reading_settings(data),
+        "endings": [endings(data.train), endings(data.dev)],
+        "tokenizers": asdict(tokenizers),
+        "seed": seed,
+    }
+    return entry_name(settings, (tokenizers.source.kind, tokenizers.target.kind), digests)
 
 
 def _load(entry: Path, data: DataConfig, tokenizers: TokenizersConfig, fingerprint: str) -> PreparedData | None:
@@ -251,12 +272,12 @@ def _load(entry: Path, data: DataConfig, tokenizers: TokenizersConfig, fingerpri
 
 
 def _find_overlap(spool: Spool, split: Split, dev: Spool) -> Overlap:
-    source, target = spool.source_hashes[split.train], spool.target_hashes[split.train]
-    pairs = np.isin(hash_pairs(dev.source_hashes, dev.target_hashes), hash_pairs(source, target))
+    source, target = (hashes[split.train] for hashes in spool.hashes)
+    pairs = np.isin(hash_pairs(*dev.hashes), hash_pairs(source, target))
     return Overlap(
         pairs=int(pairs.sum()),
-        sources=int(np.isin(dev.source_hashes, source).sum()),
-        targets=int(np.isin(dev.target_hashes, target).sum()),
+        sources=int(np.isin(dev.hashes[0], source).sum()),
+        targets=int(np.isin(dev.hashes[1], target).sum()),
     )
 
 

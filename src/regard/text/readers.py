@@ -9,6 +9,7 @@ from typing import Literal
 
 from regard.config import DataConfig
 from regard.errors import DataError
+from regard.text.columns import pair_columns
 from regard.text.delimited import read_csv, read_tsv
 from regard.text.lines import OVER_LONG_LINE, open_bytes
 from regard.text.parallel import read_parallel
@@ -66,8 +67,8 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
         chunks = read_parallel(files[0], files[1], report)
     else:
         reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
-        chunks = reader(files[0], data, report)
-    for source, target, lines in chunks:
+        chunks = reader(files[0], pair_columns(data), report)
+    for (source, target), lines in chunks:
         chunk = clean(source, target, lines, data, report)
         if chunk.line:
             report.kept += len(chunk.line)

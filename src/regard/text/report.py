@@ -11,6 +11,7 @@ EMPTY_LINE = "empty line"
 EMPTY_SOURCE = "empty source"
 EMPTY_TARGET = "empty target"
 TOO_FEW_COLUMNS = "too few columns"
+TOO_MANY_COLUMNS = "too many columns"
 HEADER = "header"
 COLUMN_NUMBERS = "a line of column numbers"
 NOT_UNICODE = "not valid UTF-8"
@@ -32,7 +33,7 @@ class Skipped:
 
 @dataclass
 class ReadingReport:
-    """What was read from one file of pairs, or from two parallel ones.
+    """What was read from one file, or from several that belong together.
 
     Always `read == kept + the sum of all skipped counts` once reading is over.
     """
@@ -41,11 +42,13 @@ class ReadingReport:
     form: str = ""
     """How the files were read, such as `tab-separated`."""
     columns: list[str] = field(default_factory=list)
-    """Name or number of the source column and of the target column; empty for parallel files."""
+    """Names or numbers of the columns that were read; empty for files without."""
     unit: str = "lines"
     """What is counted: `lines`, or `rows` where one can span lines or there are none."""
     read: int = 0
     kept: int = 0
+    kind: str = "pairs"
+    """What is kept of them: `pairs`, or `texts` with labels."""
     skipped: dict[str, Skipped] = field(default_factory=dict)
 
     def skip(self, reason: str, line: int) -> None:
@@ -81,8 +84,8 @@ class ReadingReport:
     def render(self) -> str:
         """The report as a few lines for a terminal."""
         columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
-        head = f"{' + '.join(self.files)} ({self.form}{columns}): {self.read:,} {self.unit} read, {self.kept:,} pairs kept"
-        rows = [head]
+        counts = f"{self.read:,} {self.unit} read, {self.kept:,} {self.kind} kept"
+        rows = [f"{' + '.join(self.files)} ({self.form}{columns}): {counts}"]
         width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
         for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
             more = ", …" if entry.count > len(entry.lines) else ""

@@ -7,7 +7,8 @@ from regard.config import AutoConfig, FixedTokenizerConfig, TokenizerConfig, Tok
 SAMPLE_SIZE = 4096
 """Sentences that a kind is chosen by: the first of the training data."""
 
-_ENDS = ".!?…。！？।؟"
+ENDS = ".!?…。！？।؟"
+"""Marks that end a sentence."""
 _CLOSING = "\"'“”‘’«»‹›)]} \t"
 """What may stand behind the end of a sentence."""
 
@@ -20,8 +21,8 @@ def is_tokenised(texts: Sequence[str]) -> bool:
     words cut it at its spaces anyhow.
     """
     stripped = [text.rstrip(_CLOSING) for text in texts]
-    ended = [text for text in stripped if text.endswith(tuple(_ENDS))]
-    apart = sum(text.rstrip(_ENDS)[-1:].strip() == "" for text in ended)
+    ended = [text for text in stripped if text.endswith(tuple(ENDS))]
+    apart = sum(text.rstrip(ENDS)[-1:].strip() == "" for text in ended)
     commas = [chunk for text in texts for chunk in text.split() if chunk.endswith(",")]
     return bool(len(ended) * 2 >= len(texts) > 0 and apart >= 0.95 * len(ended) and commas.count(",") >= 0.95 * len(commas))
 
@@ -52,6 +53,23 @@ def resolve_kinds(
     if config.joint:
         tokenised = [all(tokenised)] * 2
     return _resolve(source, tokenised[0]), _resolve(target, tokenised[1])
+
+
+def resolve_kind(config: TokenizerConfig, sample: Iterable[Sequence[str]]) -> FixedTokenizerConfig:
+    """The same for one tokenizer.
+
+    Args:
+        config: The tokenizer's settings.
+        sample: Chunks of texts, of which the first `SAMPLE_SIZE` are read, none if nothing is open.
+    """
+    if not isinstance(config, AutoConfig):
+        return config
+    texts: list[str] = []
+    for chunk in sample:
+        texts += chunk
+        if len(texts) >= SAMPLE_SIZE:
+            break
+    return _resolve(config, is_tokenised(texts[:SAMPLE_SIZE]))
 
 
 def _resolve(config: TokenizerConfig, tokenised: bool) -> FixedTokenizerConfig:

@@ -1,6 +1,6 @@
-"""All pairs of one reading: their texts on disk, and in memory 24 bytes of each."""
+"""All that one reading gave: the texts on disk, and in memory a line number and a hash of each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,32 +8,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from regard.text.readers import PairChunk
 from regard.text.split import Hashes, hash_texts
 
-SCHEMA = pa.schema([pa.field("source", pa.large_string()), pa.field("target", pa.large_string())])
-
-Texts = tuple[list[str], list[str]]
+Texts = tuple[list[str], ...]
+"""A list for each column."""
 
 
 @dataclass(frozen=True)
 class Spool:
-    """Pairs that were read once and are gone over again: for vocabularies, then to encode them."""
+    """Texts that were read once and are gone over again: for vocabularies, then to encode them."""
 
     path: Path
-    source_hashes: Hashes
-    target_hashes: Hashes
+    hashes: tuple[Hashes, ...]
+    """Of the texts of each column."""
     lines: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def chunks(self, chosen: npt.NDArray[np.bool_], size: int) -> Iterator[tuple[npt.NDArray[np.int64], Texts]]:
-        """The chosen pairs in order, at most `size` at a time, each time with their positions.
+        """The chosen rows in order, at most `size` at a time, each time with their positions.
 
         Args:
-            chosen: For every pair, whether it is wanted.
-            size: Pairs in a chunk.
+            chosen: For every row, whether it is wanted.
+            size: Rows in a chunk.
         """
         with pa.memory_map(str(self.path)) as file:
             reader = pa.ipc.open_file(file)
@@ -44,18 +42,25 @@ class Spool:
                 for first in range(0, len(wanted), size):
                     rows = wanted[first : first + size]
                     part = batch.take(pa.array(rows))
-                    yield rows + begin, (part.column(0).to_pylist(), part.column(1).to_pylist())
+                    yield rows + begin, tuple(column.to_pylist() for column in part.columns)
                 begin += batch.num_rows
 
 
-def spool_pairs(chunks: Iterable[PairChunk], path: Path) -> Spool:
-    """Write pairs to a file as they come."""
-    sources, targets, lines = [], [], []
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-        for chunk in chunks:
-            texts = [pa.array(side, pa.large_string()) for side in (chunk.source, chunk.target)]
-            writer.write_batch(pa.record_batch(texts, schema=SCHEMA))
-            sources.append(hash_texts(chunk.source))
-            targets.append(hash_texts(chunk.target))
-            lines.append(np.asarray(chunk.line, np.int64))
-    return Spool(path, np.concatenate(sources), np.concatenate(targets), np.concatenate(lines))
+def spool_texts(chunks: Iterable[tuple[Sequence[Sequence[str]], Sequence[int]]], names: Sequence[str], path: Path) -> Spool:
+    """Write texts to a file as they come.
+
+    Args:
+        chunks: The texts of each column, and the lines they stand on.
+        names: What the columns are called.
+        path: The file.
+    """
+    schema = pa.schema([pa.field(name, pa.large_string()) for name in names])
+    hashes: list[list[Hashes]] = [[np.zeros(0, np.int64)] for _ in names]
+    lines = [np.zeros(0, np.int64)]
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for columns, numbers in chunks:
+            writer.write_batch(pa.record_batch([pa.array(column, pa.large_string()) for column in columns], schema=schema))
+            for known, column in zip(hashes, columns, strict=True):
+                known.append(hash_texts(column))
+            lines.append(np.asarray(numbers, np.int64))
+    return Spool(path, tuple(np.concatenate(known) for known in hashes), np.concatenate(lines))

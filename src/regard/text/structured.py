@@ -1,4 +1,4 @@
-"""Pairs from JSON lines and Parquet, where columns have names; a column inside another is named `outer.inner`."""
+"""Columns of JSON lines and Parquet, where columns have names; a column inside another is named `outer.inner`."""
 
 import gzip
 import json
@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from regard.config import DataConfig
 from regard.errors import DataError, nearest
-from regard.text.columns import choose_columns
+from regard.text.columns import Wanted
 from regard.text.delimited import CHUNK_ROWS, RawChunk
 from regard.text.lines import OVER_LONG_LINE, line_blocks, open_bytes
 from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
@@ -22,30 +21,31 @@ from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
 Keys = tuple[str, ...]
 
 
-def read_jsonl(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[RawChunk]:
-    """One JSON object a line; the first one's text values say what columns there are. A null is an empty side.
+def read_jsonl(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+    """One JSON object a line; the values of the first one say what columns there are. A null is an empty text.
 
     Raises:
-        DataError: If a line is not a JSON object, lacks a column, or holds something else than text there.
+        DataError: If a line is not a JSON object, lacks a column, or holds something else there than `wanted.kinds`.
     """
-    keys: tuple[Keys, Keys] | None = None
+    keys: tuple[Keys, ...] | None = None
     for first, lines in line_blocks(path):
         report.read += len(lines)
-        pairs, numbers = [], []
+        rows, numbers = [], []
         for number, line in enumerate(lines, first):
             if line is OVER_LONG_LINE or not line.strip():
                 report.skip(OVER_LONG if line is OVER_LONG_LINE else EMPTY_LINE, number)
                 continue
-            row = _parse(line, path, number)
+            row = _parse(line, path, number, wanted)
             if keys is None:
-                keys = _choose_keys(row, data, path, number)
+                keys = _choose_keys(row, wanted, path, number)
                 report.columns = [".".join(column) for column in keys]
-            pairs.append((_pick(row, keys[0], path, number), _pick(row, keys[1], path, number)))
+            rows.append([_pick(row, column, path, number, wanted) for column in keys])
             numbers.append(number)
-        yield [pair[0] for pair in pairs], [pair[1] for pair in pairs], numbers
+        if keys is not None:
+            yield [[row[place] for row in rows] for place in range(len(keys))], numbers
 
 
-def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
+def _parse(line: str, path: Path, number: int, wanted: Wanted) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -55,48 +55,47 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
         raise DataError(f"{path}, line {number}: JSON nested too deeply, expected one flat object a line") from error
     if not isinstance(row, dict):
         raise DataError(
-            f"{path}, line {number}: is a JSON {type(row).__name__}, expected an object with a source and a target, one a line"
+            f"{path}, line {number}: is a JSON {type(row).__name__}, expected an object with {wanted.what}, one a line"
         )
     return row
 
 
-def _choose_keys(row: Mapping[str, Any], data: DataConfig, path: Path, number: int) -> tuple[Keys, Keys]:
+def _choose_keys(row: Mapping[str, Any], wanted: Wanted, path: Path, number: int) -> tuple[Keys, ...]:
     found: list[Keys] = []
     for name, value in row.items():
         if isinstance(value, dict):
-            found += [(name, inner) for inner, text in value.items() if text is None or isinstance(text, str)]
-        elif value is None or isinstance(value, str):
+            found += [(name, inner) for inner, text in value.items() if text is None or isinstance(text, wanted.kinds)]
+        elif value is None or isinstance(value, wanted.kinds):
             found.append((name,))
     if len(found) < 2:
-        raise DataError(
-            f"{path}, line {number}: has {len(found)} text values (keys: {', '.join(row)}), expected a source and a target"
-        )
-    source, target = choose_columns([".".join(keys) for keys in found], data, path)
-    return found[source], found[target]
+        kind = "text " if wanted.kinds == (str,) else ""
+        held = ", ".join(row)
+        raise DataError(f"{path}, line {number}: has {len(found)} {kind}values (keys: {held}), expected {wanted.what}")
+    return tuple(found[place] for place in wanted.choose([".".join(keys) for keys in found], path))
 
 
-def _pick(row: Mapping[str, Any], keys: Keys, path: Path, number: int) -> str:
+def _pick(row: Mapping[str, Any], keys: Keys, path: Path, number: int, wanted: Wanted) -> Any:
     value: Any = row
     for key in keys:
         if not isinstance(value, dict) or key not in value:
             names = list(value) if isinstance(value, dict) else []
             raise DataError(
                 f"{path}, line {number}: there is no '{'.'.join(keys)}' in it, only {', '.join(names) or 'nothing'}"
-                f"{nearest(key, names)}; every line needs the columns of the first one, or those of data.columns"
+                f"{nearest(key, names)}; every line needs the columns of the first one, or those of {wanted.settings}"
             )
         value = value[key]
     if value is None:
         return ""
-    if not isinstance(value, str):
+    if not isinstance(value, wanted.kinds):
         raise DataError(f"{path}, line {number}: '{'.'.join(keys)}' is {json.dumps(value)[:60]}, expected text")
     return value
 
 
-def read_parquet(path: Path, data: DataConfig, report: ReadingReport) -> Iterator[RawChunk]:
-    """Two text columns of a Parquet file. A null is an empty side.
+def read_parquet(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+    """Columns of a Parquet file. A null is an empty text.
 
     Raises:
-        DataError: If the file is no Parquet or damaged, has fewer than two text columns, or not those asked for.
+        DataError: If the file is no Parquet or damaged, has fewer than two columns that would do, or not those asked for.
     """
     report.unit = "rows"
     with open_bytes(path) as file, tempfile.TemporaryFile() as plain:
@@ -105,7 +104,7 @@ def read_parquet(path: Path, data: DataConfig, report: ReadingReport) -> Iterato
             plain.seek(0)
             file = plain
         try:
-            yield from _parquet_rows(pq.ParquetFile(file), path, data, report)
+            yield from _parquet_rows(pq.ParquetFile(file), path, wanted, report)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).split("\n", 1)[0]
             raise DataError(
@@ -113,46 +112,58 @@ def read_parquet(path: Path, data: DataConfig, report: ReadingReport) -> Iterato
             ) from error
 
 
-def _parquet_rows(file: pq.ParquetFile, path: Path, data: DataConfig, report: ReadingReport) -> Iterator[RawChunk]:
-    columns = _text_columns(file.schema_arrow)
+def _parquet_rows(file: pq.ParquetFile, path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+    columns = _find_columns(file.schema_arrow, wanted.kinds)
     if len(columns) < 2:
         held = ", ".join(f"{field.name} ({field.type})" for field in file.schema_arrow)
-        raise DataError(f"{path}: has {len(columns)} text columns, expected a source and a target; it holds {held}")
+        kind = "text " if wanted.kinds == (str,) else "usable "
+        raise DataError(f"{path}: has {len(columns)} {kind}columns, expected {wanted.what}; it holds {held}")
     names = [".".join(keys) for keys in columns]
-    chosen = [columns[place] for place in choose_columns(names, data, path)]
+    chosen = [columns[place] for place in wanted.choose(names, path)]
     report.columns = [".".join(keys) for keys in chosen]
     number = 1
     for batch in file.iter_batches(CHUNK_ROWS, columns=report.columns):
-        sides = [_texts(batch, keys) for keys in chosen]
         report.read += batch.num_rows
-        yield sides[0], sides[1], range(number, number + batch.num_rows)
+        yield [_values(batch, keys) for keys in chosen], range(number, number + batch.num_rows)
         number += batch.num_rows
 
 
-def _text_columns(schema: pa.Schema) -> list[Keys]:
+def _find_columns(schema: pa.Schema, kinds: tuple[type, ...]) -> list[Keys]:
     found: list[Keys] = []
     for field in schema:
         if pa.types.is_struct(field.type):
-            found += [(field.name, inner.name) for inner in field.type if _is_text(inner.type)]
-        elif _is_text(field.type):
+            found += [(field.name, inner.name) for inner in field.type if _kind_of(inner.type) in kinds]
+        elif _kind_of(field.type) in kinds:
             found.append((field.name,))
     return found
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def _kind_of(kind: pa.DataType) -> type | None:
+    """The Python type of a column's values, where it is a plain one."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return str
+    if pa.types.is_boolean(kind):
+        return bool
+    if pa.types.is_integer(kind):
+        return int
+    if pa.types.is_floating(kind):
+        return float
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return list if _kind_of(kind.value_type) in (str, bool, int, float) else None
+    return None
 
 
-def _texts(batch: pa.RecordBatch, keys: Keys) -> Sequence[str]:
+def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
     column = batch.column(keys[0])
     for key in keys[1:]:
         column = pc.struct_field(column, key)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    empty: Any = [] if _kind_of(column.type) is list else ""
     try:
-        return [text or "" for text in column.to_pylist()]
+        return [empty if value is None else value for value in column.to_pylist()]
     except UnicodeDecodeError:
         raw = column.cast(pa.large_binary()).to_pylist()
         return [(text or b"").decode("utf-8", errors="surrogateescape") for text in raw]

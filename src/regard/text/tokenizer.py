@@ -264,10 +264,10 @@ class _Counts:
             result[self.scheme.space] -= starts
         return +result
 
-    def tokenizer(self, side: str, progress: bool) -> Tokenizer:
+    def tokenizer(self, where: str, progress: bool) -> Tokenizer:
         units = self.units()
         if not units:
-            raise DataError(f"there is no text on the {side} side to learn a vocabulary from: check the files and columns")
+            raise DataError(f"there is no text {where}to learn a vocabulary from: check the files and columns")
         symbols = learn(units, self.config, progress=progress)
         return Tokenizer(symbols, scheme=self.scheme, lowercase=self.config.lowercase, normalization=self.normalization)
 
@@ -313,9 +313,36 @@ def build_tokenizers(
         source.add(sources)
         target.add(targets)
     if config.joint:
-        both = source.tokenizer("source and target", progress)
+        both = source.tokenizer("on the source and target side ", progress)
         return both, both
-    return source.tokenizer("source", progress), target.tokenizer("target", progress)
+    return source.tokenizer("on the source side ", progress), target.tokenizer("on the target side ", progress)
+
+
+def build_tokenizer(
+    texts: Iterable[Sequence[str]],
+    config: FixedTokenizerConfig,
+    *,
+    language: str = "",
+    normalization: str = "nfc",
+    progress: bool = False,
+) -> Tokenizer:
+    """Learn one tokenizer in one pass over the texts.
+
+    Args:
+        texts: Chunks of texts.
+        config: The kind and bounds.
+        language: Of the texts, as a code.
+        normalization: Unicode form of the texts: `nfc`, `nfkc` or `none`.
+        progress: Show a bar on standard error where learning takes long.
+
+    Raises:
+        ConfigError: If spaCy or its language is missing, or a bound is too small.
+        DataError: If there is no text.
+    """
+    counts = _Counts(config, _scheme_for(config, language), normalization)
+    for chunk in texts:
+        counts.add(chunk)
+    return counts.tokenizer("", progress)
 
 
 def _scheme_for(config: FixedTokenizerConfig, language: str) -> Scheme:
