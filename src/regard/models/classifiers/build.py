@@ -12,6 +12,7 @@ from regard.config import (
 )
 from regard.errors import ConfigError
 from regard.models.classifiers.recurrent import RecurrentClassifier
+from regard.models.classifiers.transformer import build_transformer_classifier
 from regard.models.text_classifier import TextClassifier
 
 
@@ -64,5 +65,9 @@ def _build(
             return RecurrentClassifier(
                 config, vocabulary_size=vocabulary_size, num_labels=num_labels, embedding_size=embedding_size
             )
-        case BagClassifierConfig() | HierarchicalClassifierConfig() | TransformerClassifierConfig():
+        case TransformerClassifierConfig():
+            return build_transformer_classifier(
+                config, vocabulary_size=vocabulary_size, num_labels=num_labels, embedding_size=embedding_size
+            )
+        case BagClassifierConfig() | HierarchicalClassifierConfig():
             raise ConfigError(f"model.kind {config.kind} cannot be built yet")

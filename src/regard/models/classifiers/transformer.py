@@ -13,16 +13,16 @@ from regard.layers.dropout import Dropout
 from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from regard.layers.transformer import TransformerEncoder
 from regard.layers.transformer_build import Blueprint, build_encoder
+from regard.models.classifiers.words import WordDropout, build_embedding
 from regard.models.text_classifier import Classified, Reweight, TextClassifier
 from regard.shapes import check_shape
-from regard.text.symbols import PAD, UNKNOWN
 
 _LONGEST = 512
 """Positions that have a learned vector of their own."""
 
 
 class TransformerClassifier(TextClassifier):
-    """logits = W pool(encoder(√D·embedding + positions)) + b."""
+    """logits = W pool(encoder(M·embed(tokens) + positions)) + b, M only where word vectors are of another width."""
 
     def __init__(
         self,
@@ -61,14 +61,15 @@ class TransformerClassifier(TextClassifier):
             raise ConfigError(f"TransformerClassifier(num_labels={num_labels}): num_labels must be 1 or more")
         self.embedding, self.mapping, self.positions = embedding, mapping, positions
         self.encoder, self.pooling = encoder, pooling
-        self.word_dropout = Dropout(word_dropout)
+        self.word_dropout = WordDropout(word_dropout)
         self.embedding_dropout, self.output_dropout = Dropout(embedding_dropout), Dropout(output_dropout)
         self.output = nn.Linear(pooling.output_size, num_labels)
         self.sites = ("pool", *(f"encoder.{number}" for number in range(len(encoder.layers))))
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """The embeddings alone: neither scaled nor with positions."""
-        return self.embedding(tokens)
+        """The embeddings alone: neither mapped nor with positions."""
+        embedded: Tensor = self.embedding(tokens)
+        return embedded
 
     def forward(
         self,
@@ -82,22 +83,14 @@ class TransformerClassifier(TextClassifier):
         """Score the labels of each text; see `TextClassifier`. Sites `encoder.0`, … are (B,H,S,S)."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
-            embedded = self.embed(self._without_words(tokens))
-        scaled = self.mapping(embedded) * self.encoder.size**0.5
+            embedded = self.embed(self.word_dropout(tokens, mask))
         layers = [number for number in range(len(self.encoder.layers)) if f"encoder.{number}" in record]
-        states, maps = self.encoder(self.embedding_dropout(self.positions(scaled)), mask, record=layers)
+        states, maps = self.encoder(self.embedding_dropout(self.positions(self.mapping(embedded))), mask, record=layers)
         pooled = self.pooling(states, key_mask=mask, reweight=reweight)
         attention = {f"encoder.{number}": weights for number, weights in maps.items()}
         if "pool" in record:
             attention["pool"] = pooled.weights
         return Classified(self.output(self.output_dropout(pooled.context)), attention)
-
-    def _without_words(self, tokens: Tensor) -> Tensor:
-        """The tokens with a part of them unknown, in training."""
-        if not self.training or not self.word_dropout.p:
-            return tokens
-        kept = self.word_dropout(self.embedding.weight.new_ones(tokens.shape)) > 0
-        return tokens.where(kept | (tokens == PAD), UNKNOWN)
 
 
 def build_transformer_classifier(
@@ -115,10 +108,6 @@ def build_transformer_classifier(
         ConfigError: If widths do not fit together.
     """
     size = config.embedding_size
-    width = embedding_size or size
-    embedding = nn.Embedding(vocabulary_size, width, padding_idx=PAD)
-    nn.init.normal_(embedding.weight, std=width**-0.5)
-    nn.init.zeros_(embedding.weight[PAD].data)
     blueprint = Blueprint(
         size=size,
         num_heads=config.num_heads,
@@ -132,8 +121,8 @@ def build_transformer_classifier(
         attention_dropout=config.attention_dropout,
     )
     return TransformerClassifier(
-        embedding,
-        mapping=nn.Linear(width, size, bias=False) if width != size else nn.Identity(),
+        build_embedding(vocabulary_size, embedding_size or size),
+        mapping=nn.Linear(embedding_size, size, bias=False) if embedding_size else nn.Identity(),
         positions=build_positions(config.positions, size),
         encoder=build_encoder(blueprint, num_layers=config.num_layers),
         pooling=build_pooling(config.pooling, size=size),

@@ -1,0 +1,67 @@
+"""The part of a Transformer's layer that sees each position by itself."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.scored import check_size
+from regard.layers.dropout import Dropout
+
+
+class FeedForward(nn.Module):
+    """W_2 dropout(f(W_1 x + b_1)) + b_2.
+
+    Reference: Vaswani et al. 2017, eq. 2 (f: ReLU); Hendrycks and Gimpel 2016 (GELU).
+    """
+
+    def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:
+        """Args:
+        size: D, ≥ 1.
+        hidden_size: Width of the inner layer, ≥ 1.
+        activation: f.
+        dropout: Of the inner layer, 0 ≤ dropout < 1.
+        """
+        super().__init__()
+        check_size("FeedForward", "size", size)
+        check_size("FeedForward", "hidden_size", hidden_size)
+        self.size = size
+        self.inner = nn.Linear(size, hidden_size)
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+        self.outer = nn.Linear(hidden_size, size)
+        _start(self.inner, self.outer)
+
+    def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
+        """Transform each position."""
+        return self.outer(self.dropout(self.activation(self.inner(x))))
+
+
+class GatedFeedForward(nn.Module):
+    """W_2 dropout(f(V x) ⊙ W x), without biases; with f = SiLU it is SwiGLU.
+
+    Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6. For the size of a plain layer, `hidden_size` is to be two
+    thirds of that layer's.
+    """
+
+    def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:
+        """Args: as `FeedForward`."""
+        super().__init__()
+        check_size("GatedFeedForward", "size", size)
+        check_size("GatedFeedForward", "hidden_size", hidden_size)
+        self.size = size
+        self.gate = nn.Linear(size, hidden_size, bias=False)
+        self.inner = nn.Linear(size, hidden_size, bias=False)
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+        self.outer = nn.Linear(hidden_size, size, bias=False)
+        _start(self.gate, self.inner, self.outer)
+
+    def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
+        """Transform each position."""
+        return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))
+
+
+def _start(*linears: nn.Linear) -> None:
+    for linear in linears:
+        nn.init.xavier_uniform_(linear.weight)
+        if linear.bias is not None:
+            nn.init.zeros_(linear.bias)

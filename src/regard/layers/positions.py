@@ -1,0 +1,69 @@
+"""Absolute positions, added to the embeddings. Relative ones belong to the attention: `regard.attention.positions`."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.scored import check_size
+from regard.errors import ConfigError
+
+
+class SinusoidalPositions(nn.Module):
+    """x_t + p_t with p_t,2i = sin(t / 10000^(2i/D)) and p_t,2i+1 = cos(t / 10000^(2i/D)). No parameters, no longest text.
+
+    Reference: Vaswani et al. 2017, section 3.5.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Args:
+        size: D, even.
+        """
+        super().__init__()
+        check_size("SinusoidalPositions", "size", size)
+        if size % 2:
+            raise ConfigError(f"SinusoidalPositions(size={size}): sines and cosines come in pairs, so size must be even")
+        self.size = size
+
+    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
+        """Add the positions start, start + 1, …"""
+        return x + sinusoids(x.shape[1], self.size, start=start, device=x.device).to(x.dtype)
+
+
+def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | None = None) -> Float[Tensor, "T D"]:
+    """The table of `SinusoidalPositions`, in float64: rounded once, when it is used."""
+    position = torch.arange(start, start + length, device=device, dtype=torch.float64)
+    rate = 10_000.0 ** (-torch.arange(0, size, 2, device=device, dtype=torch.float64) / size)
+    angle = position[:, None] * rate
+    return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
+
+
+class LearnedPositions(nn.Module):
+    """x_t + p_t with a vector p_t of its own for each position; those behind the last one share its vector.
+
+    Reference: Gehring et al. 2017, section 3.1.
+    """
+
+    def __init__(self, size: int, *, max_length: int) -> None:
+        """Args:
+        size: D, ≥ 1.
+        max_length: Positions that have a vector, ≥ 1.
+        """
+        super().__init__()
+        check_size("LearnedPositions", "size", size)
+        check_size("LearnedPositions", "max_length", max_length)
+        self.size, self.max_length = size, max_length
+        self.weight = nn.Parameter(torch.empty(max_length, size))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
+        """Add the positions start, start + 1, …"""
+        position = torch.arange(start, start + x.shape[1], device=x.device).clamp(max=self.max_length - 1)
+        return x + self.weight[position]
+
+
+class NoPositions(nn.Module):
+    """x: where the attention knows positions by itself."""
+
+    def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
+        """Add nothing."""
+        return x

@@ -1,0 +1,79 @@
+"""How a part of a Transformer's layer joins the stream: what it reads, and what becomes of what it gives.
+
+x ← residual.after(x, part(residual.before(x)))
+"""
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
+
+
+class Residual(nn.Module, ABC):
+    """A residual connection with a norm at one of its ends."""
+
+    ends_normed: bool
+    """Whether the stream leaves with a norm; a stack of others ends with a norm of its own."""
+
+    def __init__(self, norm: nn.Module, *, dropout: float = 0.0) -> None:
+        """Args:
+        norm: Such as `nn.LayerNorm` or `nn.RMSNorm`.
+        dropout: Of what the part gives, 0 ≤ dropout < 1.
+        """
+        super().__init__()
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+
+    @abstractmethod
+    def before(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
+        """What the part reads."""
+
+    @abstractmethod
+    def after(self, x: Float[Tensor, "*batch D"], added: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
+        """The stream, after the part gave `added`."""
+
+
+class PreNorm(Residual):
+    """x + dropout(part(norm(x))).
+
+    Reference: Wang et al. 2019 (Learning deep Transformer models for machine translation), eq. 2; Xiong et al. 2020.
+    """
+
+    ends_normed = False
+
+    def before(self, x: Tensor) -> Tensor:
+        """norm(x)."""
+        return self.norm(x)
+
+    def after(self, x: Tensor, added: Tensor) -> Tensor:
+        """x + dropout(added)."""
+        return x + self.dropout(added)
+
+
+class PostNorm(Residual):
+    """norm(α·x + dropout(part(x))).
+
+    Reference: Vaswani et al. 2017, section 5.4 (α = 1); Wang et al. 2022 (DeepNet), eq. 1, for α > 1.
+    """
+
+    ends_normed = True
+
+    def __init__(self, norm: nn.Module, *, dropout: float = 0.0, scale: float = 1.0) -> None:
+        """Args:
+        norm: As `Residual`.
+        dropout: As `Residual`.
+        scale: α.
+        """
+        super().__init__(norm, dropout=dropout)
+        self.scale = scale
+
+    def before(self, x: Tensor) -> Tensor:
+        """x."""
+        return x
+
+    def after(self, x: Tensor, added: Tensor) -> Tensor:
+        """norm(α·x + dropout(added))."""
+        added = self.dropout(added)
+        return self.norm(x + added if self.scale == 1 else self.scale * x + added)

@@ -1,0 +1,115 @@
+"""A Transformer's parts, layers and stacks from a few settings."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from regard.attention import MultiHead, RelativePositions, Rotary
+from regard.layers.feed_forward import FeedForward, GatedFeedForward
+from regard.layers.residual import PostNorm, PreNorm, Residual
+from regard.layers.transformer import EncoderLayer, TransformerEncoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blueprint:
+    """What all layers of a stack share."""
+
+    size: int
+    """D."""
+    num_heads: int
+    feed_forward_size: int
+    feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
+    norm: Literal["layer", "rms"] = "layer"
+    order: Literal["pre", "post", "deep"] = "post"
+    """Where the norm is; `deep`: after each part, with DeepNet's scales."""
+    rotary: bool = False
+    """Whether self-attention turns its queries and keys by their positions."""
+    dropout: float = 0.0
+    """Of what each part gives."""
+    activation_dropout: float = 0.0
+    """Inside the feed-forward part."""
+    attention_dropout: float = 0.0
+    """Of attention weights."""
+
+    def build_norm(self) -> nn.Module:
+        """A norm of the stream."""
+        return nn.LayerNorm(self.size) if self.norm == "layer" else nn.RMSNorm(self.size, eps=1e-6)
+
+    def build_residual(self, scale: float) -> Residual:
+        """How a part joins the stream; α = `scale` where the order is `deep`."""
+        match self.order:
+            case "pre":
+                return PreNorm(self.build_norm(), dropout=self.dropout)
+            case "post":
+                return PostNorm(self.build_norm(), dropout=self.dropout)
+            case "deep":
+                return PostNorm(self.build_norm(), dropout=self.dropout, scale=scale)
+
+    def build_feed_forward(self) -> nn.Module:
+        """The part that sees each position by itself."""
+        hidden, dropout = self.feed_forward_size, self.activation_dropout
+        match self.feed_forward:
+            case "relu":
+                return FeedForward(self.size, activation=nn.ReLU(), hidden_size=hidden, dropout=dropout)
+            case "gelu":
+                return FeedForward(self.size, activation=nn.GELU(), hidden_size=hidden, dropout=dropout)
+            case "swiglu":
+                return GatedFeedForward(self.size, activation=nn.SiLU(), hidden_size=hidden, dropout=dropout)
+
+    def build_attention(self, *, causal: bool = False, across: bool = False) -> MultiHead:
+        """Attention within the stream, or across to another, where positions of the two have nothing to do with each other."""
+        positions: RelativePositions | None = Rotary() if self.rotary and not across else None
+        return MultiHead(
+            self.size, num_heads=self.num_heads, dropout=self.attention_dropout, causal=causal, positions=positions
+        )
+
+
+def build_encoder(blueprint: Blueprint, *, num_layers: int, scale: float = 0.0, gain: float = 0.0) -> TransformerEncoder:
+    """A stack of encoder layers.
+
+    With the order `deep`, α = (2L)^¼ and β = (8L)^−¼ for an encoder alone of L layers (Wang et al. 2022, DeepNet, table in
+    figure 2): the residual stream counts α times, and values, outputs and feed-forward parts start β times as large.
+
+    Args:
+        blueprint: What the layers share.
+        num_layers: L, ≥ 1.
+        scale: α; 0 for the above.
+        gain: β; 0 for the above.
+    """
+    scale, gain = scale or (2 * num_layers) ** 0.25, gain or (8 * num_layers) ** -0.25
+    layers = [
+        EncoderLayer(
+            attention=blueprint.build_attention(),
+            attention_residual=blueprint.build_residual(scale),
+            feed_forward=blueprint.build_feed_forward(),
+            feed_forward_residual=blueprint.build_residual(scale),
+        )
+        for _ in range(num_layers)
+    ]
+    start_layers(layers, blueprint, gain=gain)
+    return TransformerEncoder(layers, norm=blueprint.build_norm() if blueprint.order == "pre" else None)
+
+
+def start_layers(layers: list[nn.Module] | list[EncoderLayer], blueprint: Blueprint, *, gain: float) -> None:
+    """Scale the weights that layers start from, by their depth.
+
+    Order `deep`: values, outputs and feed-forward maps times β. Order `pre`: the last map of each part over √P, P parts in the
+    stack, so that the variance of the stream does not grow with depth. Order `post`: as Xavier's drawing left them.
+
+    Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
+    """
+    attentions = [part for layer in layers for part in layer.modules() if isinstance(part, MultiHead)]
+    forwards = [part for layer in layers for part in layer.modules() if isinstance(part, FeedForward | GatedFeedForward)]
+    match blueprint.order:
+        case "deep":
+            scaled = [linear for part in attentions for linear in (part.value_projection, part.output_projection)]
+            scaled += [linear for part in forwards for linear in part.modules() if isinstance(linear, nn.Linear)]
+        case "pre":
+            gain = 1 / math.sqrt(len(attentions) + len(forwards))
+            scaled = [part.output_projection for part in attentions] + [part.outer for part in forwards]
+        case "post":
+            return
+    for linear in scaled:
+        linear.weight.data.mul_(gain)

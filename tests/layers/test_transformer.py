@@ -1,0 +1,189 @@
+"""Layers of Transformers: against formulas written out, masks, and what they refuse."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.attention import MultiHead
+from regard.errors import ConfigError
+from regard.layers.feed_forward import FeedForward, GatedFeedForward
+from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from regard.layers.residual import PostNorm, PreNorm
+from regard.layers.transformer import EncoderLayer, TransformerEncoder
+from regard.layers.transformer_build import Blueprint, build_encoder
+
+SIZE, HEADS, HIDDEN, BATCH, LENGTH = 20, 2, 29, 3, 7
+PRINT = Blueprint(size=SIZE, num_heads=HEADS, feed_forward_size=HIDDEN)
+ORDERS = ["pre", "post", "deep"]
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def inputs() -> tuple[Tensor, Tensor]:
+    x = torch.randn(BATCH, LENGTH, SIZE, dtype=torch.float64)
+    return x, torch.arange(LENGTH) < torch.tensor([LENGTH, 4, 1])[:, None]
+
+
+def by_hand(layer: EncoderLayer, x: Tensor, mask: Tensor, order: str, scale: float) -> Tensor:
+    """One sentence at a time and one head at a time, in the order of the paper."""
+    rows = []
+    for row, real in zip(x, mask, strict=True):
+        row = row[real]
+        attention, first, second = layer.attention, layer.attention_residual.norm, layer.feed_forward_residual.norm
+
+        def heads(read, attention=attention):
+            q, k, v = (f(read) for f in (attention.query_projection, attention.key_projection, attention.value_projection))
+            width = SIZE // HEADS
+            parts = [slice(h * width, (h + 1) * width) for h in range(HEADS)]
+            joined = [torch.softmax(q[:, p] @ k[:, p].T / width**0.5, -1) @ v[:, p] for p in parts]
+            return attention.output_projection(torch.cat(joined, -1))
+
+        if order == "pre":
+            row = row + heads(first(row))
+            row = row + layer.feed_forward(second(row))
+        else:
+            row = first(scale * row + heads(row))
+            row = second(scale * row + layer.feed_forward(row))
+        rows.append(row)
+    return torch.cat(rows)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("feed_forward", ["relu", "gelu", "swiglu"])
+def test_layer_is_its_formula(order, norm, feed_forward):
+    encoder = build_encoder(replace(PRINT, order=order, norm=norm, feed_forward=feed_forward), num_layers=2).double()
+    x, mask = inputs()
+    layer = encoder.layers[0]
+    found, weights = layer(x, mask)
+    assert weights is None
+    torch.testing.assert_close(found[mask], by_hand(layer, x, mask, order, 4**0.25 if order == "deep" else 1.0))
+
+
+def test_feed_forward_is_its_formula():
+    x = torch.randn(5, SIZE)
+    plain = FeedForward(SIZE, hidden_size=HIDDEN, activation=torch.nn.ReLU())
+    expected = (x @ plain.inner.weight.T + plain.inner.bias).clamp(min=0) @ plain.outer.weight.T + plain.outer.bias
+    torch.testing.assert_close(plain(x), expected)
+    gated = GatedFeedForward(SIZE, hidden_size=HIDDEN, activation=torch.nn.SiLU())
+    gate = x @ gated.gate.weight.T
+    expected = (gate * gate.sigmoid() * (x @ gated.inner.weight.T)) @ gated.outer.weight.T
+    torch.testing.assert_close(gated(x), expected)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_weights_of_the_layers_that_are_asked_for(order):
+    encoder = build_encoder(replace(PRINT, order=order), num_layers=3).double()
+    x, mask = inputs()
+    states, found = encoder(x, mask, record=(0, 2))
+    assert set(found) == {0, 2}
+    for weights in found.values():
+        assert weights.shape == (BATCH, HEADS, LENGTH, LENGTH)
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+        assert not weights.masked_select(~mask[:, None, None].expand_as(weights)).any()
+    plain, none = encoder(x, mask)
+    assert none == {}
+    torch.testing.assert_close(plain, states)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_padding_is_read_by_nobody_and_empty_rows_are_finite(order):
+    encoder = build_encoder(replace(PRINT, order=order, rotary=True), num_layers=2).double()
+    x, mask = inputs()
+    mask[2] = False
+    states, _ = encoder(x, mask)
+    other, _ = encoder(x.masked_fill(~mask[..., None], torch.nan), mask)
+    torch.testing.assert_close(states[mask], other[mask])
+    assert states.isfinite().all()
+    alone, _ = encoder(x[1:2, :4], None)
+    torch.testing.assert_close(states[1, :4], alone[0])
+
+
+def test_dropouts_are_where_they_belong():
+    print_ = replace(PRINT, dropout=0.5, activation_dropout=0.25, attention_dropout=0.125)
+    layer = build_encoder(print_, num_layers=1).layers[0]
+    assert layer.attention_residual.dropout.p == layer.feed_forward_residual.dropout.p == 0.5
+    assert layer.feed_forward.dropout.p == 0.25
+    assert layer.attention.dropout == 0.125
+    x, mask = inputs()
+    layer.double()
+    assert not torch.equal(layer(x, mask)[0], layer(x, mask)[0])
+    layer.eval()
+    assert torch.equal(layer(x, mask)[0], layer(x, mask)[0])
+
+
+def test_deep_stacks_start_with_steady_streams():
+    """Sixty layers neither blow the stream up nor lose its gradient."""
+    for order in ("pre", "deep"):
+        encoder = build_encoder(replace(PRINT, order=order), num_layers=60)
+        x = torch.randn(BATCH, LENGTH, SIZE, requires_grad=True)
+        encoder.norm = None
+        states, _ = encoder(x)
+        assert states.std().item() < 3
+        functional.mse_loss(states, torch.randn_like(states)).backward()
+        norms = [layer.feed_forward.outer.weight.grad.norm().item() for layer in encoder.layers]
+        assert max(norms) < 30 * min(norms)
+
+
+def test_deepnet_scales():
+    torch.manual_seed(1)
+    deep = build_encoder(replace(PRINT, order="deep"), num_layers=2).layers[0]
+    torch.manual_seed(1)
+    post = build_encoder(replace(PRINT, order="post"), num_layers=2).layers[0]
+    assert deep.attention_residual.scale == pytest.approx(2**0.5)
+    gain = 16**-0.25
+    for name in ("value_projection", "output_projection"):
+        torch.testing.assert_close(getattr(deep.attention, name).weight, gain * getattr(post.attention, name).weight, msg=name)
+    torch.testing.assert_close(deep.feed_forward.inner.weight, gain * post.feed_forward.inner.weight)
+    assert torch.equal(deep.attention.query_projection.weight, post.attention.query_projection.weight)
+
+
+def test_sinusoids():
+    x = torch.zeros(2, 5, 6, dtype=torch.float64)
+    table = SinusoidalPositions(6)(x)[0]
+    for t in range(5):
+        for pair in range(3):
+            angle = torch.tensor(t / 10_000 ** (2 * pair / 6), dtype=torch.float64)
+            torch.testing.assert_close(table[t, 2 * pair], angle.sin())
+            torch.testing.assert_close(table[t, 2 * pair + 1], angle.cos())
+    torch.testing.assert_close(SinusoidalPositions(6)(x[:, :2], 3)[0], table[3:])
+
+
+def test_learned_positions_end_with_a_shared_one():
+    made = LearnedPositions(6, max_length=3)
+    table = made(torch.zeros(1, 5, 6))[0]
+    assert torch.equal(table[:3], made.weight)
+    assert torch.equal(table[3], table[2])
+    assert torch.equal(made(torch.zeros(1, 1, 6), 1)[0, 0], made.weight[1])
+
+
+def test_no_positions():
+    x = torch.randn(1, 2, 3)
+    assert NoPositions()(x, 5) is x
+
+
+def test_refusals():
+    with pytest.raises(ConfigError, match=r"SinusoidalPositions\(size=5\): .* in pairs, so size must be even"):
+        SinusoidalPositions(5)
+    with pytest.raises(ConfigError, match="TransformerEncoder got no layer; expected one layer or more, all of one width"):
+        TransformerEncoder([])
+    one, other = (build_encoder(replace(PRINT, size=size), num_layers=1).layers[0] for size in (20, 24))
+    with pytest.raises(ConfigError, match="TransformerEncoder got layers of widths 20, 24; expected one layer or more"):
+        TransformerEncoder([one, other])
+    parts = {"feed_forward": one.feed_forward, "feed_forward_residual": one.feed_forward_residual}
+    with pytest.raises(ConfigError, match="EncoderLayer: its attention reads queries 20 wide and keys 10 wide"):
+        EncoderLayer(attention=MultiHead(20, num_heads=2, key_size=10), attention_residual=one.attention_residual, **parts)
+    with pytest.raises(ConfigError, match=r"FeedForward\(hidden_size=0\)"):
+        FeedForward(SIZE, hidden_size=0, activation=torch.nn.ReLU())
+
+
+def test_residuals_say_whether_the_stream_leaves_normed():
+    norm = torch.nn.LayerNorm(SIZE)
+    assert PostNorm(norm).ends_normed
+    assert not PreNorm(norm).ends_normed

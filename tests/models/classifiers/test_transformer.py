@@ -1,0 +1,141 @@
+"""The Transformer classifier, beyond what every classifier must pass."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import AttentionPooling
+from regard.config import MultiHeadPoolingConfig, TransformerClassifierConfig
+from regard.errors import ConfigError
+from regard.layers.positions import LearnedPositions, NoPositions
+from regard.models.classifiers.build import build_classifier
+from regard.models.classifiers.transformer import TransformerClassifier, build_transformer_classifier
+from regard.text.symbols import UNKNOWN
+
+WORDS, LABELS, LENGTH = 31, 3, 7
+SMALL = TransformerClassifierConfig(
+    embedding_size=20, num_heads=2, feed_forward_size=29, embedding_dropout=0.0, layer_dropout=0.0, output_dropout=0.0
+)
+CONFIGS = {
+    "pre": SMALL,
+    "post": replace(SMALL, norm_first=False, feed_forward="relu", positions="learned"),
+    "rotary": replace(SMALL, norm="rms", feed_forward="swiglu", positions="rotary"),
+    "pooled by heads": replace(SMALL, pooling=MultiHeadPoolingConfig(num_heads=5)),
+}
+
+
+def build(config: TransformerClassifierConfig, **options) -> TransformerClassifier:
+    torch.manual_seed(0)
+    return build_transformer_classifier(config, vocabulary_size=WORDS, num_labels=LABELS, **options).double().eval()
+
+
+@pytest.fixture(params=CONFIGS.values(), ids=CONFIGS.keys())
+def model(request):
+    return build(request.param)
+
+
+def texts() -> tuple[Tensor, Tensor]:
+    tokens = torch.randint(4, WORDS, (5, LENGTH), generator=torch.Generator().manual_seed(1))
+    mask = torch.arange(LENGTH) < torch.tensor([LENGTH, 3, 0, 1, 5])[:, None]
+    return tokens.masked_fill(~mask, 0), mask
+
+
+def test_sites(model):
+    tokens, mask = texts()
+    out = model(tokens, mask, record=model.sites)
+    assert model.sites == ("pool", "encoder.0", "encoder.1")
+    assert set(out.attention) == set(model.sites)
+    assert out.attention["encoder.1"].shape == (5, 2, LENGTH, LENGTH)
+    some = model(tokens, mask, record=("encoder.1",))
+    assert set(some.attention) == {"encoder.1"}
+    torch.testing.assert_close(some.attention["encoder.1"], out.attention["encoder.1"])
+    torch.testing.assert_close(some.logits, model(tokens, mask).logits)
+
+
+def test_a_batch_is_its_texts_one_by_one(model):
+    tokens, mask = texts()
+    out = model(tokens, mask, record=model.sites)
+    assert out.logits.isfinite().all()
+    for row in (0, 1, 3, 4):
+        size = int(mask[row].sum())
+        alone = model(tokens[row : row + 1, :size], mask[row : row + 1, :size], record=model.sites)
+        torch.testing.assert_close(out.logits[row], alone.logits[0])
+        torch.testing.assert_close(out.attention["pool"][row, ..., :size], alone.attention["pool"][0])
+        torch.testing.assert_close(out.attention["encoder.0"][row, :, :size, :size], alone.attention["encoder.0"][0])
+
+
+def test_embedded_and_reweight(model):
+    tokens, mask = texts()
+    embedded = model.embed(tokens).detach().requires_grad_()
+    out = model(tokens, mask, embedded=embedded)
+    torch.testing.assert_close(out.logits, model(tokens, mask).logits)
+    (gradient,) = torch.autograd.grad(out.logits.sum(), embedded)
+    assert gradient[mask].abs().sum(-1).gt(0).all()
+    assert not gradient[~mask].any()
+
+    def uniform(weights: Tensor, allowed: Tensor) -> Tensor:
+        return (allowed / allowed.sum(-1, keepdim=True).clamp(min=1)).to(weights.dtype).expand_as(weights)
+
+    even = model(tokens, mask, reweight=uniform, record=("pool",))
+    assert even.attention["pool"][1, ..., :3].flatten()[0].item() == pytest.approx(1 / 3)
+    assert not torch.allclose(even.logits, out.logits)
+
+
+def test_order_counts(model):
+    tokens, mask = texts()
+    assert not torch.allclose(model(tokens[:1].flip(1), mask[:1]).logits, model(tokens[:1], mask[:1]).logits)
+
+
+def test_every_parameter_learns(model):
+    tokens, mask = texts()
+    torch.nn.functional.cross_entropy(model.train()(tokens, mask).logits, torch.arange(5) % LABELS).backward()
+    for name, parameter in model.named_parameters():
+        cancels = name == "pooling.projection.bias" or (name.endswith("key_projection.bias") and "rotary" not in name)
+        assert cancels or parameter.grad.abs().max() > 0, name
+
+
+def test_word_vectors_are_mapped_to_the_models_width():
+    model = build(SMALL, embedding_size=13)
+    assert model.embedding.weight.shape == (WORDS, 13)
+    tokens, mask = texts()
+    assert model.embed(tokens).shape == (5, LENGTH, 13)
+    assert model(tokens, mask).logits.shape == (5, LABELS)
+    assert isinstance(build(SMALL).mapping, torch.nn.Identity)
+
+
+def test_word_dropout_hides_words():
+    model = build(replace(SMALL, word_dropout=0.5)).train()
+    seen = []
+    model.embedding.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    tokens, mask = texts()
+    model(tokens, mask)
+    hidden = seen[0] == UNKNOWN
+    assert hidden[mask].any()
+    assert not hidden[mask].all()
+    assert not hidden[~mask].any()
+
+
+def test_the_configuration_is_followed():
+    config = replace(SMALL, embedding_dropout=0.1, layer_dropout=0.2, attention_dropout=0.3, output_dropout=0.4, num_layers=3)
+    model = build(config)
+    layer = model.encoder.layers[2]
+    assert (model.embedding_dropout.p, model.output_dropout.p, layer.attention.dropout) == (0.1, 0.4, 0.3)
+    assert layer.attention_residual.dropout.p == layer.feed_forward.dropout.p == 0.2
+    assert isinstance(build(CONFIGS["post"]).positions, LearnedPositions)
+    assert isinstance(build(CONFIGS["rotary"]).positions, NoPositions)
+    assert build(CONFIGS["pre"]).encoder.norm is not None
+    assert build(CONFIGS["post"]).encoder.norm is None
+    assert isinstance(build_classifier(SMALL, vocabulary_size=WORDS, num_labels=LABELS), TransformerClassifier)
+
+
+def test_refusals():
+    model = build(SMALL)
+    parts = {"mapping": model.mapping, "positions": model.positions, "encoder": model.encoder}
+    with pytest.raises(ConfigError, match="the pooling reads states 5 wide, and the encoder's are 20 wide"):
+        TransformerClassifier(model.embedding, pooling=AttentionPooling(5), num_labels=2, **parts)
+    with pytest.raises(ConfigError, match=r"TransformerClassifier\(num_labels=0\): num_labels must be 1 or more"):
+        TransformerClassifier(model.embedding, pooling=model.pooling, num_labels=0, **parts)
+    with pytest.raises(ConfigError, match=r"MultiHead\(size=20, num_heads=3\): size must be a multiple of num_heads"):
+        build(replace(SMALL, num_heads=3))
