@@ -133,7 +133,7 @@ def test_text_is_the_words_unless_given():
         ({"target_word_of": [0, 1, -2, -1]}, DataError, r"target_word_of\[2\] is -2, .* or -1 for a special symbol"),
         ({"score": float("inf")}, DataError, "score must be finite or None, got inf"),
         ({"source_words": "unbelievable story"}, DataError, "source_words must be a list of strings, got 'unbelievable story'"),
-        ({"format_version": 2}, DataError, "format_version is 2, this regard reads 1: install a newer one"),
+        ({"format_version": 3}, DataError, "format_version is 3, this regard reads up to 2: install a newer one"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name_and_size(changes, error, message):
@@ -155,3 +155,46 @@ def test_regard_record_is_callable_and_a_package_in_every_order(code):
     check = "assert isinstance(made, AttentionRecord); import sys; assert not {'torch', 'matplotlib'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", f"m = [[.5, .5]]\n{code}\n{check}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def classified(**changes):
+    weights = {"pool": [[[0.5, 0.3, 0.2]], [[0.1, 0.3, 0.6]]], "encoder.0": np.eye(3)}
+    return record(weights, ["a", "b", "c"], ["good"], **{"probabilities": {"good": 0.9, "bad": 0.1}} | changes)
+
+
+def test_a_classification_is_a_record_whose_pool_is_meant():
+    it = classified()
+    assert it.is_classification
+    assert it.site() == "pool"
+    np.testing.assert_allclose(it.word_weights(), [0.3, 0.3, 0.4], atol=1e-6)
+    np.testing.assert_allclose(it.word_weights(head=1), [0.1, 0.3, 0.6], atol=1e-6)
+    np.testing.assert_allclose(it.word_weights("encoder.0"), [1 / 3] * 3, atol=1e-6)
+    assert it.note == "Attention weights show which words the model read most when it chose the label. They do not prove " \
+        "that those words caused it."  # fmt: skip
+    assert classified(note="Tested.").note == "Tested."
+    assert record([[1.0]], ["a"], ["good"], probabilities={"good": 1.0}).sites == ("pool",)
+    assert it != classified(probabilities={"good": 0.8, "bad": 0.2})
+
+
+def test_word_weights_of_subwords_are_summed_and_special_symbols_left_out():
+    it = AttentionRecord(
+        source_tokens=["grip", "ping", "film", "</s>"], target_tokens=["good"], source_words=["gripping", "film"],
+        target_words=["good"], source_word_of=[0, 0, 1, -1], target_word_of=[0], weights={"pool": [[0.2, 0.3, 0.1, 0.4]]},
+        probabilities={"good": 1.0},
+    )  # fmt: skip
+    np.testing.assert_allclose(it.word_weights(), [0.5, 0.1], atol=1e-6)
+
+
+def test_word_weights_of_no_rows_are_zero():
+    assert record(np.zeros((0, 2)), ["a", "b"], []).word_weights().tolist() == [0, 0]
+
+
+def test_probabilities_of_any_kind_of_number_are_kept_as_floats():
+    it = classified(probabilities={"good": np.float32(1.0000001), "bad": 0})
+    assert it.probabilities == {"good": 1.0, "bad": 0.0}
+    assert all(type(x) is float for x in it.probabilities.values())
+    assert not record([[1.0]], ["a"], ["x"], probabilities={}).is_classification
+    with pytest.raises(DataError, match="probabilities must map labels to numbers, got 'good'"):
+        classified(probabilities="good")
+    with pytest.raises(DataError, match=r"probabilities\['good'\] is nan, expected a number from 0 to 1"):
+        classified(probabilities={"good": float("nan")})

@@ -30,6 +30,26 @@ def test_json_is_readable_and_says_its_version():
     assert "[[0.1]]" in text
 
 
+def test_a_classification_survives_and_only_it_has_the_new_format():
+    made = record([[0.3, 0.7]], ["a", "b"], ["good"], probabilities={"good": 0.75, "bad": 0.25}, reference="bad")
+    for back in (AttentionRecord.from_json(made.to_json()), files.from_npz(files.to_npz(made))):
+        assert back == made
+        assert back.probabilities == {"good": 0.75, "bad": 0.25}
+    assert json.loads(made.to_json())["format_version"] == 2
+    assert "probabilities" not in record([[1.0]], ["a"], ["x"]).to_json()
+
+
+def test_a_file_of_the_first_format_still_loads():
+    text = (
+        '{"format_version": 1, "source_tokens": ["a"], "target_tokens": ["x"], "source_words": ["a"], "target_words": ["x"], '
+        '"source_word_of": [0], "target_word_of": [0], "source_text": "a", "target_text": "x", "score": null, '
+        '"log_probability": null, "reference": null, "note": "n", "weights": {"cross": [[1.0]]}}'
+    )
+    back = AttentionRecord.from_json(text)
+    assert back == record([[1.0]], ["a"], ["x"], note="n")
+    assert json.loads(back.to_json()) == json.loads(text)
+
+
 def test_half_a_surrogate_pair_survives():
     made = record([[1.0]], ["\ud800"], ["x"])
     assert AttentionRecord.from_json(made.to_json().encode()) == made
@@ -96,8 +116,9 @@ def changed(**changes):
         ("{", "x: this is not JSON"),
         ("[" * 100_000, "x: this is not JSON"),
         ("[1]", "x: expected a JSON object with the fields of a record, got a list"),
-        ("{}", "x: format_version is None, this regard reads 1: either this is not a record, or a newer regard wrote it"),
-        (changed(format_version=2), "x: format_version is 2, this regard reads 1"),
+        ("{}", "x: format_version is None, this regard reads 1 to 2: either this is not a record, or a newer regard wrote it"),
+        (changed(format_version=3), "x: format_version is 3, this regard reads 1 to 2"),
+        (changed(format_version=True), "x: format_version is True, this regard reads 1 to 2"),
         (changed(scores=1), "x: a record has no field 'scores'; did you mean 'score'?"),
         (changed(weights=[[1.0]]), "x: AttentionRecord: weights must map at least one site"),
         (changed(weights={"cross": [["a"]]}), "x: weights['cross'] is not a matrix of numbers"),
@@ -106,6 +127,16 @@ def changed(**changes):
         (changed(source_word_of={"a": 1}), "x: source_word_of must be a list of whole numbers"),
         (changed(note=["a"]), "x: note must be text, got list"),
         (changed(score="high"), "x: score must be a number or None, got 'high'"),
+        (changed(score=10**400), "x: score must be a number or None, got 1000"),
+        (changed(probabilities=[1]), "x: probabilities must map labels to numbers, got [1]"),
+        (changed(probabilities={"a": "0.5"}), "x: probabilities['a'] is '0.5', expected a number from 0 to 1"),
+        (changed(probabilities={"a": True}), "x: probabilities['a'] is True, expected a number from 0 to 1"),
+        (changed(probabilities={"a": None}), "x: probabilities['a'] is None, expected a number from 0 to 1"),
+        (changed(probabilities={"a": 1.5}), "x: probabilities['a'] is 1.5, expected a number from 0 to 1"),
+        (changed(probabilities={"a": -0.1}), "x: probabilities['a'] is -0.1, expected a number from 0 to 1"),
+        (changed(probabilities={"a": 0}).replace("0}", "1e999}"), "x: probabilities['a'] is inf, expected"),
+        (changed(probabilities={"a": 10**400}), "x: probabilities['a'] is "),
+        (changed(probabilities={f"{n}": 0.5 for n in range(9000)}), "x: probabilities has 9000 entries, expected at most 8192"),
         (changed(source_words=["a"] * 9000), "x: source_words has 9000 entries, expected at most 8192"),
         ('{"score": NaN}', "x: this is not JSON: NaN is not a number JSON has"),
     ],

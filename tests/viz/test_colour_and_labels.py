@@ -35,7 +35,7 @@ def test_ink_is_readable_on_every_shade(anchors):
 
     for shade in colour.ramp(anchors, 101):
         dark, light = sorted([luminance(shade), 0.0 if colour.ink(shade) == "#000000" else 1.0])
-        assert (light + 0.05) / (dark + 0.05) >= 3.4
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 @pytest.mark.parametrize(

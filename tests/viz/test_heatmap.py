@@ -164,8 +164,10 @@ def test_refusals(tmp_path):
         heatmap.draw(made(2, 2), tmp_path / "map.gif")
     with pytest.raises(RequestError, match="the record has 0 output and 2 source words: nothing to draw"):
         heatmap.draw(record(np.zeros((0, 2)), ["a", "b"], []))
-    with pytest.raises(RequestError, match=r"cell is 0 and dpi 150, expected 0.05 to 5 inches and 10 to 2400"):
+    with pytest.raises(RequestError, match=r"cell is 0, expected 0.05 to 5 inches"):
         heatmap.draw(made(2, 2), cell=0)
+    with pytest.raises(RequestError, match="heatmap: dpi is 5, expected 10 to 2400"):
+        heatmap.draw(made(2, 2), dpi=5)
 
 
 def test_a_notebook_gets_a_png():

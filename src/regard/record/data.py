@@ -1,7 +1,7 @@
 """The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,22 +9,27 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import DataError, RequestError, ShapeError, nearest
-from regard.record import views
+from regard.record import checks, views
 from regard.record.alignment import Link, format_pharaoh
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""The newest that is read and written: 2 has probabilities. A record without any is written as 1, for older readers too."""
 
 NOTE = (
     "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it."
+)
+CLASSIFICATION_NOTE = (
+    "Attention weights show which words the model read most when it chose the label. "
+    "They do not prove that those words caused it."
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AttentionRecord:
-    """The attention of one prediction.
+    """The attention of one prediction: of a translation, or of a classification, whose output is one label.
 
     The raw weights are kept as they came, over tokens, ends and padding included. The views `matrix`, `alignment` and
     `pharaoh` are over words: source columns of one word are summed, output rows of one word averaged, special symbols
@@ -32,7 +37,7 @@ class AttentionRecord:
 
     Raises:
         ShapeError: If weights and tokens differ in number.
-        DataError: If a word index is out of range, or a weight is not finite.
+        DataError: If a word index is out of range, a weight is not finite, or a probability is none.
     """
 
     source_tokens: tuple[str, ...]
@@ -54,27 +59,35 @@ class AttentionRecord:
     log_probability: float | None = None
     """Natural logarithm, ≤ 0."""
     reference: str | None = None
-    """What a person wrote, to be compared with."""
+    """What a person wrote, to be compared with: a translation, or the true label."""
+    probabilities: dict[str, float] = field(default_factory=dict)
+    """Label → its probability, of a classification; empty for anything else. With several labels a text they need not sum to
+    one."""
     note: str = NOTE
-    """What this picture proves and what it does not. It is drawn with it."""
-    format_version: int = FORMAT_VERSION
+    """What this picture proves and what it does not. It is drawn with it. A classification has a sentence of its own."""
+    format_version: int = 1
+    """The lowest version of the format that holds this record, whatever it was read from."""
 
     def __post_init__(self) -> None:
         """Turn what came into plain tuples and arrays, and check them."""
         for side in ("source", "target"):
             for name in (f"{side}_tokens", f"{side}_words"):
-                self._set(name, _strings(name, getattr(self, name)))
+                self._set(name, checks.strings(name, getattr(self, name)))
             words, tokens = getattr(self, f"{side}_words"), getattr(self, f"{side}_tokens")
-            self._set(f"{side}_word_of", _word_of(side, getattr(self, f"{side}_word_of"), len(tokens), len(words)))
+            self._set(f"{side}_word_of", checks.word_of(side, getattr(self, f"{side}_word_of"), len(tokens), len(words)))
             self._set(f"{side}_text", getattr(self, f"{side}_text") or " ".join(words))
         for name in ("score", "log_probability"):
             value = getattr(self, name)
-            self._set(name, None if value is None else _number(name, value))
-        if self.format_version != FORMAT_VERSION:
+            self._set(name, None if value is None else checks.number(name, value))
+        self._set("probabilities", checks.probabilities(self.probabilities))
+        if self.is_classification and self.note == NOTE:
+            self._set("note", CLASSIFICATION_NOTE)
+        if self.format_version not in range(1, FORMAT_VERSION + 1):
             raise DataError(
-                f"AttentionRecord: format_version is {self.format_version!r}, this regard reads {FORMAT_VERSION}: "
+                f"AttentionRecord: format_version is {self.format_version!r}, this regard reads up to {FORMAT_VERSION}: "
                 "install a newer one"
             )
+        self._set("format_version", 2 if self.probabilities else 1)
         if not isinstance(self.weights, Mapping) or not self.weights:
             raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
         self._set("weights", {site: self._checked(site, array) for site, array in self.weights.items()})
@@ -86,7 +99,7 @@ class AttentionRecord:
         name = f"weights[{site!r}]"
         if not isinstance(site, str):
             raise DataError(f"AttentionRecord: a site's name must be a string, got {site!r}")
-        result = to_float32(name, array)
+        result = checks.to_float32(name, array)
         rows, columns = views.sides(site)
         wanted = (len(getattr(self, f"{rows}_tokens")), len(getattr(self, f"{columns}_tokens")))
         if result.ndim not in (2, 3) or result.shape[-2:] != wanted or result.shape[0] == 0 < wanted[0]:
@@ -95,7 +108,7 @@ class AttentionRecord:
             raise ShapeError(
                 f"{name} has shape {result.shape}, expected {axes} = {wanted}, or with heads in front (H, …): one row for "
                 f"each of the {wanted[0]} {rows} tokens, one column for each of the {wanted[1]} {columns} tokens"
-                + _hint(result.shape, wanted)
+                + checks.hint(result.shape, wanted)
             )
         if not np.isfinite(result).all():
             bad = int((~np.isfinite(result)).sum())
@@ -103,19 +116,25 @@ class AttentionRecord:
         return result
 
     @property
+    def is_classification(self) -> bool:
+        """Whether the output is a label with its probability, not a text."""
+        return bool(self.probabilities)
+
+    @property
     def sites(self) -> tuple[str, ...]:
         """The names of the places attention was recorded at, such as `cross` or `encoder.2`."""
         return tuple(self.weights)
 
     def site(self, name: str | None = None) -> str:
-        """The site meant: the one named, else `cross`, else the only one.
+        """The site meant: the one named, else `cross`, else `pool`, else the only one.
 
         Raises:
             RequestError: If there is no such site, or none is named and there are several.
         """
         if name is None:
-            if "cross" in self.weights or len(self.weights) == 1:
-                return "cross" if "cross" in self.weights else self.sites[0]
+            for usual in ("cross", "pool", *(self.sites if len(self.weights) == 1 else ())):
+                if usual in self.weights:
+                    return usual
             raise RequestError(
                 f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}"
             )
@@ -162,6 +181,19 @@ class AttentionRecord:
         row_of, column_of = getattr(self, f"{rows}_word_of"), getattr(self, f"{columns}_word_of")
         down, across = self.words(site)
         return views.merge(self._raw(site, head), row_of, column_of, (len(down), len(across)))
+
+    def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
+        """How much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
+
+        Args:
+            site: As for `matrix`.
+            head: As for `matrix`.
+
+        Returns:
+            Float32; zeros where there is no row.
+        """
+        matrix = self.matrix(site, head)
+        return (matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))).astype(np.float32)
 
     def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
         """For each output word, the weight that fell on special symbols and is in no column of `matrix`."""
@@ -220,10 +252,10 @@ class AttentionRecord:
         save(self, path, site=site, head=head)
 
     def plot(self, *, site: str | None = None, head: int | None = None, title: str | None = None) -> "Figure":
-        """Draw the heatmap; a notebook shows the figure that comes back."""
-        from regard.viz import heatmap
+        """Draw the heatmap, or a classification's coloured words; a notebook shows the figure that comes back."""
+        from regard.viz import drawing
 
-        return heatmap.draw(self, site=site, head=head, title=title)
+        return drawing.draw(self, site=site, head=head, title=title)
 
     def _repr_html_(self) -> str:
         from regard.viz import page
@@ -239,7 +271,7 @@ class AttentionRecord:
         """Same words, same numbers."""
         if not isinstance(other, AttentionRecord):
             return NotImplemented
-        names = [field.name for field in fields(self) if field.name != "weights"]
+        names = [each.name for each in fields(self) if each.name != "weights"]
         return (
             all(getattr(self, name) == getattr(other, name) for name in names)
             and self.sites == other.sites
@@ -258,6 +290,7 @@ def record(
     target_text: str = "",
     score: float | None = None,
     reference: str | None = None,
+    probabilities: dict[str, float] | None = None,
     note: str = NOTE,
 ) -> AttentionRecord:
     """Make a record from any plain matrix and two lists of words.
@@ -270,10 +303,11 @@ def record(
         target_text: Likewise.
         score: What the output was ranked by.
         reference: What a person wrote.
+        probabilities: For a classification, each label's; `target_words` is then the chosen label alone.
         note: What the picture proves and what it does not.
 
     Returns:
-        A record with one token a word and, unless `weights` is a dict, the one site `cross`.
+        A record with one token a word and, unless `weights` is a dict, the one site `cross`, or `pool` of a classification.
 
     Raises:
         ShapeError: If the matrix has other sizes than the lists.
@@ -283,7 +317,7 @@ def record(
         >>> record([[0.9, 0.1], [0.2, 0.8]], ["good", "day"], ["guten", "tag"]).pharaoh()
         '0-0 1-1'
     """
-    source, target = _strings("source_words", source_words), _strings("target_words", target_words)
+    source, target = checks.strings("source_words", source_words), checks.strings("target_words", target_words)
     return AttentionRecord(
         source_tokens=source,
         target_tokens=target,
@@ -291,65 +325,11 @@ def record(
         target_words=target,
         source_word_of=tuple(range(len(source))),
         target_word_of=tuple(range(len(target))),
-        weights=dict(weights) if isinstance(weights, Mapping) else {"cross": weights},
+        weights=dict(weights) if isinstance(weights, Mapping) else {"pool" if probabilities else "cross": weights},
         source_text=source_text,
         target_text=target_text,
         score=score,
         reference=reference,
+        probabilities={} if probabilities is None else probabilities,
         note=note,
     )
-
-
-def to_float32(name: str, array: Any) -> np.ndarray:
-    """A read-only float32 copy of an array, a tensor on any device, or nested lists."""
-    if hasattr(array, "detach"):  # a torch tensor, told without importing torch; .float() because numpy has no bfloat16
-        array = array.detach().float().cpu().numpy()
-    try:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which the caller refuses
-            result = np.array(array, dtype=np.float32, order="C")
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{name} is not a matrix of numbers ({error}): give rows of equal length") from error
-    result.setflags(write=False)
-    return result
-
-
-def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
-    if shape[-2:] == wanted[::-1] and len(shape) in (2, 3):
-        return "; rows and columns seem to be exchanged: give the transpose"
-    if len(shape) == 4:
-        return "; this looks like a batch: give one sentence of it, as in weights[0]"
-    return ""
-
-
-def _strings(name: str, values: object) -> tuple[str, ...]:
-    items = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
-    if isinstance(values, str) or not all(isinstance(x, str) for x in items):
-        shown = repr(values)
-        raise DataError(f"{name} must be a list of strings, got {shown if len(shown) < 80 else shown[:77] + '…'}")
-    return tuple(map(str, items))
-
-
-def _word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[int, ...]:
-    name = f"{side}_word_of"
-    try:
-        result = tuple(int(x) for x in values)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be a list of whole numbers, got {values!r}") from error
-    if len(result) != num_tokens:
-        raise ShapeError(f"{name} has {len(result)} entries, expected {num_tokens}: one for each of the {side}_tokens")
-    for token, word in enumerate(result):
-        if not -1 <= word < num_words:
-            raise DataError(
-                f"{name}[{token}] is {word}, expected an index into the {num_words} {side}_words, or -1 for a special symbol"
-            )
-    return result
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be a number or None, got {value!r}") from error
-    if not np.isfinite(number):
-        raise DataError(f"{name} must be finite or None, got {number}")
-    return number

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import DataError, RegardError, RequestError, nearest
-from regard.record.data import AttentionRecord
+from regard.record.data import FORMAT_VERSION, AttentionRecord
 
 MAX_BYTES = 256 * 2**20
 """Of a file, and of what a packed one unpacks to."""
@@ -116,9 +116,9 @@ def save(record: AttentionRecord, path: str | Path, *, site: str | None = None, 
 
         write_atomically(path, page.render(record).encode())
     else:
-        from regard.viz import heatmap
+        from regard.viz import drawing
 
-        heatmap.draw(record, path, site=site, head=head)
+        drawing.draw(record, path, site=site, head=head)
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -142,6 +142,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 def _texts(record: AttentionRecord) -> dict[str, Any]:
     names = ["format_version", *(name for name in _FIELDS if name not in ("format_version", "weights"))]
+    if not record.probabilities:  # which format 1 does not have
+        names.remove("probabilities")
     return {name: getattr(record, name) for name in names}
 
 
@@ -158,21 +160,21 @@ def _build(data: object, where: str) -> AttentionRecord:
     if not isinstance(data, dict):
         raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
     version = data.get("format_version")
-    if version != _FIELDS["format_version"].default:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise DataError(
-            f"{where}: format_version is {version!r}, this regard reads {_FIELDS['format_version'].default}: "
+            f"{where}: format_version is {version!r}, this regard reads 1 to {FORMAT_VERSION}: "
             "either this is not a record, or a newer regard wrote it"
         )
     for name in data.keys() - _FIELDS.keys():
         raise DataError(f"{where}: a record has no field {name!r}{nearest(name, _FIELDS)}")
-    needed = {name for name, field in _FIELDS.items() if field.default is MISSING}
+    needed = {name for name, field in _FIELDS.items() if field.default is field.default_factory is MISSING}
     if missing := sorted(needed - data.keys()):
         raise DataError(f"{where}: the record lacks {', '.join(missing)}")
     for name in ("source_text", "target_text", "note", "reference"):
         if not isinstance(data.get(name, ""), str) and not (name == "reference" and data[name] is None):
             raise DataError(f"{where}: {name} must be text, got {type(data[name]).__name__}")
-    for name in ("source_words", "target_words", "source_tokens", "target_tokens"):
-        if isinstance(data[name], list) and len(data[name]) > MAX_WORDS:
+    for name in ("source_words", "target_words", "source_tokens", "target_tokens", "probabilities"):
+        if isinstance(data.get(name), list | dict) and len(data[name]) > MAX_WORDS:
             raise DataError(f"{where}: {name} has {len(data[name])} entries, expected at most {MAX_WORDS}")
     try:
         return AttentionRecord(**data)

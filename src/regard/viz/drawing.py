@@ -1,0 +1,34 @@
+"""The picture that suits a record: a classification's words in colour, a heatmap of anything else."""
+
+from pathlib import Path
+
+from regard.record import AttentionRecord
+from regard.record.views import sides
+from regard.viz import heatmap, words
+from regard.viz.picture import Picture
+
+
+def draw(
+    record: AttentionRecord,
+    path: str | Path | None = None,
+    *,
+    site: str | None = None,
+    head: int | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw a record.
+
+    Args:
+        record: What to draw.
+        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
+        site: Which weights; `cross`, `pool`, or the only site, if left out. Those among a classification's words are a heatmap.
+        head: Which head, from 0; the mean over heads if left out.
+        title: Put on top; of a classification, the label and its probability if left out.
+
+    Raises:
+        RequestError: If there is no such site, head or ending, or no word to draw.
+        DataError: If the file cannot be written.
+    """
+    if record.is_classification and sides(record.site(site)) == ("target", "source"):
+        return words.draw(record, path, site=site, head=head, title=title)
+    return heatmap.draw(record, path, site=site, head=head, title=title)

@@ -1,0 +1,197 @@
+"""What all pictures share: the style, text that is measured and wrapped, and files that are there whole or not at all.
+
+Pictures are laid out in inches, from the top left corner, by the measured size of their words. pyplot is not used, the
+user's own style is left alone, and the same data give the same bytes.
+"""
+
+import io
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+
+from regard.errors import RequestError, nearest
+from regard.record.files import write_atomically
+from regard.viz import colour, fonts
+
+FORMATS = (".png", ".svg", ".pdf")
+INK, GREY, FRAME = "#111111", "#555555", "#999999"
+SMALL = 7.0
+"""Points, of small print."""
+SMALL_LINE = SMALL * 1.35 / 72
+"""Inches from one line of small print to the next."""
+EDGE = 0.12
+"""Inches around everything."""
+_MAX_PIXELS = 30_000
+_METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same record, the same bytes
+    ".png": {"Software": "regard"},
+    ".svg": {"Creator": "regard", "Date": None},
+    ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
+}
+_STYLE: Any = {
+    "font.size": 10.0,
+    "text.color": INK,
+    "text.usetex": False,
+    "axes.edgecolor": FRAME,
+    "axes.unicode_minus": True,
+    "path.sketch": None,
+    "savefig.bbox": None,
+    "savefig.facecolor": "white",
+    "savefig.edgecolor": "white",
+    "savefig.transparent": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "regard",
+    "pdf.fonttype": 42,
+    "pdf.compression": 6,
+}
+
+
+class Picture(Figure):
+    """A figure that a notebook shows, pyplot or not."""
+
+    def _repr_png_(self) -> bytes:
+        return _encode(self, ".png")
+
+    def resize(self, width: float, height: float, dpi: float) -> None:
+        """Set the size in inches, and the pixels an inch as far as a file may have them."""
+        self.set_size_inches(width, height)
+        self.set_dpi(min(dpi, _MAX_PIXELS / max(width, height)))
+
+    def box(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
+        """A rectangle in inches from the top left corner, as `add_axes` wants it."""
+        whole, tall = self.get_size_inches()
+        return left / whole, 1 - (top + height) / tall, width / whole, height / tall
+
+    def write(self, text: str, left: float, top: float, **style: Any) -> None:
+        """Put text at a place in inches from the top left corner; nothing in it is read as mathematics."""
+        whole, tall = self.get_size_inches()
+        self.text(left / whole, 1 - top / tall, text, parse_math=False, **{"va": "top", **style})
+
+    def write_foot(self, lines: Sequence[str]) -> None:
+        """Small print at the lower edge, line by line."""
+        tall = self.get_size_inches()[1]
+        for number, line in enumerate(lines):
+            top = tall - EDGE - (len(lines) - number) * SMALL_LINE
+            self.write(line, EDGE, top, ha="left", fontsize=SMALL, color=GREY)
+
+    def measure(self, texts: Sequence[str], size: float) -> list[float]:
+        """Widths in inches."""
+        renderer = self.canvas.get_renderer()  # type: ignore[attr-defined]
+        artist = self.text(0, 0, "", fontsize=size, parse_math=False)
+        widths = []
+        for text in texts:
+            artist.set_text(text)
+            widths.append(artist.get_window_extent(renderer).width / self.dpi)
+        artist.remove()
+        return widths
+
+    def save(self, path: str | Path | None) -> None:
+        """Write the picture by the file's ending; nothing if there is no path."""
+        if path is not None:
+            write_atomically(path, _encode(self, Path(path).suffix.lower()))
+
+
+def check(what: str, path: str | Path | None, dpi: float) -> str:
+    """The ending of the file to be written, "" for none.
+
+    Raises:
+        RequestError: If the ending is none of a picture's, or `dpi` is out of range.
+    """
+    ending = "" if path is None else Path(path).suffix.lower()
+    if path is not None and ending not in FORMATS:
+        raise RequestError(f"{path}: a {what} is drawn as {' '.join(FORMATS)}, not as '{ending}'{nearest(ending, FORMATS)}")
+    if not 10 <= dpi <= 2400:
+        raise RequestError(f"{what}: dpi is {dpi}, expected 10 to 2400")
+    return ending
+
+
+def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str], list[str]]:
+    """The font families that draw the texts, and small print on characters that none has; that is warned of, too."""
+    families, missing = fonts.families(texts)
+    if not missing or ending == ".svg":  # an SVG keeps its text, and is drawn with the fonts of whoever looks at it
+        return families, []
+    shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
+    text = (
+        f"No installed font has {len(missing)} of the characters; boxes stand for them. "
+        "Install one that does (Noto Sans CJK has Chinese, Japanese and Korean), or save as .svg or .html."
+    )
+    warnings.warn(f"{what}: {text} Missing: {shown}", fonts.FontWarning, stacklevel=4)
+    return families, [text]
+
+
+@contextmanager
+def blank(families: Sequence[str]) -> Iterator[Picture]:
+    """An empty picture, and the style while it is drawn on."""
+    with matplotlib.rc_context({**_STYLE, "font.family": list(families)}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `find_fonts` says it, once, with a way out
+        picture = Picture(facecolor="white")
+        FigureCanvasAgg(picture)
+        yield picture
+
+
+def _encode(picture: Picture, ending: str) -> bytes:
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        picture.savefig(buffer, format=ending[1:], dpi=picture.dpi, metadata=_METADATA[ending])
+    return buffer.getvalue()
+
+
+def wrap(text: str, width: float, size: float = SMALL) -> list[str]:
+    """Break small print to a width in inches. Characters count by their usual width, and endless words are cut."""
+    room = width / (size * 0.58 / 72)
+    lines, used = [""], 0.0
+    for word in text.split():
+        taken = 0.0
+        pieces = [""]
+        for character in word:
+            step = 1.75 if unicodedata.east_asian_width(character) in "WF" else 1.0
+            if taken + step > room:
+                pieces.append("")
+                taken = 0.0
+            pieces[-1] += character
+            taken += step
+        if lines[-1] and (len(pieces) > 1 or used + 1 + taken > room):
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + pieces[0]
+        lines.extend(pieces[1:])
+        used = used + 1 + taken if len(lines[-1]) > len(pieces[-1]) else taken
+    return lines
+
+
+def colours(values: np.ndarray, scale: float) -> tuple[ListedColormap, Normalize]:
+    """Colours from zero to the full scale, and on both sides of zero where there are negative values."""
+    positive = colour.ramp(colour.LIGHT, 256)
+    if (values >= 0).all():
+        return ListedColormap(positive, "regard"), Normalize(0, scale)
+    both = np.concatenate([colour.ramp(colour.LIGHT_NEGATIVE, 256)[::-1], positive[1:]])
+    return ListedColormap(both, "regard_signed"), Normalize(-scale, scale)
+
+
+def draw_bar(
+    picture: Picture,
+    box: tuple[float, float, float, float],
+    mappable: ScalarMappable,
+    name: str,
+    *,
+    ticks: int,
+    lying: bool = False,
+) -> None:
+    """The colour bar in a box of inches."""
+    axes = picture.add_axes(picture.box(*box))
+    bar = picture.colorbar(mappable, cax=axes, orientation="horizontal" if lying else "vertical")
+    bar.set_ticks(np.linspace(*mappable.get_clim(), ticks).tolist())
+    bar.ax.tick_params(labelsize=SMALL, length=2, color=FRAME, labelcolor=GREY)
+    (bar.ax.xaxis if lying else bar.ax.yaxis).set_major_formatter("{x:.3g}")
+    bar.outline.set_linewidth(0.4)
+    if not lying:
+        bar.set_label(name, fontsize=SMALL, color=GREY)

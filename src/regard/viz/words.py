@@ -1,0 +1,154 @@
+"""A text whose words are coloured by how much they count for its label, as PNG, SVG or PDF.
+
+The text flows over lines of a page that grows with it, so that one word and four hundred are both readable. White is zero and
+the darkest colour is the greatest weight of this text: the bar says what that is.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.patches import FancyBboxPatch
+
+from regard.errors import RequestError
+from regard.record import AttentionRecord
+from regard.viz import colour, picture
+from regard.viz.heatmap import small_print
+from regard.viz.labels import label
+from regard.viz.picture import EDGE, GREY, SMALL, SMALL_LINE, Picture
+
+_SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
+"""Up to so many words: points of the letters, and inches of the picture's width."""
+_PAD, _GAP, _BAR_WIDTH, _BAR_HEIGHT = 0.04, 0.045, 1.5, 0.1
+_TITLE_SIZE, _TITLE_LINE, _BAR_ROOM = 12.0, 0.24, 0.36
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Inches, from the top left corner of the picture."""
+
+    width: float
+    height: float
+    font_size: float
+    line: float
+    title: list[str]
+    boxes: list[tuple[float, float, float]]
+    """For each word its left, its top and its width."""
+    bar_top: float
+    foot: list[str]
+
+
+def draw(
+    record: AttentionRecord,
+    path: str | Path | None = None,
+    *,
+    site: str | None = None,
+    head: int | None = None,
+    title: str | None = None,
+    dpi: float = 150,
+) -> Picture:
+    """Draw the source words, each on the colour of its weight.
+
+    Args:
+        record: What to draw.
+        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
+        site: Which weights; `pool`, or the only site, if left out. Of several rows, their mean is shown.
+        head: Which head, from 0; the mean over heads if left out.
+        title: Put on top; the label and its probability if left out.
+        dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
+
+    Raises:
+        RequestError: If there is no such site, head or ending, or no word to draw.
+        DataError: If the file cannot be written.
+    """
+    ending = picture.check("picture of words", path, dpi)
+    site = record.site(site)
+    weights = record.word_weights(site, head)
+    if not weights.size:
+        raise RequestError("picture of words: the text has no words: nothing to draw")
+    words = [label(word) for word in record.words(site)[1]]
+    headline = headline_of(record) if title is None else label(title, 200)
+    foot = [*summary(record, words, weights), *small_print(record, site, head)]
+    families, complaint = picture.find_fonts("picture of words", [*words, *foot, headline], ending)
+    with picture.blank(families) as figure:
+        layout = _lay_out(figure, words, headline, foot + complaint)
+        figure.resize(layout.width, layout.height, dpi)
+        for number, line in enumerate(layout.title):
+            figure.write(line, EDGE, EDGE + number * _TITLE_LINE, fontsize=_TITLE_SIZE)
+        _draw_words(figure, layout, words, weights)
+        figure.write_foot(layout.foot)
+    figure.save(path)
+    return figure
+
+
+def headline_of(record: AttentionRecord) -> str:
+    """The label, with its probability where it has one and the true label where it is known."""
+    probability = record.probabilities.get(record.target_text)
+    chosen = label(record.target_text, 100) + ("" if probability is None else f" · {probability:.2f}")
+    return chosen if record.reference is None else f"{chosen} (true label: {label(record.reference, 100)})"
+
+
+def greatest(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, float]]:
+    """The words with the most weight, the greatest first, and none without any."""
+    order = np.argsort(-np.abs(weights), kind="stable")[:count]
+    return [(words[index], float(weights[index])) for index in order if weights[index]]
+
+
+def summary(record: AttentionRecord, words: Sequence[str], weights: np.ndarray) -> list[str]:
+    """What the colours show, in words: for those who do not see them, too."""
+    most = " · ".join(f"{word} {weight:.2g}" for word, weight in greatest(words, weights))
+    lines = [f"Most weight: {most}."] if most else []
+    ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
+    if ranked:
+        shown = " · ".join(f"{label(name)} {probability:.2f}" for name, probability in ranked[:6])
+        further = f" · and {len(ranked) - 6} labels with less" if len(ranked) > 6 else ""
+        lines.append(f"Probabilities: {shown}{further}.")
+    return lines
+
+
+def _lay_out(figure: Picture, words: Sequence[str], headline: str, foot: Sequence[str]) -> _Layout:
+    font_size, width = next(x[1:] for x in _SIZES if len(words) <= x[0])
+    line = font_size * 1.75 / 72
+    widths = [taken + 2 * _PAD for taken in figure.measure(words, font_size)]
+    width = max(width, max(widths) + 2 * EDGE)
+    title = picture.wrap(headline, width - 2 * EDGE, _TITLE_SIZE * 1.1)
+    right_to_left = _runs_right_to_left(words)
+    boxes, left, top = [], EDGE, EDGE + len(title) * _TITLE_LINE + 0.1
+    for taken in widths:
+        if left > EDGE and left + taken > width - EDGE:
+            left, top = EDGE, top + line
+        boxes.append((width - left - taken if right_to_left else left, top, taken))
+        left += taken + _GAP
+    bar_top = top + line + 0.12
+    lines = [part for text in foot for part in picture.wrap(text, width - 2 * EDGE)]
+    height = bar_top + _BAR_ROOM + len(lines) * SMALL_LINE + EDGE
+    return _Layout(width, height, font_size, line, title, boxes, bar_top, lines)
+
+
+def _runs_right_to_left(words: Sequence[str]) -> bool:
+    """By the first letter that has a direction, as browsers do it."""
+    directions = (unicodedata.bidirectional(letter) for word in words for letter in word)
+    return next((direction for direction in directions if direction in ("L", "R", "AL")), "L") != "L"
+
+
+def _draw_words(figure: Picture, layout: _Layout, words: Sequence[str], weights: np.ndarray) -> None:
+    shades, norm = picture.colours(weights, float(np.abs(weights).max()) or 1.0)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(0, layout.width)
+    axes.set_ylim(layout.height, 0)
+    tall = layout.line * 0.86
+    for word, weight, (left, top, width) in zip(words, weights, layout.boxes, strict=True):
+        shade = np.array(shades(norm(weight))[:3])
+        style = "round,pad=0,rounding_size=0.035"
+        axes.add_patch(FancyBboxPatch((left, top), width, tall, style, facecolor=shade, edgecolor="#dddddd", linewidth=0.4))
+        ink = colour.ink(shade)
+        figure.write(
+            word, left + width / 2, top + tall / 2, ha="center", va="center_baseline", fontsize=layout.font_size, color=ink
+        )
+    figure.write("weight", EDGE, layout.bar_top + _BAR_HEIGHT / 2, va="center", fontsize=SMALL, color=GREY)
+    place = (EDGE + 0.5, layout.bar_top, _BAR_WIDTH, _BAR_HEIGHT)
+    picture.draw_bar(figure, place, ScalarMappable(norm, shades), "weight", ticks=3, lying=True)
