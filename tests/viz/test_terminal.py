@@ -3,6 +3,7 @@ import io
 import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from regard.record import record
 from regard.viz import terminal
@@ -71,3 +72,72 @@ def test_other_scales_are_said_and_sites_and_heads_can_be_chosen():
     assert "hundredths of 0.2" in shown(it, head=0)
     assert "100" in shown(it, site="cross", head=1)
     assert "No weights to show: 0 output and 1 source words." in shown(record(np.zeros((0, 1)), ["a"], []))
+
+
+def classified(words, weights, **fields):
+    return record([weights], words, ["good"], **{"probabilities": {"good": 0.75, "bad": 0.25}} | fields)
+
+
+def test_a_classification_without_colour_has_figures_at_the_words_that_count():
+    text = shown(classified(["a", "gripping", "film"], [0.01, 0.8, 0.19], reference="bad"), width=50)
+    assert text.splitlines()[:6] == [
+        "good: 0.75 (true label: bad)",
+        "a gripping(0.8) film(0.19)",
+        "",
+        "good 0.75 " + "█" * 28,
+        "bad  0.25 " + "█" * 10,
+        "Most weight: gripping 0.8, film 0.19, a 0.01.",
+    ]
+    assert "do not prove that those words caused it." in " ".join(text.split())
+    assert "\x1b" not in text
+
+
+def test_a_classification_in_colour_has_its_words_on_colours():
+    text = shown(classified(["a", "gripping"], [0.0, 0.5]), colours="truecolor")
+    assert "48;2;8;48;107m gripping \x1b" in text
+    assert "48;2;255;255;255m a \x1b" in text
+    assert "(0.5)" not in text
+
+
+def test_no_color_is_respected_and_the_words_that_count_are_underlined(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = shown(classified(["a", "gripping"], [0.0, 0.5]), colours="truecolor")
+    assert "48;2" not in text
+    assert "\x1b[1;4mgripping\x1b[0m(0.5)" in text
+    plain = shown(record([[1.0]], ["a"], ["x"]), colours="truecolor")
+    assert "100█" in plain
+
+
+def test_long_texts_flow_over_lines_that_fit_and_no_word_is_lost():
+    words = [f"word{i}" for i in range(200)] + ["吻" * 40, "x" * 90]
+    for colours in (None, "truecolor"):
+        text = shown(classified(words, np.full(202, 1 / 202)), width=40, colours=colours)
+        plain = Text.from_ansi(text).plain
+        assert max(map(cell_len, plain.splitlines())) <= 40
+        assert [word.split("(")[0] for word in plain.split() if word.startswith("word")][:200] == words[:200]
+
+
+def test_classifications_on_ascii_terminals_and_of_nothing():
+    text = shown(classified(["a"], [1.0], note=""), encoding="ascii", width=30)
+    assert "good 0.75 " + "#" * 14 in text
+    assert "The text has no words." in shown(classified([], []))
+    assert "No word has any weight." in shown(classified(["a"], [0.0]))
+
+
+def test_hostile_classifications_do_not_steer_the_terminal():
+    text = shown(classified(["\x1b[2J", "[red]"], [0.5, 0.5], probabilities={"\x1b[2J": 0.5, "[/b]": 0.5}, reference="\x07"))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[red](0.5)" in text
+
+
+def test_hundreds_of_labels_are_cut_and_counted():
+    it = classified(["a"], [1.0], probabilities={f"label {n} {'x' * 60}": 1 / 300 for n in range(300)})
+    text = shown(it, width=40)
+    assert "and 290 labels with less" in text
+    assert max(map(cell_len, text.splitlines())) <= 40
+
+
+def test_further_sites_of_a_classification_are_grids():
+    it = record({"pool": [[0.5, 0.5]], "encoder.0": np.eye(2)}, ["a", "b"], ["good"], probabilities={"good": 1.0})
+    assert "Weights in hundredths" in shown(it, site="encoder.0")

@@ -6,29 +6,28 @@ Wide sentences come in blocks of source words. Where the terminal has no colour,
 from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
-from rich.color import Color
 from rich.console import Console
-from rich.style import Style
 from rich.text import Text
 
 from regard.record import AttentionRecord
-from regard.viz import colour
+from regard.record.views import sides
+from regard.viz import colour, terminal_words
 from regard.viz.labels import label
+from regard.viz.shades import can_encode, colourless, paint
 
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
 _SHADES = " ░▒▓█"
-_STEPS = 20
 
 
 def render(
     record: AttentionRecord, console: Console | None = None, *, site: str | None = None, head: int | None = None
 ) -> None:
-    """Print the weights of a record over words, in hundredths of the full scale.
+    """Print the weights of a record over words: a classification's words on colours, else hundredths of the full scale.
 
     Args:
         record: What to show.
         console: Where; standard output if left out. Its width and colours decide the form.
-        site: Which weights; `cross`, or the only site, if left out.
+        site: Which weights; `cross`, `pool`, or the only site, if left out.
         head: Which head, from 0; the mean over heads if left out.
 
     Raises:
@@ -36,6 +35,9 @@ def render(
     """
     console = console or Console()
     site = record.site(site)
+    if record.is_classification and sides(site) == ("target", "source"):
+        terminal_words.render(record, console, site, head)
+        return
     matrix = record.matrix(site, head)
     rows, columns = ([label(word) for word in words] for words in record.words(site))
     if not matrix.size:
@@ -79,28 +81,12 @@ def _cell(weight: float, scale: float, width: int, console: Console) -> Text:
     share = min(1.0, abs(weight) / scale)
     digits = f"{100 * weight / scale:.0f}"
     digits = "·" if digits in ("0", "-0") else digits
-    if console.color_system is None:
-        if not _can_shade(console):
-            return Text(f"{'.' if digits == '·' else digits:^{width}}")
-        shade = _SHADES[min(len(_SHADES) - 1, int(share * len(_SHADES)))]
-        return Text(f"{f'{digits:>3}{shade}':^{width}}")
-    back = _BACKS[weight < 0][round(share * _STEPS)]
-    return Text(f"{digits:^{width}}", style=Style(color=Color.parse(back[1]), bgcolor=Color.parse(back[0])))
-
-
-def _can_shade(console: Console) -> bool:
-    try:
-        (_SHADES + "·").encode(console.encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
-def _shades(anchors: Sequence[str]) -> list[tuple[str, str]]:
-    return [(colour.to_hex(shade), colour.ink(shade)) for shade in colour.ramp(anchors, _STEPS + 1)]
-
-
-_BACKS: tuple[list[tuple[str, str]], list[tuple[str, str]]] = (_shades(colour.LIGHT), _shades(colour.LIGHT_NEGATIVE))
+    if not colourless(console):
+        return Text(f"{digits:^{width}}", style=paint(weight / scale))
+    if not can_encode(console, _SHADES + "·"):
+        return Text(f"{'.' if digits == '·' else digits:^{width}}")
+    shade = _SHADES[min(len(_SHADES) - 1, int(share * len(_SHADES)))]
+    return Text(f"{f'{digits:>3}{shade}':^{width}}")
 
 
 def _cut(word: str, width: int) -> str:

@@ -19,6 +19,7 @@ from regard.viz import colour, picture
 from regard.viz.heatmap import small_print
 from regard.viz.labels import label
 from regard.viz.picture import EDGE, GREY, SMALL, SMALL_LINE, Picture
+from regard.viz.summary import headline, summary
 
 _SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
 """Up to so many words: points of the letters, and inches of the picture's width."""
@@ -70,11 +71,11 @@ def draw(
     if not weights.size:
         raise RequestError("picture of words: the text has no words: nothing to draw")
     words = [label(word) for word in record.words(site)[1]]
-    headline = headline_of(record) if title is None else label(title, 200)
+    top = headline(record) if title is None else label(title, 200)
     foot = [*summary(record, words, weights), *small_print(record, site, head)]
-    families, complaint = picture.find_fonts("picture of words", [*words, *foot, headline], ending)
+    families, complaint = picture.find_fonts("picture of words", [*words, *foot, top], ending)
     with picture.blank(families) as figure:
-        layout = _lay_out(figure, words, headline, foot + complaint)
+        layout = _lay_out(figure, words, top, foot + complaint)
         figure.resize(layout.width, layout.height, dpi)
         for number, line in enumerate(layout.title):
             figure.write(line, EDGE, EDGE + number * _TITLE_LINE, fontsize=_TITLE_SIZE)
@@ -82,31 +83,6 @@ def draw(
         figure.write_foot(layout.foot)
     figure.save(path)
     return figure
-
-
-def headline_of(record: AttentionRecord) -> str:
-    """The label, with its probability where it has one and the true label where it is known."""
-    probability = record.probabilities.get(record.target_text)
-    chosen = label(record.target_text, 100) + ("" if probability is None else f" · {probability:.2f}")
-    return chosen if record.reference is None else f"{chosen} (true label: {label(record.reference, 100)})"
-
-
-def greatest(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, float]]:
-    """The words with the most weight, the greatest first, and none without any."""
-    order = np.argsort(-np.abs(weights), kind="stable")[:count]
-    return [(words[index], float(weights[index])) for index in order if weights[index]]
-
-
-def summary(record: AttentionRecord, words: Sequence[str], weights: np.ndarray) -> list[str]:
-    """What the colours show, in words: for those who do not see them, too."""
-    most = " · ".join(f"{word} {weight:.2g}" for word, weight in greatest(words, weights))
-    lines = [f"Most weight: {most}."] if most else []
-    ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
-    if ranked:
-        shown = " · ".join(f"{label(name)} {probability:.2f}" for name, probability in ranked[:6])
-        further = f" · and {len(ranked) - 6} labels with less" if len(ranked) > 6 else ""
-        lines.append(f"Probabilities: {shown}{further}.")
-    return lines
 
 
 def _lay_out(figure: Picture, words: Sequence[str], headline: str, foot: Sequence[str]) -> _Layout:

@@ -1,0 +1,81 @@
+"""A classification in a terminal: its words on the colours of their weights, or with figures where there is no colour."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from regard.record import AttentionRecord
+from regard.viz.labels import label
+from regard.viz.shades import can_encode, colourless, paint
+from regard.viz.summary import greatest, headline
+
+_MOST_LABELS = 10
+_FIGURES = 8
+"""Where there is no colour, so many words carry figures, of those with at least a tenth of the greatest weight."""
+
+
+def render(record: AttentionRecord, console: Console, site: str, head: int | None) -> None:
+    """Print label, words and probabilities; see `terminal.render`."""
+    weights = record.word_weights(site, head)
+    words = [label(word) for word in record.words(site)[1]]
+    console.print(Text(headline(record, ": "), style="bold"))
+    chips = (_plain if colourless(console) else _coloured)(words, weights)
+    for line in [*_flow(chips, console.width - 1), Text(), *_probabilities(record, console)]:
+        console.print(line, no_wrap=True, overflow="crop")
+    for sentence in (_summary(words, weights), label(record.note, 600) if record.note.strip() else ""):
+        if sentence:
+            console.print(Text(sentence, style="dim"))
+
+
+def _coloured(words: Sequence[str], weights: np.ndarray) -> list[Text]:
+    scale = float(np.abs(weights).max(initial=0.0)) or 1.0
+    return [Text(f" {word} ", style=paint(weight / scale)) for word, weight in zip(words, weights.tolist(), strict=True)]
+
+
+def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
+    """The words with the greatest weights underlined, where a terminal can, and their figures after them in any case."""
+    least = 0.1 * float(np.abs(weights).max(initial=0.0))
+    marked = [index for index in np.argsort(-np.abs(weights), kind="stable")[:_FIGURES] if abs(weights[index]) >= least > 0]
+    chips = [Text(word) for word in words]
+    for index in marked:
+        chips[index].stylize(Style(underline=True, bold=True))
+        chips[index].append(f"({weights[index]:.2g})")
+    return chips
+
+
+def _flow(chips: Sequence[Text], room: int) -> list[Text]:
+    """Lines of words; no word is broken, and one that is wider than a line is cut."""
+    lines = [Text()] if chips else [Text("The text has no words.", style="dim")]
+    for chip in chips:
+        chip.truncate(room, overflow="ellipsis")
+        if lines[-1].cell_len + 1 + chip.cell_len > room and lines[-1].cell_len:
+            lines.append(Text())
+        lines[-1].append_text(Text(" ") if lines[-1].cell_len else Text()).append_text(chip)
+    return lines
+
+
+def _summary(words: Sequence[str], weights: np.ndarray) -> str:
+    """Which words have the greatest weights, in figures."""
+    most = ", ".join(f"{word} {weight:.2g}" for word, weight in greatest(words, weights))
+    return f"Most weight: {most}." if most else "No word has any weight." if words else ""
+
+
+def _probabilities(record: AttentionRecord, console: Console) -> list[Text]:
+    """A bar for each label, the most probable first."""
+    ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
+    shown = [(label(name), probability) for name, probability in ranked[:_MOST_LABELS]]
+    width = min(max(cell_len(name) for name, _ in shown), max(5, console.width // 3))
+    room = max(1, min(40, console.width - width - 8))
+    full = "█" if can_encode(console, "█") else "#"
+    lines = []
+    for name, probability in shown:
+        name = name if cell_len(name) <= width else set_cell_size(name, width - 1).rstrip() + "…"
+        bar = full * round(room * probability)
+        lines.append(Text(f"{name}{' ' * (width - cell_len(name))} {probability:.2f} {bar}"))
+    if len(ranked) > _MOST_LABELS:
+        lines.append(Text(f"and {len(ranked) - _MOST_LABELS} labels with less", style="dim"))
+    return lines
