@@ -42,6 +42,7 @@ from regard.config.model import (
     LuongDecoderConfig,
     ModelConfig,
     RecurrentConfig,
+    TransformerConfig,
 )
 from regard.config.run import AnyConfig, ClassificationConfig, RunConfig, TranslationConfig
 from regard.config.training import (
@@ -104,6 +105,7 @@ __all__ = [
     "TokenizersConfig",
     "TrainingConfig",
     "TransformerClassifierConfig",
+    "TransformerConfig",
     "TranslationConfig",
     "TranslationTrainingConfig",
     "UnigramConfig",

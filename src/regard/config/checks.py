@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from regard.config.classifier import TransformerClassifierConfig
+from regard.config.model import TransformerConfig
 from regard.config.run import ClassificationConfig, RunConfig, TranslationConfig
 from regard.errors import ConfigError
 
@@ -34,12 +35,16 @@ _RANGES = {
     **dict.fromkeys(
         (
             *("hidden_size", "embedding_size", "feed_forward_size", "num_layers", "num_heads", "max_ngram", "num_buckets"),
+            *("encoder_layers", "decoder_layers"),
             *("max_epochs", "batch_tokens", "accumulate", "beam_size", "max_tokens", "max_sentence", "min_count", "fold"),
         ),
         _COUNT,
     ),
     **dict.fromkeys(
-        ("word_dropout", "embedding_dropout", "layer_dropout", "attention_dropout", "output_dropout", "readout_dropout"),
+        (
+            *("word_dropout", "embedding_dropout", "layer_dropout", "activation_dropout", "attention_dropout"),
+            *("output_dropout", "readout_dropout"),
+        ),
         _BELOW_ONE,
     ),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), _BELOW_ONE),
@@ -98,7 +103,9 @@ def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]
         yield "tokenizers.joint", "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source"
     if model.tie_embeddings == "all" and not tokenizers.joint:
         yield "model.tie_embeddings", "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true"
-    if (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
+    if isinstance(model, TransformerConfig):
+        yield from _transformer_misfits(model)
+    elif (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
         message = "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends"
         yield "model.decoder.readout", f"{message}: the attention would do nothing; expected one of: concat, attentional, deep"
     for name, value in (("train", data.train), ("dev", data.dev)):
@@ -106,6 +113,20 @@ def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]
             yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"
     if len(data.columns) not in (0, 2):
         yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
+
+
+def _transformer_misfits(model: TransformerConfig) -> Iterator[tuple[str, str]]:
+    size, heads = model.hidden_size, model.num_heads
+    if size % heads:
+        yield "model.num_heads", f"model.num_heads is {heads}, expected a divisor of model.hidden_size ({size})"
+    elif model.positions == "rotary" and size // heads % 2:
+        yield (
+            "model.positions",
+            f"model.positions is 'rotary', which turns pairs of features, and a head has {size // heads}: make "
+            "model.hidden_size / model.num_heads even",
+        )
+    if model.positions == "sinusoidal" and size % 2:
+        yield "model.positions", f"model.positions is 'sinusoidal', which needs an even model.hidden_size; it is {size}"
 
 
 def _classification_misfits(config: ClassificationConfig) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What a recurrent translator is made of."""
+"""What a translator is made of."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -85,4 +85,33 @@ class RecurrentConfig:
     """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
 
 
-ModelConfig = RecurrentConfig
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """Encoder and decoder of multi-head attention (Vaswani et al. 2017)."""
+
+    kind: Literal["transformer"] = "transformer"
+    hidden_size: int = 256
+    """Width of the model: embeddings, residual stream and output."""
+    encoder_layers: int = 4
+    decoder_layers: int = 4
+    num_heads: int = 4
+    feed_forward_size: int = 1024
+    feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
+    norm: Literal["layer", "rms"] = "layer"
+    norm_order: Literal["pre", "post", "deep"] = "pre"
+    """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    tie_embeddings: Literal["none", "target", "all"] = "target"
+    """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
+    output_bias: bool = False
+    """Whether the output layer has a bias."""
+    embedding_dropout: float = 0.1
+    layer_dropout: float = 0.1
+    """Dropout on what each part adds to the residual stream."""
+    activation_dropout: float = 0.0
+    """Dropout inside the feed-forward layer."""
+    attention_dropout: float = 0.0
+    """Dropout on attention weights."""
+
+
+ModelConfig = RecurrentConfig | TransformerConfig

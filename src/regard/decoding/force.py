@@ -2,13 +2,14 @@
 
 from collections.abc import Collection
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of
 from regard.decoding.request import check_beam, check_sites
-from regard.decoding.trace import source_sizes
+from regard.decoding.trace import is_within_source, is_within_target, source_sizes
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import PAD
@@ -65,7 +66,13 @@ def force(
                 score=total / length_penalty_of(float(length), length_penalty),
                 finished=True,
                 token_log_probabilities=values[row, :length],
-                attention={site: weights[row][..., :length, :size] for site, weights in maps.items()},
+                attention={site: _cut(site, weights[row], length, size) for site, weights in maps.items()},
             )
         )
     return found
+
+
+def _cut(site: str, weights: np.ndarray, length: int, size: int) -> np.ndarray:
+    """The weights of a site without padding."""
+    rows, columns = size if is_within_source(site) else length, length if is_within_target(site) else size
+    return weights[..., :rows, :columns]

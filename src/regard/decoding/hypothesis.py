@@ -25,7 +25,8 @@ class Hypothesis:
     """(T + 1) float32, the last for the end symbol; (T) where unfinished."""
     attention: dict[str, np.ndarray] = field(default_factory=dict)
     """By site (T + 1, S) or with heads (H, T + 1, S), float32; T rows where unfinished. Row t belongs to the step that
-    predicts word t. S is the sentence's own length, padding cut off."""
+    predicts word t. S is the sentence's own length, padding cut off. A site that begins with `encoder` is (H, S, S), with
+    `decoder` (H, T + 1, T + 1)."""
 
 
 def length_penalty_of(length: Length, alpha: float) -> Length:

@@ -23,7 +23,7 @@ class _Step:
     parent: Tensor  # (B',N) hypothesis of the step before that each one goes on from
     words: Tensor  # (B',N)
     total: Tensor  # (B',N) log probability so far, this word's included
-    attention: AttentionMaps  # (B',N',S) or (B',H,N',S), N' hypotheses of the step before
+    attention: AttentionMaps  # (B',N',S) or (B',H,N',S), N' hypotheses of the step before; within the target t for S
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Trace:
 
     source_mask: Bool[Tensor, "B S"]
     _steps: list[_Step] = field(default_factory=list)
+    _within: AttentionMaps = field(default_factory=dict)  # the encoder's own, (B,H,S,S): the same at every step
     _ended: list[tuple[np.ndarray, ...]] = field(default_factory=list)
 
     def add(
@@ -55,6 +56,9 @@ class Trace:
         attention: AttentionMaps,
     ) -> None:
         """Take down a step."""
+        if not self._steps:
+            self._within = {site: weights for site, weights in attention.items() if is_within_source(site)}
+        attention = {site: weights for site, weights in attention.items() if not is_within_source(site)}
         self._steps.append(_Step(rows, parent, words, total, attention))
 
     def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
@@ -98,17 +102,20 @@ class Trace:
             for site, weights in _pick(step.attention, here, slot[alive]).items():
                 if site not in maps:
                     maps[site] = np.zeros((num_winners, num_steps, *weights.shape[1:]), dtype=np.float32)
-                maps[site][alive, number] = weights
+                maps[site][alive, number, ..., : weights.shape[-1]] = weights  # within the target, a row is as long as the step
         return self._assemble(winners, words, np.diff(total, axis=1), total, maps)
 
     def _assemble(
         self, winners: _Endings, words: np.ndarray, each: np.ndarray, total: np.ndarray, maps: dict[str, np.ndarray]
     ) -> list[Hypothesis]:
-        sizes = source_sizes(self.source_mask)
-        hypotheses = []
+        sizes, hypotheses = source_sizes(self.source_mask), []
+        within = {site: weights.float().numpy(force=True) for site, weights in self._within.items()}
         for index, (row, last, finished) in enumerate(zip(winners.row, winners.step, winners.finished, strict=True)):
             length = int(last) + 1
-            attention = {site: _heads_first(weights[index, :length, ..., : sizes[row]]) for site, weights in maps.items()}
+            size = sizes[row]
+            attention = {site: weights[row, ..., :size, :size] for site, weights in within.items()}
+            for site, weights in maps.items():
+                attention[site] = _heads_first(weights[index, :length, ..., : length if is_within_target(site) else size])
             hypotheses.append(
                 Hypothesis(
                     tokens=words[index, : length - int(finished)].tolist(),
@@ -120,6 +127,16 @@ class Trace:
                 )
             )
         return hypotheses
+
+
+def is_within_source(site: str) -> bool:
+    """Whether a site's weights are (…,S,S)."""
+    return site.startswith("encoder")
+
+
+def is_within_target(site: str) -> bool:
+    """Whether a site's weights are (…,T,T)."""
+    return site.startswith("decoder")
 
 
 def source_sizes(source_mask: Bool[Tensor, "B S"]) -> Sequence[int]:

@@ -7,13 +7,16 @@ Letters: B batch, S source, T target, N hypotheses of a sentence, D width.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.base import Attention
+from regard.attention.base import Attention, Memory
+from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
+from regard.layers.cache import KeyValueCache
 from regard.layers.residual import Residual
 
 
@@ -77,6 +80,152 @@ class TransformerEncoder(nn.Module):
             if weights is not None:
                 found[number] = weights
         return x if self.norm is None else self.norm(x), found
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which layers' weights a decoder is asked for, by number from 0."""
+
+    own: Collection[int] = ()
+    """Of self-attention."""
+    across: Collection[int] = ()
+    """Of attention to the source."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The weights of the layers that were asked for: (B,H,T,T) and (B,H,T,S); from a step, N in place of the first T."""
+
+    own: dict[int, Tensor] = field(default_factory=dict)
+    across: dict[int, Tensor] = field(default_factory=dict)
+
+    def add(self, number: int, own: Tensor | None, across: Tensor | None) -> None:
+        """Take down a layer's weights."""
+        if own is not None:
+            self.own[number] = own
+        if across is not None:
+            self.across[number] = across
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, then attention to the source, then the feed-forward part."""
+
+    def __init__(
+        self,
+        *,
+        self_attention: MultiHead,
+        self_residual: Residual,
+        cross_attention: Attention,
+        cross_residual: Residual,
+        feed_forward: nn.Module,
+        feed_forward_residual: Residual,
+    ) -> None:
+        """Args:
+        self_attention: Causal, of width D.
+        self_residual: How it joins the stream.
+        cross_attention: Of queries and keys of width D, with a context of width D; without a state.
+        cross_residual: How it joins the stream.
+        feed_forward: From (…,D) to (…,D).
+        feed_forward_residual: How it joins the stream.
+        """
+        super().__init__()
+        check_width("DecoderLayer", self_attention, cross_attention)
+        if not self_attention.causal:
+            raise ConfigError("DecoderLayer: its self-attention sees later words; build it with causal=True")
+        if cross_attention.stateful:
+            raise ConfigError(
+                f"DecoderLayer: a {type(cross_attention).__name__} remembers earlier queries, which a layer that reads a whole "
+                "target at once does not have; take a mechanism without a state"
+            )
+        self.size = self_attention.query_size
+        self.self_attention, self.self_residual = self_attention, self_residual
+        self.cross_attention, self.cross_residual = cross_attention, cross_residual
+        self.feed_forward, self.feed_forward_residual = feed_forward, feed_forward_residual
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], memory: Memory, *, need_own: bool = False, need_across: bool = False
+    ) -> tuple[Float[Tensor, "B T D"], Tensor | None, Tensor | None]:
+        """The stream of a whole target after this layer, and the weights that are wanted."""
+        read = self.self_residual.before(x)
+        own = self.self_attention(read, read, need_weights=need_own)
+        x, across = self._rest(self.self_residual.after(x, own.context), memory, need_across)
+        return x, own.weights, across
+
+    def step(
+        self,
+        x: Float[Tensor, "B N D"],
+        memory: Memory,
+        cache: KeyValueCache | None,
+        *,
+        need_own: bool = False,
+        need_across: bool = False,
+    ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, KeyValueCache]:
+        """The stream of one more word of each hypothesis; its keys join those of the words before.
+
+        The hypotheses of a sentence are so many queries of one row to the source, whose keys they share.
+        """
+        read = self.self_residual.before(x).flatten(0, 1)[:, None]
+        new = self.self_attention.prepare(read)
+        cache = KeyValueCache.begin(new) if cache is None else cache.append(new)
+        out, _ = self.self_attention.attend(read, cache.memory, need_weights=need_own)
+        own = None if out.weights is None else out.weights[:, :, 0].unflatten(0, x.shape[:2]).transpose(1, 2)
+        x, across = self._rest(self.self_residual.after(x, out.context.view(x.shape)), memory, need_across)
+        return x, own, across, cache
+
+    def _rest(self, x: Tensor, memory: Memory, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        out, _ = self.cross_attention.attend(self.cross_residual.before(x), memory, need_weights=need_weights)
+        x = self.cross_residual.after(x, out.context)
+        return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), out.weights
+
+
+class TransformerDecoder(nn.Module):
+    """A stack of decoder layers."""
+
+    def __init__(self, layers: Sequence[DecoderLayer], *, norm: nn.Module | None = None) -> None:
+        """Args:
+        layers: One or more, all of one width.
+        norm: Of what leaves the last layer; for layers that leave the stream without one.
+        """
+        super().__init__()
+        self.size = check_stack("TransformerDecoder", layers)
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+
+    def prepare(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None) -> tuple[Memory, ...]:
+        """The source's keys and values for each layer, computed once."""
+        return tuple(cast(DecoderLayer, layer).cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], *, wanted: Wanted = Wanted()
+    ) -> tuple[Float[Tensor, "B T D"], Given]:
+        """Run all layers over a whole target: embeddings with their positions."""
+        given = Given()
+        for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
+            x, own, across = layer(x, memory, need_own=number in wanted.own, need_across=number in wanted.across)
+            given.add(number, own, across)
+        return x if self.norm is None else self.norm(x), given
+
+    def step(
+        self,
+        x: Float[Tensor, "B N D"],
+        memories: Sequence[Memory],
+        caches: Sequence[KeyValueCache] | None,
+        *,
+        wanted: Wanted = Wanted(),
+    ) -> tuple[Float[Tensor, "B N D"], Given, tuple[KeyValueCache, ...]]:
+        """Run all layers over one more word of each hypothesis; `caches` None begins."""
+        given, after = Given(), []
+        for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
+            x, own, across, cache = cast(DecoderLayer, layer).step(
+                x,
+                memory,
+                None if caches is None else caches[number],
+                need_own=number in wanted.own,
+                need_across=number in wanted.across,
+            )
+            given.add(number, own, across)
+            after.append(cache)
+        return x if self.norm is None else self.norm(x), given, tuple(after)
 
 
 def check_width(name: str, *attentions: Attention) -> None:

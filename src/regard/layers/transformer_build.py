@@ -1,6 +1,7 @@
 """A Transformer's parts, layers and stacks from a few settings."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +10,7 @@ from torch import nn
 from regard.attention import MultiHead, RelativePositions, Rotary
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.residual import PostNorm, PreNorm, Residual
-from regard.layers.transformer import EncoderLayer, TransformerEncoder
+from regard.layers.transformer import DecoderLayer, EncoderLayer, TransformerDecoder, TransformerEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,37 +67,62 @@ class Blueprint:
         )
 
 
-def build_encoder(blueprint: Blueprint, *, num_layers: int, scale: float = 0.0, gain: float = 0.0) -> TransformerEncoder:
+def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
     """A stack of encoder layers.
 
-    With the order `deep`, α = (2L)^¼ and β = (8L)^−¼ for an encoder alone of L layers (Wang et al. 2022, DeepNet, table in
-    figure 2): the residual stream counts α times, and values, outputs and feed-forward parts start β times as large.
+    With the order `deep`, the stream counts α times, and values, outputs and feed-forward parts start β times as large:
+    α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) under M decoder layers.
 
     Args:
         blueprint: What the layers share.
         num_layers: L, ≥ 1.
-        scale: α; 0 for the above.
-        gain: β; 0 for the above.
+        decoder_layers: M; 0 for an encoder alone.
+
+    Reference: Wang et al. 2022 (DeepNet), table in figure 2.
     """
-    scale, gain = scale or (2 * num_layers) ** 0.25, gain or (8 * num_layers) ** -0.25
+    alpha, beta = (2 * num_layers) ** 0.25, (8 * num_layers) ** -0.25
+    if decoder_layers:
+        both = (num_layers**4 * decoder_layers) ** (1 / 16)
+        alpha, beta = 0.81 * both, 0.87 / both
     layers = [
         EncoderLayer(
             attention=blueprint.build_attention(),
-            attention_residual=blueprint.build_residual(scale),
+            attention_residual=blueprint.build_residual(alpha),
             feed_forward=blueprint.build_feed_forward(),
-            feed_forward_residual=blueprint.build_residual(scale),
+            feed_forward_residual=blueprint.build_residual(alpha),
         )
         for _ in range(num_layers)
     ]
-    start_layers(layers, blueprint, gain=gain)
+    start_layers(layers, blueprint, beta)
     return TransformerEncoder(layers, norm=blueprint.build_norm() if blueprint.order == "pre" else None)
 
 
-def start_layers(layers: list[nn.Module] | list[EncoderLayer], blueprint: Blueprint, *, gain: float) -> None:
-    """Scale the weights that layers start from, by their depth.
+def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecoder:
+    """A stack of M = `num_layers` decoder layers over an encoder; with the order `deep`, α = (3M)^¼ and β = (12M)^−¼.
 
-    Order `deep`: values, outputs and feed-forward maps times β. Order `pre`: the last map of each part over √P, P parts in the
-    stack, so that the variance of the stream does not grow with depth. Order `post`: as Xavier's drawing left them.
+    Reference: as `build_encoder`.
+    """
+    alpha, beta = (3 * num_layers) ** 0.25, (12 * num_layers) ** -0.25
+    layers = [
+        DecoderLayer(
+            self_attention=blueprint.build_attention(causal=True),
+            self_residual=blueprint.build_residual(alpha),
+            cross_attention=blueprint.build_attention(across=True),
+            cross_residual=blueprint.build_residual(alpha),
+            feed_forward=blueprint.build_feed_forward(),
+            feed_forward_residual=blueprint.build_residual(alpha),
+        )
+        for _ in range(num_layers)
+    ]
+    start_layers(layers, blueprint, beta)
+    return TransformerDecoder(layers, norm=blueprint.build_norm() if blueprint.order == "pre" else None)
+
+
+def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float) -> None:
+    """Scale the weights that the layers of a stack start from, by its depth.
+
+    Order `deep`: values, outputs and feed-forward maps times β = `gain`. Order `pre`: the last map of each part over √P, for P
+    parts in the stack, so that the variance of the stream does not grow with depth. Order `post`: as Xavier's drawing has them.
 
     Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
     """

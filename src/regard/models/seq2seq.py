@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 AttentionMaps = dict[str, Tensor]
-"""Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), with heads (B,H,T,S); from a step, N stands for T."""
+"""Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), with heads (B,H,T,S). Sites that begin with `encoder` are
+(…,S,S), with `decoder` (…,T,T). From a step, N stands for the first T, and `decoder…` is over the t words so far."""
 
 
 class DecoderState(Protocol):

@@ -10,6 +10,7 @@ from torch.nn import functional
 from regard.errors import ConfigError
 from regard.layers.cross_entropy import pad_vocabulary
 from regard.layers.recurrent import compute_dtype
+from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
@@ -63,7 +64,7 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         record: Collection[str] = (),
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         if use_gold is not None:
-            target_in = self.draft(target_in, state, use_gold)
+            target_in = draft(self, target_in, state, use_gold)
         embedded = self.embedding_dropout(self.target_embedding(target_in))
         features, weights = self.decoder.decode(embedded, state, need_weights="cross" in record)
         return self.readout_dropout(features), {} if weights is None else {"cross": weights}
@@ -92,30 +93,6 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         dtype = compute_dtype(self.output.weight)
         bias = None if self.output.bias is None else self.output.bias.to(dtype)
         return pad_vocabulary(self.output.weight.to(dtype), bias)
-
-    @torch.no_grad()
-    def draft(self, target_in: Int[Tensor, "B T"], state: RecurrentState, use_gold: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-        """The words that are fed where not every word is gold: elsewhere the model's best word of the step before.
-
-        No gradient flows through a choice of words, so they are chosen first, without dropout; the target so drafted is then
-        as known as any other. Sentences that are all gold take no part.
-        """
-        fed = target_in.clone()
-        rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]
-        if not len(rows):
-            return fed
-        training = self.training
-        self.eval()
-        try:
-            drafted, gold, going = target_in[rows], use_gold[rows], state.keep(rows)
-            for position in range(1, target_in.shape[1]):
-                logits, _, going = self.step(drafted[:, position - 1, None], going)
-                best = logits[:, 0].argmax(dim=-1)
-                drafted[:, position] = torch.where(gold[:, position], drafted[:, position], best)
-            fed[rows] = drafted
-        finally:
-            self.train(training)
-        return fed
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:

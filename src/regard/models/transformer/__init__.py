@@ -1,0 +1,1 @@
+"""An encoder–decoder Transformer."""

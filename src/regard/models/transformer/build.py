@@ -1,0 +1,68 @@
+"""A Transformer from its configuration."""
+
+from torch import nn
+
+from regard.config import TransformerConfig
+from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from regard.layers.transformer_build import Blueprint, build_decoder, build_encoder
+from regard.models.recurrent.build import build_embedding
+from regard.models.recurrent.translator import check_tying
+from regard.models.transformer.translator import TransformerTranslator
+
+_LONGEST = 512
+"""Positions that have a learned vector of their own: as many as a search takes steps, and more."""
+
+
+def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> TransformerTranslator:
+    """Build the model, its weights drawn from torch's generator.
+
+    Args:
+        config: What it is made of.
+        source_size: Words of the source.
+        target_size: Words of the target.
+
+    Raises:
+        ConfigError: If widths do not fit together.
+    """
+    size = config.hidden_size
+    blueprint = Blueprint(
+        size=size,
+        num_heads=config.num_heads,
+        feed_forward_size=config.feed_forward_size,
+        feed_forward=config.feed_forward,
+        norm=config.norm,
+        order=config.norm_order,
+        rotary=config.positions == "rotary",
+        dropout=config.layer_dropout,
+        activation_dropout=config.activation_dropout,
+        attention_dropout=config.attention_dropout,
+    )
+    source, target = (build_embedding(words, size, std=size**-0.5) for words in (source_size, target_size))
+    output = nn.Linear(size, target_size, bias=config.output_bias)
+    nn.init.xavier_uniform_(output.weight)
+    check_tying(source, target, size, config.tie_embeddings)
+    if config.tie_embeddings != "none":
+        output.weight = target.weight
+    if config.tie_embeddings == "all":
+        source.weight = target.weight
+    return TransformerTranslator(
+        source_embedding=source,
+        target_embedding=target,
+        source_positions=build_positions(config),
+        target_positions=build_positions(config),
+        encoder=build_encoder(blueprint, num_layers=config.encoder_layers, decoder_layers=config.decoder_layers),
+        decoder=build_decoder(blueprint, num_layers=config.decoder_layers),
+        output=output,
+        embedding_dropout=config.embedding_dropout,
+    )
+
+
+def build_positions(config: TransformerConfig) -> nn.Module:
+    """What adds positions to embeddings."""
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(config.hidden_size)
+        case "learned":
+            return LearnedPositions(config.hidden_size, max_length=_LONGEST)
+        case "rotary":
+            return NoPositions()  # they belong to the attention

@@ -1,0 +1,166 @@
+"""A Transformer that translates: embeddings, encoder, decoder, output layer."""
+
+from collections.abc import Collection, Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.errors import ConfigError
+from regard.layers.cross_entropy import pad_vocabulary
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import compute_dtype
+from regard.layers.transformer import Given, TransformerDecoder, TransformerEncoder, Wanted
+from regard.models.drafting import draft
+from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.transformer.state import TransformerState
+from regard.shapes import check_shape
+
+
+class TransformerTranslator(Seq2Seq[TransformerState]):
+    """p(target | source) by a decoder that attends to its own words and, in every layer, to the encoder's states.
+
+    Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S) for each layer from 0, and `cross` (B,T,S), the
+    mean of the heads of one layer: by default the last but one, whose attention is closest to an alignment (Garg et al. 2019,
+    section 4.1). Row t belongs to the step that predicts word t, and column t of `decoder.i` to the word that is fed to it.
+
+    Reference: Vaswani et al. 2017; embeddings times √D, and tied, as in its section 3.4 and in Press and Wolf 2017.
+    """
+
+    feeds_back = False
+
+    def __init__(
+        self,
+        *,
+        source_embedding: nn.Embedding,
+        target_embedding: nn.Embedding,
+        source_positions: nn.Module,
+        target_positions: nn.Module,
+        encoder: TransformerEncoder,
+        decoder: TransformerDecoder,
+        output: nn.Linear,
+        embedding_dropout: float = 0.0,
+        alignment_layer: int | None = None,
+    ) -> None:
+        """Put the parts together; tied weights are tied by the caller.
+
+        Args:
+            source_embedding: Of width D.
+            target_embedding: Of width D.
+            source_positions: Adds positions; see `regard.layers.positions`.
+            target_positions: Likewise.
+            encoder: Of width D.
+            decoder: Of width D.
+            output: From D to the target's words.
+            embedding_dropout: Of embeddings with their positions.
+            alignment_layer: The decoder's layer whose attention is the site `cross`, from 0; None for the last but one.
+
+        Raises:
+            ConfigError: If widths differ, or there is no such layer.
+        """
+        super().__init__()
+        widths = {
+            "source_embedding": source_embedding.embedding_dim,
+            "target_embedding": target_embedding.embedding_dim,
+            "encoder": encoder.size,
+            "decoder": decoder.size,
+            "output": output.in_features,
+        }
+        if len(set(widths.values())) > 1:
+            shown = ", ".join(f"{name} {width}" for name, width in widths.items())
+            raise ConfigError(f"TransformerTranslator: all parts must be of one width, got {shown}")
+        layers = len(decoder.layers)
+        alignment = max(0, layers - 2) if alignment_layer is None else alignment_layer
+        if not 0 <= alignment < layers:
+            raise ConfigError(
+                f"TransformerTranslator(alignment_layer={alignment}): the decoder has {layers} layers, expected from 0 to "
+                f"{layers - 1}"
+            )
+        self.source_embedding, self.target_embedding = source_embedding, target_embedding
+        self.source_positions, self.target_positions = source_positions, target_positions
+        self.encoder, self.decoder, self.output = encoder, decoder, output
+        self.embedding_dropout = Dropout(embedding_dropout)
+        self.alignment_layer = alignment
+        self.scale = encoder.size**0.5
+        self.sites = (
+            "cross",
+            *(f"cross.{number}" for number in range(layers)),
+            *(f"decoder.{number}" for number in range(layers)),
+            *(f"encoder.{number}" for number in range(len(encoder.layers))),
+        )
+
+    def encode(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+    ) -> TransformerState:
+        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
+        embedded = self.source_positions(self.source_embedding(source) * self.scale)
+        layers = _numbers("encoder", record)
+        states, found = self.encoder(self.embedding_dropout(embedded), source_mask, record=layers)
+        return TransformerState(
+            memories=self.decoder.prepare(states, source_mask),
+            encoder=_named("encoder", found),
+            output=None if torch.is_grad_enabled() else self._ready_output(),
+        )
+
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        state: TransformerState,
+        *,
+        use_gold: Bool[Tensor, "B T"] | None = None,
+        record: Collection[str] = (),
+    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        if use_gold is not None:
+            target_in = draft(self, target_in, state, use_gold)
+        embedded = self._embed(target_in, 0)
+        features, given = self.decoder(embedded, state.memories, wanted=self._wanted(record))
+        return features, self._maps(given, state, record)
+
+    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        return self.output(features)
+
+    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
+        return self.output.weight, self.output.bias
+
+    def step(
+        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
+        # The hypotheses stand where a target's positions do, and all of them at one position.
+        embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
+        features, given, caches = self.decoder.step(embedded, state.memories, state.caches, wanted=self._wanted(record))
+        if state.output is None:
+            logits = self.logits(features)
+        else:
+            weight, bias = state.output
+            logits = functional.linear(features.to(weight.dtype), weight, bias)[..., : self.output.out_features]
+        after = TransformerState(state.memories, state.encoder, caches, state.count, state.output)
+        return logits, self._maps(given, state, record), after
+
+    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+        return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
+
+    def _wanted(self, record: Collection[str]) -> Wanted:
+        across = _numbers("cross", record)
+        return Wanted(_numbers("decoder", record), {*across, self.alignment_layer} if "cross" in record else across)
+
+    def _maps(self, given: Given, state: TransformerState, record: Collection[str]) -> AttentionMaps:
+        maps = {**_named("cross", given.across), **_named("decoder", given.own), **state.encoder}
+        if "cross" in record:
+            maps["cross"] = given.across[self.alignment_layer].mean(1)
+        return {site: maps[site] for site in record if site in maps}
+
+    def _ready_output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer in the dtype of the products and of a size that they run well with."""
+        dtype = compute_dtype(self.output.weight)
+        bias = None if self.output.bias is None else self.output.bias.to(dtype)
+        return pad_vocabulary(self.output.weight.to(dtype), bias)
+
+
+def _numbers(kind: str, record: Collection[str]) -> set[int]:
+    """The layers that sites of a kind name."""
+    return {int(site.partition(".")[2]) for site in record if site.startswith(f"{kind}.")}
+
+
+def _named(kind: str, found: Mapping[int, Tensor]) -> AttentionMaps:
+    return {f"{kind}.{number}": weights for number, weights in found.items()}
