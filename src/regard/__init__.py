@@ -10,9 +10,9 @@ from regard.errors import BundleError, ConfigError, DataError, RegardError, Requ
 
 if TYPE_CHECKING:
     import regard.record as record
-    from regard.config import TranslationConfig
+    from regard.config import ClassificationConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
-    from regard.predict import Translation, Translator, load
+    from regard.predict import Classification, Classifier, Translation, Translator, load
     from regard.presets import load_preset
     from regard.record import AttentionRecord, alignment_error_rate
     from regard.training.fit import fit, resume
@@ -21,6 +21,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AttentionRecord": "regard.record",
+    "Classification": "regard.predict",
+    "ClassificationConfig": "regard.config",
+    "Classifier": "regard.predict",
     "Translation": "regard.predict",
     "TranslationConfig": "regard.config",
     "Translator": "regard.predict",
@@ -37,6 +40,9 @@ _HOMES = {
 __all__ = [
     "AttentionRecord",
     "BundleError",
+    "Classification",
+    "ClassificationConfig",
+    "Classifier",
     "ConfigError",
     "DataError",
     "RegardError",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.bundle import Bundle, save_bundle
+from regard.bundle import TranslationBundle, save_bundle
 from regard.config.loading import load_config
 from regard.models.build import build_translator
 from regard.text.tokenizer import build_tokenizers
@@ -14,7 +14,7 @@ from regard.text.tokenizer import build_tokenizers
 PAIRS = (["she kissed him .", "a cat sleeps on the mat ."], ["sie küsste ihn .", "eine Katze schläft auf der Matte ."])
 
 
-def make(*, seed: int = 0, joint: bool = False, tie: str = "none", attention=None, **fields) -> Bundle:
+def make(*, seed: int = 0, joint: bool = False, tie: str = "none", attention=None, **fields) -> TranslationBundle:
     model = {
         "embedding_size": 8,
         "encoder": {"hidden_size": 5},
@@ -27,11 +27,11 @@ def make(*, seed: int = 0, joint: bool = False, tie: str = "none", attention=Non
     torch.manual_seed(seed)
     translator = build_translator(config.model, source_size=source.size, target_size=target.size, attention=attention)
     facts = {"signature": {"seed": 1, "data": "abc", "scores": {"bleu": 12.5}}, "report": {"train_pairs": 2}} | fields
-    return Bundle(config=config, model=translator, source_tokenizer=source, target_tokenizer=target, **facts)
+    return TranslationBundle(config=config, model=translator, source_tokenizer=source, target_tokenizer=target, **facts)
 
 
 @pytest.fixture
-def bundle() -> Callable[..., Bundle]:
+def bundle() -> Callable[..., TranslationBundle]:
     return make
 
 

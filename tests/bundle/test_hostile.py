@@ -111,8 +111,13 @@ def test_a_newer_format(saved):
         ("{", "is damaged: it is not JSON"),
         ("[" * 100_000, "is damaged: it is not JSON"),
         ("[]", "has no format_version"),
-        ('{"format_version": 1}', "does not name the files of a model"),
-        ('{"format_version": 1, "files": {"../../etc/passwd": "0"}}', "does not name the files of a model"),
+        ('{"format_version": 1}', "is damaged: task is None, expected one of: translation, classification"),
+        ('{"format_version": 1, "task": []}', r"is damaged: task is \[\], expected one of"),
+        ('{"format_version": 1, "task": "translation"}', "does not name the files of a model"),
+        (
+            '{"format_version": 1, "task": "translation", "files": {"../../etc/passwd": "0"}}',
+            "does not name the files of a model",
+        ),
     ],
 )
 def test_a_signature_that_is_none(saved, text, message):

@@ -4,16 +4,17 @@ import pytest
 
 from regard.cli.main import main
 from regard.cli.train import read_arguments
-from regard.config import LuongDecoderConfig, SumConcatConfig
+from regard.config import ClassificationConfig, LuongDecoderConfig, SumConcatConfig
 from regard.config.loading import setting_names
-from regard.errors import RegardError
+from regard.errors import RegardError, RequestError
 
 
 def test_layers_in_order(tmp_path):
     file = tmp_path / "run.yaml"
     file.write_text("training: {max_epochs: 7, learning_rate: 1e-2}\ndata: {train: [other.txt]}\n")
     config = read_arguments(
-        ["--preset", "tutorial-luong-concat", "--data.train", "deu.txt", f"--config={file}", "--training.max_epochs=3"]
+        "translation",
+        ["--preset", "tutorial-luong-concat", "--data.train", "deu.txt", f"--config={file}", "--training.max_epochs=3"],
     )
     assert config.data.train == ("deu.txt",)
     assert config.data.target == "de"
@@ -24,22 +25,24 @@ def test_layers_in_order(tmp_path):
 
 
 def test_folder_is_named_after_data_and_preset():
-    assert read_arguments(["--data.train", "x/deu.txt.gz"]).out == "runs/deu"
-    assert read_arguments(["--data.train", "x/deu.txt", "--preset", "luong"]).out == "runs/deu-luong"
-    assert read_arguments(["--data.train", "deu.txt", "--out", "here"]).out == "here"
+    assert read_arguments("translation", ["--data.train", "x/deu.txt.gz"]).out == "runs/deu"
+    assert read_arguments("translation", ["--data.train", "x/deu.txt", "--preset", "luong"]).out == "runs/deu-luong"
+    assert read_arguments("translation", ["--data.train", "deu.txt", "--out", "here"]).out == "here"
 
 
 def test_files_with_commas(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a,b.tsv").touch()
-    assert read_arguments(["--data.train", "a,b.tsv"]).data.train == ("a,b.tsv",)
-    assert read_arguments(["--data.train", "a.en,a.de", "--data.dev", "b.en, b.de"]).data.dev == ("b.en", "b.de")
+    assert read_arguments("translation", ["--data.train", "a,b.tsv"]).data.train == ("a,b.tsv",)
+    assert read_arguments("translation", ["--data.train", "a.en,a.de", "--data.dev", "b.en, b.de"]).data.dev == ("b.en", "b.de")
 
 
 def test_short_settings_and_flags():
-    config = read_arguments(["--data.train", "x", "--seed", "7", "--device", "cpu", "--threads", "2", "--overwrite"])
+    config = read_arguments(
+        "translation", ["--data.train", "x", "--seed", "7", "--device", "cpu", "--threads", "2", "--overwrite"]
+    )
     assert (config.seed, config.device, config.threads, config.overwrite) == (7, "cpu", 2, True)
-    assert read_arguments(["--data.train", "x", "--data.max-pairs", "5"]).data.max_pairs == 5
+    assert read_arguments("translation", ["--data.train", "x", "--data.max-pairs", "5"]).data.max_pairs == 5
 
 
 @pytest.mark.parametrize(
@@ -60,15 +63,41 @@ def test_short_settings_and_flags():
 )
 def test_mistakes(arguments, message):
     with pytest.raises(RegardError) as caught:
-        read_arguments(arguments)
+        read_arguments("translation", arguments)
     assert message in str(caught.value)
 
 
 def test_help_lists_every_setting(capsys):
     assert main(["train", "translation", "--help"]) == 0
     text = capsys.readouterr().out
-    for name in {name for name in setting_names() if not name.startswith("tokenizers.target.")} - {"model.kind"}:
+    for name in {name for name in setting_names() if not name.startswith("tokenizers.target.")} - {"model.kind", "task"}:
         assert f"--{name}" in text, name
     assert "--training.learning_rate  (default: 0.001)\n          The peak of the schedule." in text
     assert "with --model.decoder.kind luong: Run the cell first" in text
     assert max(map(len, text.splitlines())) <= 128
+
+
+def test_help_of_classification_lists_every_setting(capsys):
+    assert main(["train", "classification", "--help"]) == 0
+    text = capsys.readouterr().out
+    for name in set(setting_names(ClassificationConfig)) - {"task"}:
+        assert f"--{name}" in text or name.startswith("model.pooling."), name
+    assert "with --model.kind bag: Embeddings of words" in text
+    assert max(map(len, text.splitlines())) <= 128
+
+
+def test_a_task_is_named_and_presets_belong_to_one(capsys):
+    assert main(["train"]) == 0
+    assert "regard train classification" in capsys.readouterr().out
+    assert main(["train", "clasification", "--data.train", "x"]) == 2
+    assert "nothing is named 'clasification'; did you mean 'classification'?" in capsys.readouterr().err
+    with pytest.raises(RequestError, match="train classification: preset 'luong' is for translation"):
+        read_arguments("classification", ["--preset", "luong", "--data.train", "x"])
+    with pytest.raises(RequestError, match="train translation: preset 'bag' is for classification"):
+        read_arguments("translation", ["--preset", "bag", "--data.train", "x"])
+
+
+def test_short_names_of_classification():
+    config = read_arguments("classification", ["--data.train", "x.tsv", "--vectors", "glove.txt", "--folds", "5"])
+    assert isinstance(config, ClassificationConfig)
+    assert (config.data.vectors, config.data.folds, config.out) == ("glove.txt", 5, "runs/x")

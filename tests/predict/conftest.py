@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.bundle import Bundle
+from regard.bundle import TranslationBundle
 from regard.config.loading import load_config
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.predict import Translator
@@ -82,7 +82,7 @@ def make(kind: str = "whitespace", **settings) -> Translator:
     config = load_config({"data": {"source": "en", "target": "en"}, "tokenizers": tokenizers}, settings)
     both, _ = build_tokenizers([(TEXTS, TEXTS)], config.tokenizers, config.data)
     model = EchoTranslator(both.size)
-    bundle = Bundle(
+    bundle = TranslationBundle(
         config=config,
         model=model,
         source_tokenizer=both,

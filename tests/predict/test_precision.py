@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import regard
-from regard.bundle import Bundle
+from regard.bundle import TranslationBundle
 from regard.config import DataConfig, RecurrentConfig, TokenizersConfig, TranslationConfig
 from regard.models.build import build_translator
 from regard.text.tokenizer import build_tokenizers
@@ -15,7 +15,9 @@ def test_bfloat16_translates_with_a_lowered_copy(tmp_path):
     tokenizer = build_tokenizers([(["a b c d"], ["a b c d"])], TokenizersConfig(), DataConfig())[0]
     model = build_translator(RecurrentConfig(), source_size=tokenizer.size, target_size=tokenizer.size)
     config = TranslationConfig()
-    bundle = Bundle(config=config, model=model, source_tokenizer=tokenizer, target_tokenizer=tokenizer, signature={}, report={})
+    bundle = TranslationBundle(
+        config=config, model=model, source_tokenizer=tokenizer, target_tokenizer=tokenizer, signature={}, report={}
+    )
     translator = regard.predict.Translator(bundle)
     exact, rounded = (translator.translate(["a b", "c"], max_length=5, precision=p) for p in ("float32", "bfloat16"))
     for one, other in zip(exact, rounded, strict=True):

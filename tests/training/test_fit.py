@@ -156,7 +156,7 @@ def test_without_dev_pairs(config, change, average_last):
 
 def test_the_best_is_kept_not_the_last(config, change, monkeypatch):
     found = iter([1.0, 3.0, 2.0])
-    monkeypatch.setattr("regard.training.validation.Scores.monitored", lambda self, name: next(found))
+    monkeypatch.setattr("regard.training.validation.TranslationScores.monitored", lambda self, name: next(found))
     train(config)
     [best] = Path(config.out, "checkpoints").glob("weights-*")
     state = last_state(config)["progress"]
@@ -317,7 +317,7 @@ def test_a_checkpoint_of_another_format_is_refused(config, change):
     train(config)
     folder = RunFolder(config.out)
     folder.save_checkpoint({**last_state(config), "format": 99}, keep=[1])
-    with pytest.raises(BundleError, match="its checkpoint has format 99, expected 1; resume it with the version of regard"):
+    with pytest.raises(BundleError, match="its checkpoint has format 99, expected 2; resume it with the version of regard"):
         regard.resume(config.out, model=TinyTranslator, progress=False)
 
 

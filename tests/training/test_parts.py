@@ -17,7 +17,7 @@ from regard.training.machine import Machine, resolve_machine, seed_step
 from regard.training.objective import draw_gold, objective
 from regard.training.optimizer import MovingAverage, build_optimizer, mean_weights
 from regard.training.progress import Bars, Lines, clock_time
-from regard.training.validation import Scores
+from regard.training.validation import TranslationScores
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_autocast_only_in_bfloat16():
 
 
 def test_perplexity_never_overflows():
-    scores = Scores(nll=800.0, bleu=0, chrf=0, bleu_signature="", chrf_signature="", num_pairs=1, num_translated=0)
+    scores = TranslationScores(nll=800.0, bleu=0, chrf=0, bleu_signature="", chrf_signature="", num_pairs=1, num_translated=0)
     assert scores.perplexity == math.inf
 
 
@@ -154,10 +154,16 @@ def test_clock_time(seconds, shown):
 
 
 def run_at(step):
-    progress = SimpleNamespace(step=step, tokens=step * 100, seconds=step * 0.5, batch=step % 10)
+    progress = SimpleNamespace(step=step, count=step * 100, seconds=step * 0.5, batch=step % 10)
     config = SimpleNamespace(training=SimpleNamespace(accumulate=1, max_epochs=2))
     return SimpleNamespace(
-        progress=progress, config=config, total_steps=20, epoch_steps=10, num_epochs=2.0, epoch=1 + step // 10
+        task=SimpleNamespace(unit="target tokens"),
+        progress=progress,
+        config=config,
+        total_steps=20,
+        epoch_steps=10,
+        num_epochs=2.0,
+        epoch=1 + step // 10,
     )
 
 

@@ -3,33 +3,64 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from regard.config import TranslationConfig
+from torch import nn
+
+from regard.config import AnyConfig, ClassificationConfig, TranslationConfig
 from regard.models.seq2seq import Seq2Seq
+from regard.models.text_classifier import TextClassifier
+from regard.text.labelled.labels import Labels
 from regard.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 
 CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD = "config.yaml", "model.safetensors", "signature.json", "report.json", "README.md"
-JOINT_TOKENIZER = "tokenizer.json"
+TOKENIZER = "tokenizer.json"
+"""Of a classifier, or of both sides of a translator."""
 SOURCE_TOKENIZER, TARGET_TOKENIZER = "tokenizer.source.json", "tokenizer.target.json"
+LABELS = "labels.json"
+FAITHFULNESS = "faithfulness.json"
+"""Measured after training, beside the files that were signed; it may be missing."""
+FILES = (CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD, TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER, LABELS, FAITHFULNESS)
 
 Custom = Literal["", "model", "attention"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A trained translator and where it comes from."""
+    """A trained model and where it comes from."""
+
+    config: AnyConfig
+    model: nn.Module
+    signature: dict[str, Any] = field(default_factory=dict)
+    """Plain data: `seed`, `data` (hash of the data), `scores`, and whatever else a run wants to be known by. Saving adds the
+    format, versions and checksums."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """What was read, kept and skipped, as the prepared data's report tells it."""
+    custom: Custom = ""
+    """`model` where the whole model is the user's own object, `attention` where its mechanism is; loading then asks for it,
+    because a configuration cannot build it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationBundle(Bundle):
+    """A trained translator."""
 
     config: TranslationConfig
     model: Seq2Seq
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     """The same object as `source_tokenizer` where the vocabulary is joint."""
-    signature: dict[str, Any] = field(default_factory=dict)
-    """Plain data: `seed`, `data` (hash of the data), `scores`, and whatever else a run wants to be known by. Saving adds the
-    format, versions and checksums."""
-    report: dict[str, Any] = field(default_factory=dict)
-    """What was read, kept and skipped, as `PreparedData.report` tells it."""
-    custom: Custom = ""
-    """`model` where the whole model is the user's own object, `attention` where its mechanism is; loading then asks for it,
-    because a configuration cannot build it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationBundle(Bundle):
+    """A trained classifier."""
+
+    config: ClassificationConfig
+    model: TextClassifier
+    tokenizer: Tokenizer
+    labels: Labels
+    temperature: float = 1.0
+    """What the scores are divided by before they become probabilities (Guo et al. 2017)."""
+    faithfulness: str = ""
+    """What was found about how far the attention can be trusted; empty where nobody has looked."""

@@ -6,8 +6,18 @@ from typing import Any
 
 import yaml
 
-from regard.bundle.bundle import Bundle
+from regard.bundle.bundle import Bundle, ClassificationBundle, TranslationBundle
+from regard.config import DataConfig
 from regard.config.loading import dump_config
+
+_SHOWN_LABELS = 4
+_COUNTS = (
+    ("train_pairs", "training pairs"),
+    ("dev_pairs", "held-out pairs"),
+    ("train_texts", "training texts"),
+    ("dev_texts", "held-out texts"),
+)
+"""Of the report, and how they are called."""
 
 
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
@@ -17,31 +27,52 @@ def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
         bundle: The model.
         signature: Its signature, versions included.
     """
-    data, scores = bundle.config.data, signature.get("scores") or {}
+    titles = {
+        "translation": "A sequence-to-sequence model with attention",
+        "classification": "A text classifier with attention",
+    }
     parts = [
         _front_matter(bundle),
-        f"# Translation from {data.source} to {data.target}\n\nA sequence-to-sequence model with attention, trained with "
-        f"regard {signature['versions']['regard']}.",
+        f"# {_title(bundle)}\n\n{titles[bundle.config.task]}, trained with regard {signature['versions']['regard']}.",
         "## Use\n\n" + _usage(bundle),
         "## Model\n\n" + _table(_model_rows(bundle)),
         "## Data\n\n" + _table(_data_rows(bundle, signature)),
-        "## Scores\n\n" + _scores(scores),
+        "## Scores\n\n" + _scores(bundle, signature.get("scores") or {}),
         "## Limits\n\n" + _limits(bundle),
     ]
     return "\n\n".join(parts) + "\n"
 
 
+def _title(bundle: Bundle) -> str:
+    if isinstance(bundle, ClassificationBundle):
+        names = bundle.labels.names
+        shown = ", ".join(names[:_SHOWN_LABELS]) + (
+            f" and {len(names) - _SHOWN_LABELS} more" if len(names) > _SHOWN_LABELS else ""
+        )
+        return f"Classification of texts as {shown}"
+    data = bundle.config.data
+    assert isinstance(data, DataConfig)
+    return f"Translation from {data.source} to {data.target}"
+
+
 def _front_matter(bundle: Bundle) -> str:
     data = bundle.config.data
-    facts = {"language": [data.source, data.target], "library_name": "regard", "pipeline_tag": "translation"}
+    languages = [data.source, data.target] if isinstance(data, DataConfig) else [data.language] if data.language else []
+    kind = "translation" if isinstance(data, DataConfig) else "text-classification"
+    facts = {"language": languages, "library_name": "regard", "pipeline_tag": kind}
     return f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---"
 
 
 def _usage(bundle: Bundle) -> str:
     own = f", {bundle.custom}=…" if bundle.custom else ""
-    lines = [] if own else ['regard translate DIR "a sentence"', 'regard look DIR "a sentence"', ""]
-    lines += ["import regard", f'translator = regard.load("DIR"{own})', '[result] = translator.translate(["a sentence"])']
-    lines += ["result.text, result.score, result.attention"]
+    if isinstance(bundle, ClassificationBundle):
+        lines = [] if own else ['regard classify DIR "a text"', 'regard look DIR "a text"', ""]
+        lines += ["import regard", f'classifier = regard.load("DIR"{own})', '[result] = classifier.classify(["a text"])']
+        lines += ["result.label, result.probability, result.attention"]
+    else:
+        lines = [] if own else ['regard translate DIR "a sentence"', 'regard look DIR "a sentence"', ""]
+        lines += ["import regard", f'translator = regard.load("DIR"{own})', '[result] = translator.translate(["a sentence"])']
+        lines += ["result.text, result.score, result.attention"]
     note = f"\n\nThe {bundle.custom} is its maker's own Python object and has to be given when loading." if own else ""
     return "\n".join(f"    {line}".rstrip() for line in lines) + "\n\n`DIR` is this folder." + note
 
@@ -54,19 +85,25 @@ def _model_rows(bundle: Bundle) -> list[tuple[str, str]]:
         rows.append(("kind", f"`{type(bundle.model).__name__}`, its maker's own"))
     else:
         rows += [(name, f"`{value}`") for name, value in _flat(dump_config(config.model))]
-    for side, tokenizer in (("source", bundle.source_tokenizer), ("target", bundle.target_tokenizer)):
-        rows.append((f"{side} vocabulary", f"{tokenizer.size:,} symbols, `{getattr(config.tokenizers, side).kind}`"))
-    decoding = config.decoding
-    rows.append(("decoding", f"beam {decoding.beam_size}, length penalty {decoding.length_penalty:g}"))
+    if isinstance(bundle, TranslationBundle):
+        for side, tokenizer in (("source", bundle.source_tokenizer), ("target", bundle.target_tokenizer)):
+            kind = getattr(bundle.config.tokenizers, side).kind
+            rows.append((f"{side} vocabulary", f"{tokenizer.size:,} symbols, `{kind}`"))
+        decoding = bundle.config.decoding
+        rows.append(("decoding", f"beam {decoding.beam_size}, length penalty {decoding.length_penalty:g}"))
+    elif isinstance(bundle, ClassificationBundle):
+        rows.append(("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`"))
+        rows.append(("labels", f"{len(bundle.labels.names):,}{', several for a text' if bundle.labels.multiple else ''}"))
+        rows.append(("temperature of the probabilities", f"{bundle.temperature:.3f}"))
     return rows
 
 
 def _data_rows(bundle: Bundle, signature: Mapping[str, Any]) -> list[tuple[str, str]]:
     report, data = bundle.report, bundle.config.data
-    rows = [("languages", f"{data.source} → {data.target}")]
+    rows = [("languages", f"{data.source} → {data.target}")] if isinstance(data, DataConfig) else []
     if data.train:
         rows.append(("training files", ", ".join(f"`{Path(name).name}`" for name in data.train)))
-    for key, name in (("train_pairs", "training pairs"), ("dev_pairs", "held-out pairs")):
+    for key, name in _COUNTS:
         if isinstance(report.get(key), int):
             rows.append((name, f"{report[key]:,}"))
     rows += [(name, str(signature[name])) for name in ("seed",) if name in signature]
@@ -75,15 +112,24 @@ def _data_rows(bundle: Bundle, signature: Mapping[str, Any]) -> list[tuple[str, 
     return rows
 
 
-def _scores(scores: Mapping[str, Any]) -> str:
+def _scores(bundle: Bundle, scores: Mapping[str, Any]) -> str:
+    examples = "texts" if isinstance(bundle, ClassificationBundle) else "pairs"
     if not scores:
-        return "None: no pairs were held out."
+        return f"None: no {examples} were held out."
     rows = [(str(name), f"{value:.4g}" if isinstance(value, float) else f"`{value}`") for name, value in scores.items()]
-    return "On the held-out pairs:\n\n" + _table(rows)
+    return f"On the held-out {examples}:\n\n" + _table(rows)
 
 
 def _limits(bundle: Bundle) -> str:
     data = bundle.config.data
+    if isinstance(bundle, ClassificationBundle):
+        found = bundle.faithfulness or "whether it can be trusted for this model, `regard faithfulness DIR FILE` measures"
+        return (
+            f"- It knows texts like those it was trained on; of more than {data.max_tokens} tokens, it reads so many.\n"
+            "- It gives one of its labels to any text, also to one that none of them fits.\n"
+            f"- Attention shows what the model read, and proves no cause: {found}.\n"
+            "- Its training data may hold private or biased text; nothing was filtered for it."
+        )
     return (
         f"- It knows sentences like those it was trained on, of at most {data.max_tokens} tokens; others come out worse.\n"
         "- It translates each line by itself and may leave out, repeat or invent words.\n"

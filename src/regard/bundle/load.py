@@ -1,21 +1,38 @@
 """Reading a bundle. Nothing in it is run, and everything in it is checked."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
-from regard.attention.base import Attention
-from regard.bundle.bundle import CONFIG, JOINT_TOKENIZER, REPORT, SOURCE_TOKENIZER, TARGET_TOKENIZER, WEIGHTS, Bundle
-from regard.bundle.folder import find, version
+from regard.bundle.bundle import (
+    CONFIG,
+    FAITHFULNESS,
+    LABELS,
+    REPORT,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    TOKENIZER,
+    WEIGHTS,
+    ClassificationBundle,
+    TranslationBundle,
+)
+from regard.bundle.folder import find, read, version
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import read_shapes, unpack
-from regard.config import TranslationConfig
+from regard.config import AnyConfig, ClassificationConfig, TranslationConfig
 from regard.config.loading import load_config, parse_layer
-from regard.errors import BundleError, ConfigError, RegardError, RequestError
-from regard.models.seq2seq import Seq2Seq
+from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError
+from regard.models.build import build_classifier, build_translator
+from regard.text.labelled.labels import Labels
+from regard.text.labelled.sentences import sentence_ends
 from regard.text.tokenizer import Tokenizer
 
+_LONGEST_SENTENCE = 2000
 _TRIES = 20
 """How often a folder is read anew because a run was replacing its model meanwhile."""
 
@@ -24,9 +41,9 @@ def load_bundle(
     folder: str | Path,
     *,
     device: str | torch.device = "cpu",
-    model: Seq2Seq | None = None,
-    attention: Attention | None = None,
-) -> Bundle:
+    model: nn.Module | None = None,
+    attention: nn.Module | None = None,
+) -> TranslationBundle | ClassificationBundle:
     """Read a trained model.
 
     Args:
@@ -53,24 +70,72 @@ def load_bundle(
     return _load_once(folder, device, model, attention)
 
 
-def _load_once(folder: Path, device: str | torch.device, model: Seq2Seq | None, attention: Attention | None) -> Bundle:
+def _load_once(
+    folder: Path, device: str | torch.device, model: nn.Module | None, attention: nn.Module | None
+) -> TranslationBundle | ClassificationBundle:
     signature, files = read_signed(folder)
     _check_custom(folder, signature["custom"], model, attention)
     config = _read_config(files[CONFIG], find(folder, CONFIG))
-    source, target = _read_tokenizers(folder, files)
-    path = find(folder, WEIGHTS)
-    if model is None:
-        model = _build(config, source, target, attention, files[WEIGHTS], path)
-    unpack(model, files[WEIGHTS], path)
-    return Bundle(
+    if config.task != signature["task"]:
+        raise BundleError(f"{find(folder, CONFIG)} is for {config.task}, but the model's signature is of {signature['task']}")
+    report = _read_report(files[REPORT], find(folder, REPORT))
+    facts: dict[str, Any] = {"signature": signature, "report": report, "custom": signature["custom"]}
+    if isinstance(config, TranslationConfig):
+        source, target = _read_tokenizers(folder, files)
+        sizes = {"source_size": source.size, "target_size": target.size}
+        built = _fill(folder, files, model, lambda put: build_translator(config.model, **sizes, attention=put), attention)
+        return TranslationBundle(
+            config=config, model=built.to(device).eval(), source_tokenizer=source, target_tokenizer=target, **facts
+        )
+    return _load_classifier(folder, files, config, device, model, attention, facts)
+
+
+def _load_classifier(
+    folder: Path,
+    files: dict[str, bytes],
+    config: ClassificationConfig,
+    device: str | torch.device,
+    model: nn.Module | None,
+    attention: nn.Module | None,
+    facts: dict[str, Any],
+) -> ClassificationBundle:
+    tokenizer = _read_tokenizer(folder, files, TOKENIZER)
+    labels, temperature = _read_labels(files[LABELS], find(folder, LABELS))
+
+    def build(pooling: Any) -> nn.Module:
+        return build_classifier(
+            config.model,
+            vocabulary_size=tokenizer.size,
+            num_labels=len(labels.names),
+            sentence_ends=sentence_ends(tokenizer),
+            embedding_size=config.data.vectors_size,
+            pooling=pooling,
+        )
+
+    built = _fill(folder, files, model, build, attention)
+    return ClassificationBundle(
         config=config,
-        model=model.to(device).eval(),
-        source_tokenizer=source,
-        target_tokenizer=target,
-        signature=signature,
-        report=_read_report(files[REPORT], find(folder, REPORT)),
-        custom=signature["custom"],
+        model=built.to(device).eval(),
+        tokenizer=tokenizer,
+        labels=labels,
+        temperature=temperature,
+        faithfulness=_read_faithfulness(folder),
+        **facts,
     )
+
+
+def _fill(
+    folder: Path,
+    files: dict[str, bytes],
+    model: nn.Module | None,
+    build: Callable[[Any], nn.Module],
+    attention: nn.Module | None,
+) -> Any:
+    """The given model, or the one that is built, with the weights of the file."""
+    path = find(folder, WEIGHTS)
+    made = _build(build, attention, files[WEIGHTS], path) if model is None else model
+    unpack(made, files[WEIGHTS], path)
+    return made
 
 
 def _check_custom(folder: Path, custom: str, model: object, attention: object) -> None:
@@ -85,7 +150,7 @@ def _check_custom(folder: Path, custom: str, model: object, attention: object) -
             raise RequestError(f"load: {folder} builds its own {name} from its config.yaml; leave {name} out")
 
 
-def _read_config(data: bytes, path: Path) -> TranslationConfig:
+def _read_config(data: bytes, path: Path) -> AnyConfig:
     try:
         return load_config(parse_layer(data.decode(), str(path)))
     except ConfigError as error:
@@ -95,8 +160,8 @@ def _read_config(data: bytes, path: Path) -> TranslationConfig:
 
 
 def _read_tokenizers(folder: Path, files: dict[str, bytes]) -> tuple[Tokenizer, Tokenizer]:
-    if JOINT_TOKENIZER in files:
-        both = _read_tokenizer(folder, files, JOINT_TOKENIZER)
+    if TOKENIZER in files:
+        both = _read_tokenizer(folder, files, TOKENIZER)
         return both, both
     return _read_tokenizer(folder, files, SOURCE_TOKENIZER), _read_tokenizer(folder, files, TARGET_TOKENIZER)
 
@@ -116,23 +181,41 @@ def _read_report(data: bytes, path: Path) -> dict[str, object]:
     return report
 
 
-def _build(
-    config: TranslationConfig, source: Tokenizer, target: Tokenizer, attention: Attention | None, data: bytes, path: Path
-) -> Seq2Seq:
-    """Build the model that the configuration describes; the caller's random numbers are left alone."""
-    from regard.models.build import build_translator
+def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
+    try:
+        plain = json.loads(data)
+        labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, DataError) as error:
+        raise BundleError(f"{path} is damaged: it does not hold labels ({_first_line(error)}); copy the model again") from error
+    if not 0 < temperature < float("inf"):
+        raise BundleError(f"{path} is damaged: temperature is {temperature}, expected a finite number above 0")
+    return labels, temperature
 
+
+def _read_faithfulness(folder: Path) -> str:
+    """Not signed, since it is measured later; a file that is not what it should be counts as none."""
+    if not os.path.lexists(find(folder, FAITHFULNESS)):
+        return ""
+    try:
+        sentence = json.loads(read(folder, FAITHFULNESS, largest=1 << 20))["sentence"]
+    except (BundleError, ValueError, RecursionError, KeyError, TypeError):
+        return ""
+    return sentence if isinstance(sentence, str) and len(sentence) <= _LONGEST_SENTENCE else ""
+
+
+def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
+    """Build the model that the configuration describes; the caller's random numbers are left alone."""
     num_stored = sum(_product(shape) for shape in read_shapes(data, path).values())
     try:
         with torch.random.fork_rng(devices=[]):
             with torch.device("meta"):  # so that a config that claims huge sizes costs nothing
-                planned = build_translator(config.model, source_size=source.size, target_size=target.size)
+                planned = build(None)
             num_planned = sum(parameter.numel() for parameter in planned.parameters())
             if attention is None and num_planned > num_stored:
                 raise BundleError(
                     f"{path} holds {num_stored:,} numbers, expected {num_planned:,} by config.yaml and the tokenizers"
                 )
-            return build_translator(config.model, source_size=source.size, target_size=target.size, attention=attention)
+            return build(attention)
     except BundleError:
         raise
     except (RegardError, RuntimeError, ValueError, OverflowError, MemoryError) as error:

@@ -7,13 +7,17 @@ from typing import Any
 from regard.bundle.bundle import (
     CARD,
     CONFIG,
-    JOINT_TOKENIZER,
+    FAITHFULNESS,
+    LABELS,
     REPORT,
     SIGNATURE,
     SOURCE_TOKENIZER,
     TARGET_TOKENIZER,
+    TOKENIZER,
     WEIGHTS,
     Bundle,
+    ClassificationBundle,
+    TranslationBundle,
 )
 from regard.bundle.card import render_card
 from regard.bundle.folder import replacing
@@ -35,15 +39,34 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         (stage / CONFIG).write_text(render_config(bundle.config), encoding="utf-8")
         (stage / REPORT).write_text(_render(bundle.report), encoding="utf-8")
         (stage / WEIGHTS).write_bytes(pack(bundle.model))
-        if bundle.source_tokenizer is bundle.target_tokenizer:
-            bundle.source_tokenizer.save(stage / JOINT_TOKENIZER)
-        else:
-            bundle.source_tokenizer.save(stage / SOURCE_TOKENIZER)
-            bundle.target_tokenizer.save(stage / TARGET_TOKENIZER)
+        if isinstance(bundle, TranslationBundle):
+            _write_tokenizers(stage, bundle)
+        elif isinstance(bundle, ClassificationBundle):
+            bundle.tokenizer.save(stage / TOKENIZER)
+            labels = {"labels": bundle.labels.to_dict(), "temperature": bundle.temperature}
+            (stage / LABELS).write_text(_render(labels), encoding="utf-8")
         files = {path.name: path.read_bytes() for path in stage.iterdir()}
         signature = sign(bundle, files)
         (stage / CARD).write_text(render_card(bundle, signature), encoding="utf-8")
         (stage / SIGNATURE).write_text(_render(signature), encoding="utf-8")
+
+
+def save_faithfulness(folder: str | Path, found: dict[str, Any]) -> None:
+    """Keep what was measured about a model's attention beside it; `found` is plain data with a `sentence`.
+
+    Raises:
+        BundleError: If it cannot be written. What was there is unchanged.
+    """
+    with replacing(Path(folder)) as stage:
+        (stage / FAITHFULNESS).write_text(_render(found), encoding="utf-8")
+
+
+def _write_tokenizers(stage: Path, bundle: TranslationBundle) -> None:
+    if bundle.source_tokenizer is bundle.target_tokenizer:
+        bundle.source_tokenizer.save(stage / TOKENIZER)
+    else:
+        bundle.source_tokenizer.save(stage / SOURCE_TOKENIZER)
+        bundle.target_tokenizer.save(stage / TARGET_TOKENIZER)
 
 
 def _render(plain: dict[str, Any]) -> str:

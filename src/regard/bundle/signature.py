@@ -14,20 +14,26 @@ import regard
 from regard.bundle.bundle import (
     CONFIG,
     FORMAT_VERSION,
-    JOINT_TOKENIZER,
+    LABELS,
     REPORT,
     SIGNATURE,
     SOURCE_TOKENIZER,
     TARGET_TOKENIZER,
+    TOKENIZER,
     WEIGHTS,
     Bundle,
+    TranslationBundle,
 )
 from regard.bundle.folder import find, read
-from regard.config import SpacyConfig
+from regard.config import ClassificationConfig, SpacyConfig, TokenizerConfig
 from regard.errors import BundleError
 
 _SMALL = 1 << 26  # bytes of a text file
-_FILES = ({CONFIG, WEIGHTS, REPORT, JOINT_TOKENIZER}, {CONFIG, WEIGHTS, REPORT, SOURCE_TOKENIZER, TARGET_TOKENIZER})
+_EVERY = {CONFIG, WEIGHTS, REPORT}
+_FILES = {
+    "translation": (_EVERY | {TOKENIZER}, _EVERY | {SOURCE_TOKENIZER, TARGET_TOKENIZER}),
+    "classification": (_EVERY | {TOKENIZER, LABELS},),
+}
 
 
 def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -40,7 +46,7 @@ def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
     known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions")}
     return known | {
         "format_version": FORMAT_VERSION,
-        "task": "translation",
+        "task": bundle.config.task,
         "custom": bundle.custom,
         "versions": _versions(bundle),
         "files": {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)},
@@ -96,8 +102,10 @@ def _check_signature(signature: Any, path: Path) -> None:
             f"{path}: the model has format {newer}, written by regard {maker}; this regard, {regard.__version__}, reads "
             f"up to format {FORMAT_VERSION}: upgrade with `pip install --upgrade regard`"
         )
-    files = signature.get("files")
-    if not isinstance(files, dict) or set(files) not in _FILES or not all(isinstance(x, str) for x in files.values()):
+    task, files = signature.get("task"), signature.get("files")
+    if not isinstance(task, str) or task not in _FILES:
+        raise BundleError(f"{path} is damaged: task is {task!r:.60}, expected one of: {', '.join(_FILES)}")
+    if not isinstance(files, dict) or set(files) not in _FILES[task] or not all(isinstance(x, str) for x in files.values()):
         raise BundleError(
             f"{path} is damaged: it does not name the files of a model, with their checksums; copy the model again"
         )
@@ -107,11 +115,17 @@ def _check_signature(signature: Any, path: Path) -> None:
 
 def _versions(bundle: Bundle) -> dict[str, str]:
     versions = {name: version(name) for name in ("torch", "tokenizers", "safetensors")}
-    sides = (bundle.config.tokenizers.source, bundle.config.tokenizers.target)
-    if any(isinstance(side, SpacyConfig) for side in sides):
+    if any(isinstance(config, SpacyConfig) for config in _tokenizers(bundle)):
         versions["spacy"] = version("spacy")
     commit = {"commit": _commit()} if _commit() else {}
     return {"regard": regard.__version__, **commit, "python": platform.python_version(), **versions}
+
+
+def _tokenizers(bundle: Bundle) -> tuple[TokenizerConfig, ...]:
+    if isinstance(bundle, TranslationBundle):
+        return bundle.config.tokenizers.source, bundle.config.tokenizers.target
+    assert isinstance(bundle.config, ClassificationConfig)
+    return (bundle.config.tokenizer,)
 
 
 @cache

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
     add_machine_options(parser)
     options = parser.read(arguments)
-    translator = load_translator(options)
+    translator = load_translator(options, "align")
     chunks, report = read_given_pairs(options.files, translator.config)
     printed = 0
     for chunk in chunks:

@@ -1,28 +1,62 @@
-"""`regard evaluate`: how good a trained model is on sentence pairs."""
+"""`regard evaluate`: how good a trained model is on pairs, or on labelled texts."""
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from regard.cli.options import Parser, add_machine_options, add_search_options, load_translator
-from regard.cli.pairs import read_given_pairs
+from regard.cli.options import Parser, add_machine_options, add_search_options, check_ending, load_model
+from regard.cli.pairs import read_given_pairs, read_given_texts
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.predict import Classifier, Translator
+
+_PICTURES = (".png", ".svg", ".pdf")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print loss, perplexity, BLEU and chrF."""
+    """Print loss, perplexity, BLEU and chrF of a translator; accuracy, F1 and calibration of a classifier."""
     parser = Parser(
         "evaluate",
-        "Translate the sources of some pairs and compare with their targets.\n"
-        "Prints the loss (nats a target token), the perplexity, and BLEU and chrF with sacrebleu's signatures.",
-        "  regard evaluate runs/mine test.tsv\n  regard evaluate runs/mine test.en,test.de --beam 5 --json",
+        "Compare a model's output with the right one.\n"
+        "A translator translates the sources of some pairs: the loss (nats a target token), the perplexity, and BLEU and chrF\n"
+        "with sacrebleu's signatures. A classifier labels labelled texts: accuracy, F1 of every label, confusions,\n"
+        "calibration, and the most confident mistakes.",
+        "  regard evaluate runs/mine test.tsv\n  regard evaluate runs/mine test.en,test.de --beam 5 --json\n"
+        "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png",
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
-    parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
+    parser.add_argument(
+        "files", metavar="FILE[,FILE]", help="one file of pairs or of labelled texts, or two parallel text files"
+    )
     add_search_options(parser)
+    parser.add_argument(
+        "--confusion", metavar="FILE", help=f"draw the confusion matrix of a classifier ({' '.join(_PICTURES)})"
+    )
+    parser.add_argument("--reliability", metavar="FILE", help=f"draw its reliability diagram ({' '.join(_PICTURES)})")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_machine_options(parser)
     options = parser.read(arguments)
-    translator = load_translator(options)
+    for name in ("confusion", "reliability"):
+        if getattr(options, name):
+            check_ending(getattr(options, name), _PICTURES, f"--{name}")
+    model = load_model(options)
+
+    from regard.predict import Translator
+
+    if isinstance(model, Translator):
+        _evaluate_translator(model, options)
+    else:
+        _evaluate_classifier(model, options)
+
+
+def _evaluate_translator(translator: "Translator", options: argparse.Namespace) -> None:
+    for name in ("confusion", "reliability"):
+        if getattr(options, name):
+            raise RequestError(f"evaluate: --{name} is for classifiers, and {options.dir} holds a translator")
     chunks, report = read_given_pairs(options.files, translator.config)
     sources, references = [], []
     for chunk in chunks:
@@ -31,3 +65,24 @@ def main(arguments: Sequence[str]) -> None:
     print(report.render(), file=sys.stderr)
     scores = translator.evaluate(sources, references, beam_size=options.beam, progress=True)
     print(json.dumps(scores.to_dict(), ensure_ascii=False) if options.json else scores.render())
+
+
+def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) -> None:
+    if options.beam is not None:
+        raise RequestError(f"evaluate: --beam is for translators, and {options.dir} holds a classifier")
+    texts, labels, report = read_given_texts(options.files, classifier.config)
+    print(report.render(), file=sys.stderr)
+    found = classifier.evaluate(texts, labels, progress=True)
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
+    if options.confusion:
+        _draw_confusion(classifier, found, Path(options.confusion))
+    if options.reliability:
+        from regard.viz.reliability import draw
+
+        bins = found.calibration.bins
+        draw(
+            [one.confidence for one in bins],
+            [one.accuracy for one in bins],
+            [one.count for one in bins],
+            Path(options.reliability),
+        )

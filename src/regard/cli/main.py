@@ -12,20 +12,27 @@ from importlib import import_module
 from regard.errors import RegardError, RequestError, nearest
 
 _HELP = """\
-regard: train a translator on your sentence pairs, translate with it, and look at where it looks.
+regard: train a translator or a text classifier on your own file, use it, and look at where it looks.
 
-Try it (five minutes on two cores, nothing to download):
-  regard demo
+Try it (some minutes on two cores, nothing to download):
+  regard demo                                              a translator
+  regard demo --task classification                        classifiers of reviews
 
-Train on your own file, one pair a line, the two sides separated by a tab:
+Train on your own file: pairs, the two sides separated by a tab; or texts with their labels:
   regard train translation --data.train pairs.tsv --data.source en --data.target de --preset luong --out runs/mine
+  regard train classification --data.train reviews.csv --data.text review --data.label stars --preset bag --out runs/reviews
   regard resume runs/mine                                  go on after an interruption, exactly where it stopped
 
 Use it:
   regard translate runs/mine "she kissed him ."            sentences as arguments, from --input FILE, or from stdin
-  regard evaluate runs/mine test.tsv                       loss, perplexity, BLEU, chrF
-  regard look runs/mine "she kissed him ." --to map.png    a translation's attention, here and as .png .svg .pdf .html .json
+  regard classify runs/reviews "a gripping , honest film"  the same for texts to be labelled
+  regard look runs/mine "she kissed him ." --to map.png    the attention behind it, here and as .png .svg .pdf .html .json
   regard align runs/mine pairs.tsv                         word alignments of given pairs, in Pharaoh format
+
+Judge it:
+  regard evaluate runs/mine test.tsv                       loss, BLEU, chrF; of classifiers accuracy, F1, calibration, mistakes
+  regard compare runs/a runs/b test.tsv                    which of two models is better, and whether that is chance
+  regard faithfulness runs/reviews test.tsv                how far a classifier's attention can be trusted
 
 More:
   regard presets [NAME]                                    ready-made runs, and what one consists of
@@ -33,7 +40,9 @@ More:
   regard --version
 """
 
-_COMMANDS = ("demo", "presets", "train", "resume", "translate", "evaluate", "look", "align")
+_COMMANDS = (
+    *("demo", "presets", "train", "resume", "translate", "classify", "evaluate", "compare", "faithfulness", "look", "align"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

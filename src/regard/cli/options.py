@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
-    from regard.predict import Translation, Translator
+    from regard.predict import Classification, Classifier, Translation, Translator
     from regard.record import AttentionRecord
 
 
@@ -50,7 +50,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive_number, metavar="N", help="beam size; 1 is greedy (default: the run's setting)")
 
 
-def load_translator(arguments: argparse.Namespace) -> "Translator":
+def load_model(arguments: argparse.Namespace) -> "Translator | Classifier":
     """Load the trained model that a command names, on the device it names."""
     from regard.predict import load
 
@@ -58,11 +58,39 @@ def load_translator(arguments: argparse.Namespace) -> "Translator":
     return load(arguments.dir, device=arguments.device)
 
 
-def record_of(translation: "Translation", caller: str) -> "AttentionRecord":
-    """The attention behind a translation.
+def load_translator(arguments: argparse.Namespace, command: str) -> "Translator":
+    """Load a model that must be a translator.
+
+    Raises:
+        RequestError: If it is not one.
+    """
+    from regard.predict import Translator
+
+    found = load_model(arguments)
+    if not isinstance(found, Translator):
+        raise RequestError(f"{command}: {arguments.dir} holds a classifier, expected a translator; `regard classify` uses it")
+    return found
+
+
+def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier":
+    """Load a model that must be a classifier.
+
+    Raises:
+        RequestError: If it is not one.
+    """
+    from regard.predict import Classifier
+
+    found = load_model(arguments)
+    if not isinstance(found, Classifier):
+        raise RequestError(f"{command}: {arguments.dir} holds a translator, expected a classifier; `regard translate` uses it")
+    return found
+
+
+def record_of(translation: "Translation | Classification", caller: str) -> "AttentionRecord":
+    """The attention behind a translation or a classification.
 
     Args:
-        translation: The translation.
+        translation: What was predicted.
         caller: What needs it, for the message.
 
     Raises:

@@ -1,11 +1,11 @@
-"""Sentence pairs that a command is given to work on."""
+"""Sentence pairs, or labelled texts, that a command is given to work on."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regard.cli.options import split_files
-from regard.config import TranslationConfig
+from regard.config import ClassificationConfig, TranslationConfig
 
 if TYPE_CHECKING:
     from regard.text.readers import PairChunk
@@ -31,6 +31,32 @@ def read_given_pairs(files: str, config: TranslationConfig) -> "tuple[Iterator[P
     same = len(paths) == len(config.data.train) == 1 and _ending(paths[0]) == _ending(config.data.train[0])
     data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
     return read_pairs(paths, data, report), report
+
+
+def read_given_texts(files: str, config: ClassificationConfig) -> "tuple[list[str], list[tuple[str, ...]], ReadingReport]":
+    """Read labelled texts in the form that the model's own were in, as far as the files' names do not say otherwise.
+
+    Args:
+        files: `FILE`, a folder, or for one text file a label `FILE,FILE`.
+        config: The run's configuration.
+
+    Returns:
+        The texts, the labels of each, and the report.
+    """
+    from regard.text.labelled.readers import read_labelled
+    from regard.text.report import ReadingReport
+
+    report = ReadingReport()
+    paths = split_files(files)
+    same = len(paths) == len(config.data.train) == 1 and _ending(paths[0]) == _ending(config.data.train[0])
+    plain = replace(config.data, format="auto")
+    data = plain if same else replace(plain, text="", label="", header="auto")
+    texts: list[str] = []
+    labels: list[tuple[str, ...]] = []
+    for chunk in read_labelled(paths, data, report):
+        texts += chunk.text
+        labels += chunk.labels
+    return texts, labels, report
 
 
 def _ending(path: str) -> str:

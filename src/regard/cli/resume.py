@@ -18,5 +18,5 @@ def main(arguments: Sequence[str]) -> None:
     from regard.cli.train import say_what_next
     from regard.training import resume
 
-    resume(folder)
-    say_what_next(folder)
+    model = resume(folder)
+    say_what_next(folder, model.config.task)

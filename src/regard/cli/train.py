@@ -1,95 +1,159 @@
-"""`regard train translation`: train a translator on a file of sentence pairs."""
+"""`regard train`: train a translator on a file of sentence pairs, or a classifier on a file of labelled texts."""
 
 import shutil
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from regard.cli.options import Parser, split_files
 from regard.config.loading import Layer, load_config, override_layer, read_layer
-from regard.config.run import TranslationConfig
+from regard.config.run import TASKS, AnyConfig, ClassificationConfig
 from regard.errors import RequestError, nearest
 
-_EXAMPLES = """\
+
+@dataclass(frozen=True)
+class _Task:
+    """What `regard train` says about a task."""
+
+    summary: str
+    examples: str
+    data: str
+    """What `data.train` names."""
+    missing: str
+
+
+_TASKS = {
+    "translation": _Task(
+        "Train a translator on sentence pairs.",
+        """\
   regard train translation --data.train deu.txt --data.source en --data.target de
   regard train translation --preset tutorial-luong-concat --data.train deu.txt --data.max_pairs 10000
   regard train translation --preset luong --data.train train.en,train.de --data.dev val.en,val.de --out runs/multi30k
   regard train translation --config mine.yaml --data.train pairs.csv --data.columns english,german --training.max_epochs 5
-"""
+""",
+        "one file of pairs (.tsv .txt .csv .jsonl .parquet, each also .gz), or two parallel text files",
+        "a file of sentence pairs",
+    ),
+    "classification": _Task(
+        "Train a text classifier on labelled texts.",
+        """\
+  regard train classification --data.train reviews.csv --data.text review --data.label sentiment
+  regard train classification --preset bag --data.train reviews.tsv --out runs/reviews
+  regard train classification --preset bilstm --data.train topics.jsonl --vectors glove.6B.100d.txt
+  regard train classification --preset bag --data.train reviews.tsv --folds 10
+  regard train classification --data.train positive.txt,negative.txt
+""",
+        "a file with a text and a label a line (.tsv .csv .jsonl .parquet, each also .gz), one text file for each label, "
+        "or a folder of them",
+        "a file of labelled texts",
+    ),
+}
 
 _NOTE = """\
 Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line
 goes over the file, the file over the preset, the preset over the defaults shown here. Choosing another `kind` for a
 part resets the rest of that part."""
 
+_SHORT = {"vectors": "data.vectors", "folds": "data.folds"}
+"""Options of classification that are settings by a shorter name."""
+
 
 def main(arguments: Sequence[str]) -> None:
     """Train, or explain how."""
-    tasks = ("translation",)
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: regard train translation --data.train FILE[,FILE] [...]\n\n`regard train translation --help` explains.")
+        print("usage: regard train TASK --data.train FILE [...]\n")
+        for name, about in _TASKS.items():
+            print(f"  regard train {name:<15} {about.summary[0].lower()}{about.summary[1:-1]} (`regard train {name} --help`)")
         return
     task, *rest = arguments
-    if task not in tasks:
-        raise RequestError(f"train: nothing is named '{task}'{nearest(task, tasks)} (`regard train translation --help`)")
+    if task not in TASKS:
+        raise RequestError(
+            f"train: nothing is named '{task}'{nearest(task, TASKS)}; expected one of: {', '.join(TASKS)} "
+            "(`regard train --help` explains)"
+        )
     if "-h" in rest or "--help" in rest:
-        print(_help())
+        print(_help(task))
         return
-    config = read_arguments(rest)
+    config = read_arguments(task, rest)
+    if isinstance(config, ClassificationConfig) and config.data.folds and "fold" not in _named(rest):
+        from regard.training import cross_validate
+
+        print(cross_validate(config).render())
+        return
 
     from regard.training import fit
 
     fit(config)
-    say_what_next(config.out)
+    say_what_next(config.out, task)
 
 
-def read_arguments(arguments: Sequence[str]) -> TranslationConfig:
+def read_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
     """Make the configuration of a command line.
 
     Raises:
         ConfigError: If a setting is unknown or has a value it cannot have.
         RequestError: If an option has no value, or there is nothing to train on.
     """
-    overrides, rest = _split(arguments)
-    options = _parser().read(rest)
-    layers: list[Layer] = []
+    overrides, rest = _split(task, arguments)
+    options = _parser(task).read(rest)
+    layers: list[Layer | dict[str, str]] = [{"task": task}]
     if options.preset is not None:
         from regard.presets import preset_layer
 
-        layers.append(preset_layer(options.preset))
+        layers.append(_checked(preset_layer(options.preset), f"preset '{options.preset}'", task))
     if options.config is not None:
-        layers.append(read_layer(options.config))
-    settings: dict[str, object] = dict(overrides)
+        layers.append(_checked(read_layer(options.config), options.config, task, stated=False))
+    settings: dict[str, object] = {
+        _SHORT.get(name, name) if task == "classification" else name: overrides[name] for name in overrides
+    }
     for name in ("data.train", "data.dev"):
-        if name in overrides:
-            settings[name] = split_files(overrides[name])
+        if name in settings:
+            settings[name] = split_files(str(settings[name]))
     if options.overwrite:
         settings["overwrite"] = True
     config = load_config(*layers, override_layer(settings))
     if not config.data.train:
-        raise RequestError("train translation: nothing to train on; name a file of sentence pairs with --data.train FILE")
+        raise RequestError(f"train {task}: nothing to train on; name {_TASKS[task].missing} with --data.train FILE")
     if not config.out:
         config = load_config(*layers, override_layer(settings | {"out": _default_folder(config, options.preset)}))
     return config
 
 
-def _parser() -> Parser:
-    parser = Parser("train translation", "Train a translator on sentence pairs.", _EXAMPLES)
+def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Layer:
+    """Refuse settings of another task; without a word about it, a preset is a translation's."""
+    theirs = layer.values.get("task", "translation" if stated else task)
+    if theirs != task:
+        raise RequestError(f"train {task}: {name} is for {theirs}; `regard presets` says what each is for")
+    return layer
+
+
+def _parser(task: str) -> Parser:
+    about = _TASKS[task]
+    parser = Parser(f"train {task}", about.summary, about.examples)
     parser.add_argument("--preset", metavar="NAME", help="start from a ready-made run (`regard presets` lists them)")
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings, over those of the preset")
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out already holds")
-    for name, words in (
-        ("data.train", "one file of pairs (.tsv .txt .csv .jsonl .parquet, each also .gz), or two parallel text files"),
+    shown = [
+        ("data.train", about.data),
         ("out", "folder of the run (default: runs/ and the names of data and preset)"),
         ("device", "auto, cpu, cuda, or cuda:N (default: auto)"),
         ("threads", "CPU threads (default: all cores)"),
         ("any.setting", "any of the settings below"),
-    ):
+    ]
+    if task == "classification":
+        shown[1:1] = [
+            ("data.text", "the text's column, by name or number"),
+            ("data.label", "the label's column, by name or number"),
+            ("vectors", "word vectors to start from (GloVe, fastText, word2vec as text): data.vectors"),
+            ("folds", "train that many times, each time holding out another part, and report mean and spread"),
+        ]
+    for name, words in shown:
         parser.add_argument(f"--{name}", metavar="VALUE", help=words)
     return parser
 
 
-def _split(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _split(task: str, arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """The settings (`--name value`, `--name=value`), and what argparse is to read."""
     own = {"--preset": True, "--config": True, "--overwrite": False}
     settings: dict[str, str] = {}
@@ -104,28 +168,36 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             continue
         if not equals:
             if not waiting or waiting[0].startswith("--"):
-                raise RequestError(f"train translation: {name} needs a value: {name} VALUE")
+                raise RequestError(f"train {task}: {name} needs a value: {name} VALUE")
             value = waiting.pop(0)
         settings[name.removeprefix("--").replace("-", "_")] = value
     return settings, rest
 
 
-def _default_folder(config: TranslationConfig, preset: str | None) -> str:
+def _named(arguments: Sequence[str]) -> set[str]:
+    """Last names of the settings on a command line."""
+    return {argument.partition("=")[0].rpartition(".")[2] for argument in arguments if argument.startswith("--")}
+
+
+def _default_folder(config: AnyConfig, preset: str | None) -> str:
     stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
     return f"runs/{stem}-{preset}" if preset else f"runs/{stem}"
 
 
-def say_what_next(folder: str) -> None:
+def say_what_next(folder: str, task: str) -> None:
     """Tell the reader how to use the model."""
-    print(f'\nThe model is in {folder}. Next:\n  regard translate {folder} "a sentence"\n  regard look {folder} "a sentence"')
+    verb, what = {"translation": ("translate", "a sentence"), "classification": ("classify", "a text")}[task]
+    print(f'\nThe model is in {folder}. Next:\n  regard {verb} {folder} "{what}"\n  regard look {folder} "{what}"')
 
 
-def _help() -> str:
+def _help(task: str) -> str:
     from regard.config.describe import describe
 
     width = min(shutil.get_terminal_size((120, 40)).columns, 120)
-    lines = [_parser().format_help(), "settings:", textwrap.indent(_NOTE, "  ")]
-    for setting in describe():
+    lines = [_parser(task).format_help(), "settings:", textwrap.indent(_NOTE, "  ")]
+    for setting in describe(TASKS[task]):
+        if setting.name == "task":
+            continue
         if setting.heading:
             title = f"  with --{setting.name}.kind {setting.kind}" if setting.kind else f"  {setting.name}"
             lines += ["", *textwrap.wrap(f"{title}: {setting.doc}", width, initial_indent="", subsequent_indent=" " * 6)]

@@ -1,18 +1,13 @@
 """`regard translate`: translate sentences from the command line, a file, or standard input."""
 
 import argparse
-import gzip
 import json
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from io import TextIOWrapper
-from itertools import chain
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from regard.cli.lines import read_lines, typed_lines
 from regard.cli.options import (
     Parser,
     add_machine_options,
@@ -22,14 +17,12 @@ from regard.cli.options import (
     positive_number,
     record_of,
 )
-from regard.errors import DataError, RequestError
+from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.predict import Translation, Translator
 
 _PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
-_AT_ONCE = 1024
-"""Most lines of standard input translated together."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -41,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.heatmap and Path(options.heatmap).suffix:
         check_ending(options.heatmap, _PICTURES, "--heatmap")
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
-    translator = load_translator(options)
+    translator = load_translator(options, "translate")
     for number, translation in enumerate(_translations(translator, lines, options), 1):
         print(_render(translation, number, options), flush=options.live)
         if options.heatmap:
@@ -93,41 +86,8 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
             )
         return [" ".join(sentence.split()) for sentence in options.sentences]
     if options.input:
-        return _read_file(options.input)
+        return read_lines(options.input, "translate")
     return []
-
-
-def _read_file(path: str) -> Iterator[str]:
-    """The lines of a file, which is opened at once so that a missing one is found before anything else is done."""
-    lines = _lines_in(path)
-    first = next(lines, None)
-    if first is None:
-        raise DataError(f"{path} is empty: nothing to translate")
-    return chain((first,), lines)
-
-
-def _lines_in(path: str) -> Iterator[str]:
-    try:
-        with open(path, "rb") as plain:
-            zipped = plain.peek(2).startswith(b"\x1f\x8b")
-            file: IO[bytes] = gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[assignment]
-            # As in files of pairs, a line ends at \n and nowhere else.
-            with TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-                unreadable, first = 0, 0
-                for number, line in enumerate(lines, 1):
-                    if "\ufffd" in line:
-                        unreadable, first = unreadable + 1, first or number
-                    yield line.rstrip("\r\n")
-                if unreadable:
-                    print(
-                        f"regard: {unreadable:,} lines of {path} are not all UTF-8 (the first: line {first:,}); "
-                        "what cannot be read was translated as \ufffd",
-                        file=sys.stderr,
-                    )
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"cannot read {path}: the gzip file is cut short or damaged ({error}); copy it again") from error
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:
@@ -139,39 +99,8 @@ def _translations(translator: "Translator", lines: Iterable[str], options: argpa
     if not options.live:
         yield from translator.translate_stream(lines, **search)
         return
-    if sys.stdin is None:
-        raise RequestError("translate: standard input is closed; give sentences, or --input FILE")
-    if sys.stdin.isatty():
-        print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
-    for group in _available(sys.stdin):
+    for group in typed_lines("translate", "sentence"):
         yield from translator.translate(group, **search)
-
-
-def _available(stream: TextIO) -> Iterator[list[str]]:
-    """Lines in groups: wait for one, then take what is there already. A pipe that waits for each answer gets it at once,
-    and a pipe that sends much is translated in large batches."""
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
-    queue: Queue[str | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory
-
-    def read() -> None:
-        for line in stream:
-            queue.put(line.rstrip("\r\n"))
-        queue.put(None)
-
-    Thread(target=read, daemon=True).start()
-    while (line := queue.get()) is not None:
-        group = [line]
-        while len(group) < _AT_ONCE:
-            try:
-                more = queue.get(timeout=0.01)  # the reader may be between two lines of one write
-            except Empty:
-                break
-            if more is None:
-                queue.put(None)
-                break
-            group.append(more)
-        yield group
 
 
 def _render(translation: "Translation", number: int, options: argparse.Namespace) -> str:

@@ -31,6 +31,8 @@ class LabelledDataConfig:
     """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
     vectors: str = ""
     """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
+    vectors_size: int = 0
+    """Width of the vectors: found in their file; 0 without one."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
     """How to read the files; `auto` goes by their names and first lines. `text`: one file for each label, a text a line."""
     header: Literal["auto", "yes", "no"] = "auto"

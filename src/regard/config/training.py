@@ -96,6 +96,8 @@ class TrainingConfig:
     """`auto`: bfloat16 where the machine computes faster in it."""
     validate_every: int = 0
     """Updates between validations; 0 for once an epoch."""
+    monitor: str = "loss"
+    """Which figure says what the best checkpoint is."""
     patience: int = 0
     """Stop after so many validations without a better one; 0 never."""
     average_last: int = 0

@@ -1,7 +1,11 @@
-"""Text in, text out, with its score and the attention behind it."""
+"""Text in, text or label out, with its score and the attention behind it."""
 
+from regard.predict.classification import Classification
+from regard.predict.classifier import Classifier
 from regard.predict.evaluate import Evaluation
+from regard.predict.labelled_evaluation import LabelledEvaluation
+from regard.predict.loading import load
 from regard.predict.translation import Translation
-from regard.predict.translator import Translator, load
+from regard.predict.translator import Translator
 
-__all__ = ["Evaluation", "Translation", "Translator", "load"]
+__all__ = ["Classification", "Classifier", "Evaluation", "LabelledEvaluation", "Translation", "Translator", "load"]

@@ -1,6 +1,6 @@
 """A trained translator: text in, translations out."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -11,16 +11,15 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from regard.attention.base import Attention
-from regard.bundle import Bundle, load_bundle, save_bundle
+from regard.bundle import TranslationBundle, save_bundle
 from regard.config import DecodingConfig, TranslationConfig
 from regard.decoding import Hypothesis, force, search
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.predict.evaluate import Evaluation, evaluate
+from regard.predict.requests import check_texts, counting_bar
 from regard.predict.sources import Source, encode_sources, join, pad
 from regard.predict.translation import Translation, translation_of
-from regard.text.bars import late_bars
 from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
@@ -35,7 +34,7 @@ class Translator:
         bundle: The model and its tokenizers. The model is put into evaluation mode and stays on its device.
     """
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: TranslationBundle) -> None:
         self.bundle = bundle
         self.model: Seq2Seq = bundle.model.eval()
         self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
@@ -83,7 +82,7 @@ class Translator:
         Raises:
             RequestError: If an argument is out of range.
         """
-        texts = _checked_texts("translate", texts)
+        texts = check_texts("translate", texts)
         if precision not in (None, "float32", "bfloat16"):
             raise RequestError(f"translate: precision is {precision!r}, expected float32 or bfloat16")
         decoding = self._decoding(
@@ -128,7 +127,7 @@ class Translator:
         Raises:
             RequestError: If there are not as many targets as sources.
         """
-        sources, targets = _checked_texts("force", sources), _checked_texts("force", targets)
+        sources, targets = check_texts("force", sources), check_texts("force", targets)
         if len(sources) != len(targets):
             raise RequestError(f"force: got {len(sources)} sources and {len(targets)} targets, expected as many of each")
         ids = [
@@ -138,7 +137,7 @@ class Translator:
         longest = [max(len(source), len(target)) for source, target in zip(*ids, strict=True)]
         found: list[Hypothesis | None] = [None] * len(sources)
         sites, alpha = self._sites(record), self.config.decoding.length_penalty
-        with _bar("scoring", len(sources), shown=progress) as advance:
+        with counting_bar("scoring", len(sources), shown=progress) as advance:
             for numbers in length_batches(np.array(longest, dtype=np.int64), self.config.decoding.batch_tokens):
                 source, source_mask = pad([ids[0][number] for number in numbers], self.device)
                 target_out, _ = pad([ids[1][number] for number in numbers], self.device)
@@ -174,7 +173,7 @@ class Translator:
         pieces = [piece for source in sources for piece in source.pieces]
         found: list[list[Hypothesis]] = [[]] * len(pieces)
         budget = max(1, decoding.batch_tokens // max(1, decoding.beam_size))
-        with _bar("translating", len(pieces), shown=progress) as advance, self._running(decoding.precision) as model:
+        with counting_bar("translating", len(pieces), shown=progress) as advance, self._running(decoding.precision) as model:
             for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
                 ids, mask = pad([pieces[number] for number in numbers], self.device)
                 batch = search(model, ids, mask, decoding, n_best=n_best, record=sites)
@@ -219,51 +218,6 @@ class Translator:
         return sites[-1]
 
 
-def load(
-    folder: str | Path, device: str = "auto", *, model: Seq2Seq | None = None, attention: Attention | None = None
-) -> Translator:
-    """Load a trained translator.
-
-    Args:
-        folder: A folder that training made.
-        device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:N`.
-        model: The model object, where it is its maker's own.
-        attention: The mechanism, where it is its maker's own.
-
-    Raises:
-        BundleError: If the folder is not a trained model, or is damaged.
-        RequestError: If the device is not there, or an object is missing or not needed.
-    """
-    return Translator(load_bundle(folder, device=_device(device), model=model, attention=attention))
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N") from error
-    if device.type not in ("cpu", "cuda"):
-        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N")
-    count = torch.cuda.device_count() if device.type == "cuda" else 1
-    if (device.index or 0) >= count:
-        raise RequestError(
-            f"device is {name!r}, but PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; use cpu or auto"
-        )
-    return device
-
-
-def _checked_texts(caller: str, texts: Sequence[str]) -> list[str]:
-    if isinstance(texts, str):
-        raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
-    checked = list(texts)
-    for number, text in enumerate(checked):
-        if not isinstance(text, str):
-            raise RequestError(f"{caller}: text {number} is a {type(text).__name__}, expected a str")
-    return checked
-
-
 def _with_end(ids: np.ndarray, offsets: np.ndarray) -> list[np.ndarray]:
     return [np.append(ids[start:stop], END) for start, stop in pairwise(offsets)]
 
@@ -272,11 +226,3 @@ def _nothing(sites: Collection[str]) -> Hypothesis:
     """The translation of an empty source, which the model is not asked for."""
     none = np.zeros((1, 0), dtype=np.float32)  # the row of the end symbol
     return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), dict.fromkeys(sites, none))
-
-
-@contextmanager
-def _bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error; gives what advances it."""
-    with late_bars(shown=shown) as bars:
-        task = bars.add_task(words, total=total)
-        yield lambda count: bars.advance(task, count)

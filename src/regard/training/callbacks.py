@@ -12,7 +12,7 @@ from regard.training.module import TrainingModule, not_finite, weights_of
 from regard.training.progress import Reporter
 from regard.training.run import Run
 from regard.training.signals import Signals
-from regard.training.validation import Scores, Validator
+from regard.training.task import Scores, Validator
 
 LOGGED_EVERY = 50
 """Updates between two rows of the logs, besides one at each validation."""
@@ -53,7 +53,7 @@ class Validation(lightning.Callback):
         self._after_update(trainer, pl_module)
         progress = self._run.progress
         # A validation that was broken off gets its row when it is made up for.
-        if progress.recent_tokens and not progress.validation_due and progress.step % LOGGED_EVERY == 0:
+        if progress.recent_count and not progress.validation_due and progress.step % LOGGED_EVERY == 0:
             pl_module.settle()
             self._log(None)
 
@@ -95,7 +95,7 @@ class Validation(lightning.Callback):
                 scores = validator.validate(self._run.model, after_batch=lambda: self._go_on(advance))
             except RequestError as error:  # decoding refuses scores that are not finite, and nothing else here
                 raise not_finite(self._run, "score of a word on dev") from error
-        if not math.isfinite(scores.nll):
+        if not math.isfinite(scores.loss):
             raise not_finite(self._run, "loss on dev")
         return scores
 
@@ -108,7 +108,7 @@ class Validation(lightning.Callback):
         run = self._run
         row = log_row(run, scores)
         run.history.append(row)
-        run.progress.recent_nll, run.progress.recent_tokens = 0.0, 0
+        run.progress.recent_loss, run.progress.recent_count = 0.0, 0
         self._logs.write(row)
 
 
@@ -167,39 +167,28 @@ def log_row(run: Run, scores: Scores | None) -> Row:
         "step": progress.step,
         "epoch": run.epoch,
         "learning_rate": run.learning_rate(max(progress.step, 1)),
-        "gold_probability": run.gold_probability(max(progress.step, 1)),
         "seconds": round(progress.seconds, 3),
-        "tokens_per_second": round(progress.tokens / progress.seconds, 1) if progress.seconds else 0.0,
+        run.task.speed_column: round(progress.count / progress.seconds, 1) if progress.seconds else 0.0,
+        **run.task.row(max(progress.step, 1), run.total_steps),
     }
-    if progress.recent_tokens:
-        nll = progress.recent_nll / progress.recent_tokens
-        row |= {"train_nll": nll, "train_perplexity": math.exp(min(nll, 700.0))}
+    if progress.recent_count:
+        nll = progress.recent_loss / progress.recent_count
+        row |= {"train_nll": nll}
+        if "train_perplexity" in run.task.columns:
+            row |= {"train_perplexity": math.exp(min(nll, 700.0))}
     if scores is not None:
-        row |= {"dev_nll": scores.nll, "dev_perplexity": scores.perplexity, "bleu": scores.bleu, "chrf": scores.chrf}
+        row |= scores.to_row()
     return row
 
 
 def describe_validation(run: Run, scores: Scores | None, *, better: bool) -> str:
-    """The scores, and a few translations, for the terminal."""
+    """The scores, and a few examples, for the terminal."""
     progress = run.progress
     head = f"epoch {run.epoch:,}, update {progress.step:,}"
-    if progress.recent_tokens:
-        head += f": training loss {progress.recent_nll / progress.recent_tokens:.3f}"
+    if progress.recent_count:
+        head += f": training loss {progress.recent_loss / progress.recent_count:.3f}"
     if scores is None:
         return head
-    head += f", dev loss {scores.nll:.3f} (perplexity {scores.perplexity:,.2f})"
-    if scores.num_translated:
-        head += f", BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f}"
-    lines = [head + (", the best so far" if better and progress.validations > 1 else "")]
-    if progress.validations == 1 and scores.num_translated:
-        lines.append(
-            f"  BLEU is {scores.bleu_signature}, chrF is {scores.chrf_signature}, greedy, {scores.num_translated:,} pairs"
-        )
-    for sample in scores.samples:
-        lines += [
-            "",
-            f"  source      {sample.source}",
-            f"  prediction  {sample.prediction}",
-            f"  reference   {sample.reference}",
-        ]
-    return "\n".join([*lines, ""] if scores.samples else lines)
+    figures, lines = scores.describe(first=progress.validations == 1)
+    best = ", the best so far" if better and progress.validations > 1 else ""
+    return "\n".join([f"{head}, {figures}{best}", *lines])

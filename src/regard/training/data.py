@@ -2,28 +2,32 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from regard.text.batching import Batch, BucketBatchSampler
-from regard.text.encoded import EncodedCorpus
+from regard.text.batching import BucketBatchSampler
 from regard.training.run import Progress
+from regard.training.task import Task
 
 
 @dataclass(frozen=True)
 class Update:
     """The batches of one update of the weights."""
 
-    batches: list[Batch]
-    tokens: int
-    """Target words in all of them, end symbols included."""
+    batches: list[Any]
+    count: int
+    """How many losses they sum up."""
     last: bool
     """Whether it is the last of its epoch."""
 
     def to(self, device: torch.device) -> "Update":
         """Move the tensors."""
         return replace(self, batches=[to_device(batch, device) for batch in self.batches])
+
+
+Batch = TypeVar("Batch")
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
@@ -33,7 +37,7 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     moved = {
         name: value.to(device, non_blocking=True) for name, value in vars(batch).items() if isinstance(value, torch.Tensor)
     }
-    return replace(batch, **moved)
+    return replace(batch, **moved)  # type: ignore[type-var]
 
 
 class UpdateLoader:
@@ -42,8 +46,9 @@ class UpdateLoader:
     The position is the run's own (`Progress`), counted when an update has been made and not when its batches have been read.
     """
 
-    def __init__(self, corpus: EncodedCorpus, sampler: BucketBatchSampler, accumulate: int, progress: Progress) -> None:
-        self._corpus, self._sampler, self._accumulate, self._progress = corpus, sampler, accumulate, progress
+    def __init__(self, task: Task, sampler: BucketBatchSampler, progress: Progress) -> None:
+        self._task, self._sampler, self._progress = task, sampler, progress
+        self._accumulate = task.config.training.accumulate
 
     def __iter__(self) -> Iterator[Update]:
         self._sampler.resume_at(self._progress.epoch, self._progress.batch)
@@ -57,5 +62,5 @@ class UpdateLoader:
             yield self._update(group, last=True)
 
     def _update(self, group: list[np.ndarray], *, last: bool) -> Update:
-        batches = [self._corpus.batch(indices) for indices in group]
-        return Update(batches, sum(int(batch.target_mask.sum()) for batch in batches), last)
+        batches = [self._task.data.train.batch(indices) for indices in group]
+        return Update(batches, sum(self._task.count(batch) for batch in batches), last)

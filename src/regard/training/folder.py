@@ -22,22 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.bundle.bundle import (
-    CARD,
-    CONFIG,
-    JOINT_TOKENIZER,
-    REPORT,
-    SIGNATURE,
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    WEIGHTS,
-)
-from regard.config import TranslationConfig
+from regard.bundle.bundle import FILES, WEIGHTS
+from regard.config import AnyConfig, RunConfig
 from regard.config.loading import read_config, render_config
 from regard.disk import flush
 from regard.errors import BundleError, ConfigError, RegardError, TrainingError
-
-_BUNDLE_FILES = (CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD, JOINT_TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER)
 
 
 class RunFolder:
@@ -72,7 +61,7 @@ class RunFolder:
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
             raise ConfigError(f"out is '{self.path}', but '{there}' cannot be written to; name another folder")
 
-    def start(self, config: TranslationConfig, facts: dict[str, Any]) -> None:
+    def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
         """Make the folder and begin a run in it, in place of the run that it may hold.
 
         Raises:
@@ -93,13 +82,13 @@ class RunFolder:
     def _clear(self) -> None:
         # The settings go first: without them nobody takes what is left of the old run for a run.
         (self.checkpoints / "config.yaml").unlink(missing_ok=True)
-        for name in _BUNDLE_FILES:
+        for name in FILES:
             (self.path / name).unlink(missing_ok=True)
         for folder in (self.checkpoints, self.logs, *self.path.glob(".incoming*")):
             if folder.exists():
                 shutil.rmtree(folder)
 
-    def read_start(self) -> tuple[TranslationConfig, dict[str, Any]]:
+    def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
         """Read what `start` wrote.
 
         Raises:

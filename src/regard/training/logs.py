@@ -8,33 +8,21 @@ from regard.training.folder import write_error
 
 Row = dict[str, float | int]
 
-COLUMNS = (
-    "step",
-    "epoch",
-    "learning_rate",
-    "gold_probability",
-    "train_nll",
-    "train_perplexity",
-    "dev_nll",
-    "dev_perplexity",
-    "bleu",
-    "chrf",
-    "seconds",
-    "tokens_per_second",
-)
+_COLUMNS = ("step", "epoch", "learning_rate")
+"""What every run's rows begin with."""
 
 
 class Logs:
     """Appends rows; on a resume, begins again from the rows of the checkpoint, so that none comes twice."""
 
-    def __init__(self, folder: Path, history: list[Row], *, tensorboard: bool) -> None:
+    def __init__(self, folder: Path, history: list[Row], columns: tuple[str, ...], *, tensorboard: bool) -> None:
         self._path = folder / "metrics.csv"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file: TextIO = self._path.open("w", newline="", encoding="utf-8")
         except OSError as error:
             raise write_error(self._path, error) from error
-        self._rows = csv.DictWriter(self._file, COLUMNS)
+        self._rows = csv.DictWriter(self._file, (*_COLUMNS, *columns))
         self._rows.writeheader()
         self._board = _open_board(folder, history) if tensorboard else None
         self._rows.writerows(history)

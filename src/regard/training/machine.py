@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.utils.deterministic
 
-from regard.config import TranslationConfig
+from regard.config import RunConfig
 from regard.errors import ConfigError
 
 
@@ -38,7 +38,7 @@ class Machine:
         }
 
 
-def resolve_machine(config: TranslationConfig) -> Machine:
+def resolve_machine(config: RunConfig) -> Machine:
     """Resolve the device, the number of threads and the precision.
 
     Raises:

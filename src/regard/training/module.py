@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from regard.errors import TrainingError
 from regard.training.data import Update
 from regard.training.machine import seed_step
-from regard.training.objective import draw_gold, objective
 from regard.training.run import Run
 
 CHECKED_EVERY = 16
@@ -19,8 +18,8 @@ CHECKED_EVERY = 16
 class TrainingModule(lightning.LightningModule):
     """Makes the updates of a run.
 
-    The loss of an update is Σ loss over all words of all its batches / their number: the same whether they come in one batch
-    or accumulate over several.
+    The loss of an update is Σ loss over all words, or texts, of all its batches / their number: the same whether they come in
+    one batch or accumulate over several.
     """
 
     def __init__(self, run: Run) -> None:
@@ -29,7 +28,7 @@ class TrainingModule(lightning.LightningModule):
         self.model = run.model
         self._updates = run
         # On the device, so that a GPU need not be waited for at each update.
-        self._nll = torch.zeros((), device=run.machine.device, dtype=torch.float64)
+        self._loss = torch.zeros((), device=run.machine.device, dtype=torch.float64)
         self._norm = torch.zeros((), device=run.machine.device)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -46,16 +45,14 @@ class TrainingModule(lightning.LightningModule):
         Raises:
             TrainingError: If the loss or the gradient is not finite.
         """
-        run, training = self._updates, self._updates.config.training
+        run = self._updates
         step = run.progress.step + 1
         seed_step(run.config.seed, step)
-        probability = run.gold_probability(step)
         for part in batch.batches:
-            use_gold = draw_gold(part.target_in, probability, training.teacher_forcing.unit)
             with run.machine.autocast():
-                loss, nll = objective(self.model, part, use_gold=use_gold, label_smoothing=training.label_smoothing)
-            self.manual_backward(loss / batch.tokens)
-            self._nll += nll.detach()
+                loss, nll = run.task.loss(part, step, run.total_steps)
+            self.manual_backward(loss / batch.count)
+            self._loss += nll.detach()
         self._step(step)
         self._count(batch, step)
         if run.machine.device.type == "cpu" or step % CHECKED_EVERY == 0:
@@ -78,8 +75,8 @@ class TrainingModule(lightning.LightningModule):
     def _count(self, update: Update, step: int) -> None:
         progress, training = self._updates.progress, self._updates.config.training
         progress.step = step
-        progress.tokens += update.tokens
-        progress.recent_tokens += update.tokens
+        progress.count += update.count
+        progress.recent_count += update.count
         progress.batch += len(update.batches)
         if update.last:
             progress.epoch, progress.batch = progress.epoch + 1, 0
@@ -102,14 +99,14 @@ class TrainingModule(lightning.LightningModule):
             TrainingError: If a loss, a gradient or a weight is not finite.
         """
         run = self._updates
-        nll, norm = self._nll.item(), self._norm.item()
-        self._nll.zero_()
+        nll, norm = self._loss.item(), self._norm.item()
+        self._loss.zero_()
         wrong = "loss" if not math.isfinite(nll) else "gradient's norm" if not math.isfinite(norm) else ""
         if not wrong and weights and not run.weights_are_finite():
             wrong = "weights"
         if wrong:
             raise not_finite(run, wrong)
-        run.progress.recent_nll += nll
+        run.progress.recent_loss += nll
 
 
 def not_finite(run: Run, wrong: str) -> TrainingError:

@@ -125,16 +125,16 @@ class Pace:
     def start(self, run: Run) -> None:
         """Begin to measure."""
         progress = run.progress
-        self._from = progress.step, progress.tokens, progress.seconds
+        self._from = progress.step, progress.count, progress.seconds
 
     def describe(self, run: Run) -> str:
-        """`8,300 words/s, 1:05 left`."""
-        progress, (step, tokens, seconds) = run.progress, self._from
+        """`8,300 target tokens/s, 1:05 left`."""
+        progress, (step, count, seconds) = run.progress, self._from
         passed, made = progress.seconds - seconds, progress.step - step
         if not made or passed <= 0:
             return ""
-        speed = (progress.tokens - tokens) / passed
-        return f"{speed:,.0f} target tokens/s, {clock_time((run.total_steps - progress.step) * passed / made)} left"
+        speed = (progress.count - count) / passed
+        return f"{speed:,.0f} {run.task.unit}/s, {clock_time((run.total_steps - progress.step) * passed / made)} left"
 
 
 def build_reporter(*, progress: bool) -> Reporter:

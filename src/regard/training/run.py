@@ -6,18 +6,16 @@ from typing import Any, Literal
 
 import torch
 
-from regard.bundle.bundle import Custom
-from regard.config import PlateauConfig, TranslationConfig
+from regard.config import PlateauConfig
 from regard.errors import BundleError
-from regard.models.seq2seq import Seq2Seq
-from regard.text.prepare import PreparedData
 from regard.training.folder import RunFolder
 from regard.training.logs import Row
 from regard.training.machine import Machine
 from regard.training.optimizer import MovingAverage, build_optimizer
-from regard.training.schedule import Plateau, gold_probability, learning_rate_factor
+from regard.training.schedule import Plateau, learning_rate_factor
+from regard.training.task import Task
 
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
 
 
 @dataclass
@@ -30,16 +28,16 @@ class Progress:
     """Epochs finished."""
     batch: int = 0
     """Batches of the unfinished epoch that were trained on."""
-    tokens: int = 0
-    """Target words trained on, end symbols included."""
+    count: int = 0
+    """Words, or texts, trained on: what `Task.count` counts."""
     seconds: float = 0.0
     """Time spent on training itself."""
     validation_seconds: float = 0.0
     """Time spent on validation and on writing."""
-    recent_nll: float = 0.0
-    """Σ −log p over the target words trained on since the last row of the logs."""
-    recent_tokens: int = 0
-    """How many those words are."""
+    recent_loss: float = 0.0
+    """Σ loss of what was trained on since the last row of the logs."""
+    recent_count: int = 0
+    """How many losses that sums up."""
     validation_due: bool = False
     """Whether the weights after this update are still to be validated."""
     finished: bool = False
@@ -70,33 +68,20 @@ class Clock:
 
 
 class Run:
-    """A run's settings, data, model, optimizer and progress."""
+    """A run's task, optimizer and progress."""
 
-    def __init__(
-        self,
-        config: TranslationConfig,
-        *,
-        folder: RunFolder,
-        machine: Machine,
-        data: PreparedData,
-        model: Seq2Seq,
-        custom: Custom,
-        epoch_batches: int,
-    ) -> None:
+    def __init__(self, task: Task, *, folder: RunFolder, machine: Machine, epoch_batches: int) -> None:
         """Put a run together, at its beginning.
 
         Args:
-            config: The settings.
+            task: Settings, data and model.
             folder: Where the run is kept.
             machine: What it is computed with.
-            data: What it learns from.
-            model: What learns.
-            custom: What part of it is not the configured one.
             epoch_batches: Batches in an epoch.
         """
-        self.config, self.folder, self.machine, self.data, self.custom = config, folder, machine, data, custom
-        training = config.training
-        self.model = model.to(machine.device)
+        self.task, self.config, self.folder, self.machine = task, task.config, folder, machine
+        training = self.config.training
+        self.model = task.model.to(machine.device)
         self.optimizer = build_optimizer(self.model, training)
         self.moving_average = MovingAverage(self.model, training.ema_decay) if training.ema_decay else None
         self.plateau = Plateau()
@@ -122,10 +107,6 @@ class Run:
         training = self.config.training
         factor = learning_rate_factor(training.schedule, step, self.total_steps)
         return training.learning_rate * factor * self.plateau.scale
-
-    def gold_probability(self, step: int) -> float:
-        """How often the gold word is fed at an update, numbered from 1."""
-        return gold_probability(self.config.training.teacher_forcing, step, self.total_steps)
 
     def record_validation(self, value: float, scores: dict[str, Any]) -> bool:
         """Take note of a validation of the weights as they are.
@@ -166,7 +147,7 @@ class Run:
         """
         return {
             "format": CHECKPOINT_FORMAT,
-            "fingerprint": self.data.fingerprint,
+            "fingerprint": self.task.data.fingerprint,
             "progress": asdict(self.progress),
             "plateau": asdict(self.plateau),
             "history": self.history,

@@ -1,13 +1,10 @@
-"""How good a model is on pairs that it is not trained on."""
+"""How good a translator is on pairs that it is not trained on."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch import nn
 
 from regard.config import DecodingConfig
 from regard.decoding.search import search
@@ -19,6 +16,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.data import to_device
 from regard.training.machine import Machine
 from regard.training.objective import objective
+from regard.training.task import Scores, Validator, evaluating
 
 NUM_SAMPLES = 3
 
@@ -33,7 +31,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Scores:
+class TranslationScores(Scores):
     """What one validation found."""
 
     nll: float
@@ -56,6 +54,11 @@ class Scores:
         """exp(nll), infinity where that is more than a float can hold."""
         return math.exp(min(self.nll, 700.0)) if self.nll < 700 else math.inf
 
+    @property
+    def loss(self) -> float:
+        """`nll`."""
+        return self.nll
+
     def monitored(self, name: str) -> float:
         """The figure that picks the best model, the higher the better."""
         return {"loss": -self.nll, "bleu": self.bleu, "chrf": self.chrf}[name]
@@ -74,8 +77,30 @@ class Scores:
             "decoding": "greedy",
         }
 
+    def to_row(self) -> dict[str, float]:
+        """Columns of the logs."""
+        return {"dev_nll": self.nll, "dev_perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
 
-class Validator:
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """The figures, and a few translations."""
+        head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
+        lines = []
+        if self.num_translated:
+            head += f", BLEU {self.bleu:.1f}, chrF {self.chrf:.1f}"
+            if first:
+                how = f"BLEU is {self.bleu_signature}, chrF is {self.chrf_signature}"
+                lines.append(f"  {how}, greedy, {self.num_translated:,} pairs")
+        for sample in self.samples:
+            lines += [
+                "",
+                f"  source      {sample.source}",
+                f"  prediction  {sample.prediction}",
+                f"  reference   {sample.reference}",
+            ]
+        return head, [*lines, ""] if self.samples else lines
+
+
+class TranslationValidator(Validator):
     """Scores models on the dev pairs."""
 
     def __init__(
@@ -112,7 +137,7 @@ class Validator:
         """Batches of one validation, for progress bars."""
         return len(self._loss_batches) + len(self._translated_batches)
 
-    def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
+    def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> TranslationScores:
         """Compute the loss over all pairs, and translate some.
 
         Args:
@@ -132,7 +157,7 @@ class Validator:
         bleu = self._bleu.corpus_score(predictions, [references]) if predictions else None
         chrf = self._chrf.corpus_score(predictions, [references]) if predictions else None
         shown = np.arange(min(NUM_SAMPLES, len(predictions))) * len(predictions) // NUM_SAMPLES
-        return Scores(
+        return TranslationScores(
             nll=nll,
             bleu=bleu.score if bleu else 0.0,
             chrf=chrf.score if chrf else 0.0,
@@ -163,15 +188,3 @@ class Validator:
                 texts[int(index)] = self._tokenizer.decode(hypotheses[0].tokens)
             after_batch()
         return [texts[int(index)] for index in self._chosen]
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients, for a while."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(training)

@@ -1,0 +1,41 @@
+"""How much of a classifier's attention lies on the words that are known to decide."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.predict import Classifier
+
+
+def decisive_share(
+    classifier: "Classifier", texts: Sequence[str], decisive: Sequence[Sequence[int]], *, words: Sequence[Sequence[str]]
+) -> float:
+    """Mean over texts of the part of the attention that lies on the decisive words, from 0 to 1.
+
+    Args:
+        classifier: The classifier.
+        texts: The texts.
+        decisive: For each text, the positions of the words that decide its label.
+        words: The words of each text that these positions count in.
+
+    Raises:
+        RequestError: If there are no texts, or the classifier cuts one into other words.
+    """
+    if not texts:
+        raise RequestError("decisive_share: there are no texts, expected at least one")
+    shares = []
+    for found, places, own in zip(classifier.classify(texts), decisive, words, strict=True):
+        record = found.attention
+        assert record is not None
+        if list(record.source_words) != list(own):
+            raise RequestError(
+                f"decisive_share: the classifier's words of {found.text!r:.80} are not the corpus's; train it with "
+                "tokenizer.kind whitespace"
+            )
+        weights = record.word_weights()
+        shares.append(float(weights[list(places)].sum() / max(float(weights.sum()), 1e-12)))
+    return float(np.mean(shares))

@@ -1,0 +1,109 @@
+"""`regard classify`: label texts from the command line, a file, or standard input."""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.lines import read_lines, typed_lines
+from regard.cli.options import Parser, add_machine_options, check_ending, load_classifier, record_of
+from regard.errors import RequestError
+
+if TYPE_CHECKING:
+    from regard.predict import Classification, Classifier
+
+_PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Classify, and print one line for each text."""
+    parser = _parser()
+    options = parser.read(arguments)
+    if options.texts and options.input:
+        parser.error("texts and --input at once; give one of the two")
+    _check_heatmap(options)
+    lines = _lines_of(options)  # a file that is not there is found before the model is loaded
+    classifier = load_classifier(options, "classify")
+    live = lines is None
+    for number, found in enumerate(_classifications(classifier, lines, options), 1):
+        print(_render(found, options), flush=live)
+        if options.heatmap:
+            _save(found, number, Path(options.heatmap))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "classify",
+        "Label texts: those given, or the lines of --input FILE, or those of standard input.\n"
+        "One line comes out for each that goes in, in order: the label, a tab, its probability. Where texts have several\n"
+        "labels: those of more than one half, with commas between.",
+        '  regard classify runs/reviews "a gripping , honest film" --heatmap words.png\n'
+        "  regard classify runs/reviews --input reviews.txt > labels.tsv\n"
+        "  cat reviews.txt | regard classify runs/reviews --json",
+    )
+    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to label")
+    parser.add_argument("--input", metavar="FILE", help="text file, one text a line")
+    parser.add_argument("--json", action="store_true", help="one JSON object a text: label, probabilities, words and weights")
+    parser.add_argument(
+        "--heatmap",
+        metavar="FILE",
+        help=f"draw the words in the colours of their weights ({' '.join(_PICTURES)}); with several texts: a folder, which "
+        "gets 1.png, 2.png, …",
+    )
+    add_machine_options(parser)
+    return parser
+
+
+def _check_heatmap(options: argparse.Namespace) -> None:
+    if options.heatmap and Path(options.heatmap).suffix:
+        check_ending(options.heatmap, _PICTURES, "--heatmap")
+        if len(options.texts) > 1:
+            raise RequestError(
+                f"--heatmap names the file {options.heatmap}, but there are {len(options.texts)} texts: name a folder"
+            )
+
+
+def _lines_of(options: argparse.Namespace) -> Iterable[str] | None:
+    """What to label; None for what is typed."""
+    if options.texts:
+        return [" ".join(text.split()) for text in options.texts]
+    return read_lines(options.input, "classify") if options.input else None
+
+
+def _classifications(
+    classifier: "Classifier", lines: Iterable[str] | None, options: argparse.Namespace
+) -> Iterator["Classification"]:
+    record = None if options.json or options.heatmap else ()  # quicker without
+    if lines is not None:
+        yield from classifier.classify_stream(lines, record=record)
+        return
+    for group in typed_lines("classify", "text"):
+        yield from classifier.classify(group, record=record)
+
+
+def _render(found: "Classification", options: argparse.Namespace) -> str:
+    if not options.json:
+        return f"{', '.join(found.labels)}\t{found.probability:.4f}"
+    plain: dict[str, Any] = {
+        "text": found.text,
+        "label": found.label,
+        "labels": list(found.labels),
+        "probability": found.probability,
+        "probabilities": found.probabilities,
+    }
+    record = found.attention
+    if record is not None:
+        plain |= {"words": list(record.source_words), "weights": [float(weight) for weight in record.word_weights()]}
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _save(found: "Classification", number: int, target: Path) -> None:
+    if target.suffix:
+        if number > 1:
+            raise RequestError(f"--heatmap names the file {target}, but there are several texts: name a folder")
+        record_of(found, "--heatmap").save(target)
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    record_of(found, "--heatmap").save(target / f"{number}.png")

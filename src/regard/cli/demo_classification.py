@@ -1,0 +1,134 @@
+"""The demo of classifiers: train one for each preset, score them, and show which words one of them reads."""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.cli.options import record_of
+from regard.config import ClassificationConfig, WhitespaceConfig
+
+if TYPE_CHECKING:
+    from regard.predict import Classifier
+    from regard.text.demo import Review
+
+_REVIEWS = 8000
+_HELD_OUT = 1000
+_FIRST_HELD_OUT = 1 << 22
+"""Index of the first held-out review, far behind those that are trained on."""
+_PRESETS = ("bag", "tutorial-bilstm", "bilstm", "transformer", "hierarchical")
+_SHOWN_WORDS = range(10, 18)
+"""Words of the review that is shown."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What the table says of a preset."""
+
+    preset: str
+    accuracy: float
+    share: float
+    """Of the attention, on the words that decide."""
+    seconds: float
+
+
+def demonstrate(options: argparse.Namespace) -> None:
+    """Write reviews, train on them, score, and show one with its words coloured."""
+    out = Path(options.out)
+    train, held_out = _prepare(options)
+    rows = []
+    shown = None
+    for preset in _PRESETS:
+        classifier = _train(preset, train, options)
+        rows.append(_score(preset, classifier, held_out))
+        shown = shown or classifier
+    held_out_file = out / "held-out.tsv"
+    lines = "".join(f"{review.text}\t{review.label}\n" for review in held_out)
+    held_out_file.write_text(f"text\tlabel\n{lines}", encoding="utf-8")
+    print(_render(rows))
+    assert shown is not None
+    _show(shown, held_out, out)
+    print(
+        f"""
+Next:
+  regard classify {out / _PRESETS[0]} "{held_out[0].text}"
+  regard look {out / _PRESETS[0]} "{held_out[1].text}" --to words.html
+  regard evaluate {out / _PRESETS[0]} {held_out_file}
+  regard faithfulness {out / _PRESETS[0]} {held_out_file}
+  regard compare {out / _PRESETS[0]} {out / _PRESETS[1]} {held_out_file}
+  regard train classification --help       to train on your own labelled texts"""
+    )
+
+
+def _prepare(options: argparse.Namespace) -> "tuple[Path, list[Review]]":
+    """Write the training reviews into the cache, and draw others."""
+    from regard.config import LabelledDataConfig
+    from regard.text.cache import cache_folder
+    from regard.text.demo import ReviewCorpus
+
+    corpus = ReviewCorpus(seed=1)
+    count = options.examples or _REVIEWS
+    file = cache_folder(LabelledDataConfig()) / f"reviews-1-{count}.tsv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    corpus.write(file, stop=count)
+    return file, [corpus[index] for index in range(_FIRST_HELD_OUT, _FIRST_HELD_OUT + _HELD_OUT)]
+
+
+def _train(preset: str, file: Path, options: argparse.Namespace) -> "Classifier":
+    from regard.presets import load_preset
+    from regard.training import fit
+
+    settings = {
+        "data.train": [str(file)],
+        "out": str(Path(options.out, preset)),
+        "overwrite": options.overwrite,
+        "device": options.device,
+        "threads": options.threads,
+    }
+    config = load_preset(preset, settings)
+    assert isinstance(config, ClassificationConfig)
+    print(f"\nPreset {preset}:", flush=True)
+    # Words as the corpus counts them, so that those which decide are known.
+    config = replace(config, tokenizer=WhitespaceConfig())
+    return fit(config)
+
+
+def _score(preset: str, classifier: "Classifier", held_out: "list[Review]") -> _Row:
+    from regard.analysis import decisive_share
+
+    texts = [review.text for review in held_out]
+    found = classifier.evaluate(texts, [review.label for review in held_out])
+    share = decisive_share(
+        classifier, texts, [review.decisive for review in held_out], words=[review.words for review in held_out]
+    )
+    return _Row(preset, found.accuracy, share, float(classifier.bundle.signature.get("seconds", 0.0)))
+
+
+def _render(rows: list[_Row]) -> str:
+    lines = [
+        f"\nOn {_HELD_OUT:,} reviews that no model has seen:\n",
+        f"  {'preset':<18}{'right':>8}{'attention on the words that decide':>38}",
+    ]
+    lines += [f"  {row.preset:<18}{row.accuracy:>8.1%}{row.share:>38.1%}" for row in rows]
+    lines.append(
+        "\nThe bag reads the words themselves. The others read states that an encoder has made of several words each: what one\n"
+        "word says can be found, and attended to, at another, so that a small share does not mean a wrong reading."
+    )
+    return "\n".join(lines)
+
+
+def _show(classifier: "Classifier", held_out: "list[Review]", out: Path) -> None:
+    """Label the first held-out review of a fair length, and colour its words."""
+    from rich.console import Console
+
+    from regard.viz import terminal
+
+    review = next((review for review in held_out if len(review.words) in _SHOWN_WORDS), held_out[0])
+    [result] = classifier.classify([review.text])
+    record = replace(record_of(result, "demo"), reference=review.label)
+    print(f"\nA review it has not seen: {review.text}")
+    print(f"its label: {result.label} ({result.probability:.1%}); the corpus has {review.label}\n")
+    terminal.render(record, Console())
+    for name in ("words.png", "words.html"):
+        record.save(out / name)
+    print(f"\nThe same as pictures: {out / 'words.png'} and {out / 'words.html'}")

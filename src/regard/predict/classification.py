@@ -1,0 +1,74 @@
+"""One classification: label, probabilities, and where the model looked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from regard.record import AttentionRecord
+from regard.record.data import CLASSIFICATION_NOTE
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Classification:
+    """What a model makes of one text."""
+
+    text: str
+    """As it was given."""
+    label: str
+    """The most probable one."""
+    probability: float
+    """Of `label`."""
+    labels: tuple[str, ...]
+    """The label; where texts have several, those of more than ½, the most probable first."""
+    _names: tuple[str, ...] = field(repr=False, compare=False)
+    _values: np.ndarray = field(repr=False, compare=False)
+    _origin: "Origin | None" = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def probabilities(self) -> dict[str, float]:
+        """Of every label, the most probable first. They sum to one, unless texts have several labels."""
+        order = np.argsort(-self._values, kind="stable").tolist()
+        return {self._names[place]: float(self._values[place]) for place in order}
+
+    @cached_property
+    def attention(self) -> AttentionRecord | None:
+        """The record, made when first asked for; None where no attention was recorded."""
+        return None if self._origin is None else self._origin.record(self)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a classification's record is made from."""
+
+    tokenizer: Tokenizer
+    num_tokens: int
+    """How many the model read: of a long text, its beginning."""
+    attention: Mapping[str, np.ndarray]
+    """By site, with a row for the label or, of an encoder, for each token."""
+    note: str
+    """How far the attention can be trusted; empty where nobody has measured it."""
+
+    def record(self, found: Classification) -> AttentionRecord:
+        """Assemble the record, whose one output word is the label."""
+        encoding = self.tokenizer.encode(found.text)
+        tokens, word_of = list(encoding.tokens[: self.num_tokens]), list(encoding.word_of[: self.num_tokens])
+        if not tokens:  # a text without words goes to the model as one unknown word
+            tokens, word_of = [""] * self.num_tokens, [-1] * self.num_tokens
+        words = encoding.words[: max(word_of, default=-1) + 1]
+        return AttentionRecord(
+            source_tokens=tuple(tokens),
+            target_tokens=(found.label,),
+            source_words=tuple(words),
+            target_words=(found.label,),
+            source_word_of=tuple(word_of),
+            target_word_of=(0,),
+            weights=dict(self.attention),
+            source_text=found.text,
+            target_text=found.label,
+            probabilities=found.probabilities,
+            log_probability=float(np.log(max(found.probability, 1e-300))),
+            note=self.note or CLASSIFICATION_NOTE,
+        )

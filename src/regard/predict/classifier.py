@@ -1,0 +1,187 @@
+"""A trained classifier: text in, labels out."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.bundle import ClassificationBundle, save_bundle
+from regard.config import ClassificationConfig
+from regard.errors import RequestError
+from regard.models.text_classifier import TextClassifier
+from regard.predict.classification import Classification, Origin
+from regard.predict.labelled_evaluation import LabelledEvaluation, evaluate_labelled
+from regard.predict.requests import check_texts, counting_bar
+from regard.predict.sources import pad
+from regard.text.batching import length_batches
+from regard.text.labelled.labels import Labels
+from regard.text.symbols import UNKNOWN
+from regard.text.tokenizer import Tokenizer
+
+_BLOCK = 4096
+"""Lines of a stream that are classified together."""
+_BATCH_TOKENS = 8192
+
+
+class Classifier:
+    """Labels texts with a trained model.
+
+    Args:
+        bundle: The model, its tokenizer and its labels. The model is put into evaluation mode and stays on its device.
+    """
+
+    def __init__(self, bundle: ClassificationBundle) -> None:
+        self.bundle = bundle
+        self.model: TextClassifier = bundle.model.eval()
+
+    @property
+    def config(self) -> ClassificationConfig:
+        """What the run was."""
+        return self.bundle.config
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How texts become symbols."""
+        return self.bundle.tokenizer
+
+    @property
+    def labels(self) -> Labels:
+        """What texts are labelled with."""
+        return self.bundle.labels
+
+    @property
+    def temperature(self) -> float:
+        """What scores are divided by before they become probabilities."""
+        return self.bundle.temperature
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+
+    def classify(
+        self, texts: Sequence[str], *, record: Collection[str] | None = None, progress: bool = False
+    ) -> list[Classification]:
+        """Label texts, in their order.
+
+        Args:
+            texts: The texts. One without words is labelled too; of one that is too long, its beginning counts.
+            record: Attention sites to record, `pool` by default; an empty tuple for none.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            RequestError: If there is no such site.
+        """
+        texts = check_texts("classify", texts)
+        sites = self._sites(record)
+        ids = self.encode(texts)
+        logits, attention = self._run(ids, sites, progress=progress)
+        probabilities = self.probabilities(logits)
+        note = self.bundle.faithfulness
+        names, several = self.labels.names, self.labels.multiple
+        best = probabilities.argmax(-1).tolist()
+        found = []
+        for number, (text, place) in enumerate(zip(texts, best, strict=True)):
+            row = probabilities[number]
+            chosen = (names[place],)
+            if several:
+                chosen = tuple(names[one] for one in np.argsort(-row, kind="stable").tolist() if row[one] > 0.5)
+            origin = Origin(self.tokenizer, len(ids[number]), attention[number], note) if sites else None
+            found.append(Classification(text, names[place], float(row[place]), chosen, names, row, origin))
+        return found
+
+    def classify_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Classification]:
+        """Label lines from anywhere, in order, without holding more than some thousand of them.
+
+        Args:
+            lines: Such as an open file; their line ends are cut off.
+            options: As for `classify`.
+        """
+        remaining = iter(lines)
+        while block := [line.rstrip("\r\n") for line in islice(remaining, _BLOCK)]:
+            yield from self.classify(block, **options)
+
+    def evaluate(
+        self, texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False
+    ) -> LabelledEvaluation:
+        """How good the labels are on texts whose labels are known; see `regard.predict.evaluate_labelled`."""
+        return evaluate_labelled(self, texts, labels, progress=progress)
+
+    def scores(self, texts: Sequence[str], *, progress: bool = False) -> Float[np.ndarray, "N C"]:
+        """Scores of the labels before the temperature and the softmax, or the sigmoid where texts have several."""
+        return self._run(self.encode(check_texts("scores", texts)), [], progress=progress)[0]
+
+    def probabilities(self, scores: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
+        """Probabilities of the labels from `scores`."""
+        scaled = scores.astype(np.float64) / self.temperature
+        if self.labels.multiple:
+            return 0.5 * (1 + np.tanh(scaled / 2))  # the sigmoid, without overflow
+        powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
+        return powers / powers.sum(axis=-1, keepdims=True)
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """What the model is given for each text: the ids of its tokens, at most `data.max_tokens`, at least one."""
+        ids, offsets = self.tokenizer.encode_batch(texts)
+        longest, starts = self.config.data.max_tokens, offsets.tolist()
+        nothing = np.array([UNKNOWN], ids.dtype)
+        return [
+            ids[start : min(stop, start + longest)] if stop > start else nothing
+            for start, stop in pairwise(starts)
+        ]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model into a folder, from which `regard.load` reads it.
+
+        Raises:
+            BundleError: If it cannot be written.
+        """
+        save_bundle(folder, self.bundle)
+
+    @torch.inference_mode()
+    def _run(
+        self, ids: list[np.ndarray], sites: list[str], *, progress: bool
+    ) -> tuple[Float[np.ndarray, "N C"], list[dict[str, np.ndarray]]]:
+        """Scores of each text, and its attention, in batches of similar length."""
+        scores = np.empty((len(ids), len(self.labels.names)), np.float32)
+        attention: list[dict[str, np.ndarray]] = [{}] * len(ids)
+        lengths = np.array([len(own) for own in ids], dtype=np.int64)
+        with counting_bar("classifying", len(ids), shown=progress) as advance:
+            for numbers in length_batches(lengths, _BATCH_TOKENS):
+                tokens, mask = pad([ids[number] for number in numbers], self.device)
+                logits, maps = self.model(tokens, mask, record=sites)
+                scores[numbers] = logits.float().cpu().numpy()
+                if sites:
+                    for number, own in zip(numbers.tolist(), _rows(maps, lengths[numbers].tolist()), strict=True):
+                        attention[number] = own
+                advance(len(numbers))
+        if not np.isfinite(scores).all():
+            raise RequestError("classify: the model's scores are not finite; its weights must be damaged")
+        return scores, attention
+
+    def _sites(self, record: Collection[str] | None) -> list[str]:
+        if record is None:
+            return ["pool"]
+        if isinstance(record, str):
+            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
+        for site in record:
+            if site not in self.model.sites:
+                raise RequestError(f"classify: this model has no attention site {site!r}, only {', '.join(self.model.sites)}")
+        return list(record)
+
+
+def _rows(maps: dict[str, Tensor], lengths: list[int]) -> Iterator[dict[str, np.ndarray]]:
+    """Each text's own part of a batch's attention: (…,S) as one row for the label, (…,S,S) as it is."""
+    arrays = {site: weights.float().cpu().numpy() for site, weights in maps.items()}
+    for row, length in enumerate(lengths):
+        own = {}
+        for site, weights in arrays.items():
+            if site.startswith("encoder"):
+                own[site] = weights[row, ..., :length, :length]
+            else:
+                own[site] = weights[row, ..., None, :length]
+        yield own

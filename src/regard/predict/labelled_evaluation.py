@@ -1,0 +1,150 @@
+"""How good a classifier is on texts whose labels are known."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.errors import DataError, RequestError, nearest
+from regard.metrics.calibration import Calibration, calibration
+from regard.metrics.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
+
+if TYPE_CHECKING:
+    from regard.predict.classifier import Classifier
+
+_MISTAKES = 10
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A text that was labelled wrongly."""
+
+    text: str
+    label: str
+    """What it has; several with commas between."""
+    predicted: str
+    probability: float
+    """How sure the model was."""
+
+
+@dataclass(frozen=True)
+class LabelledEvaluation:
+    """Scores over some texts."""
+
+    scores: Scores | SeveralScores
+    loss: float
+    """−log p of a text's label, natural logarithm, at the model's temperature."""
+    calibration: Calibration
+    mistakes: tuple[Mistake, ...]
+    """The most confident ones first."""
+
+    @property
+    def accuracy(self) -> float:
+        """From 0 to 1."""
+        return self.scores.accuracy
+
+    @property
+    def macro_f1(self) -> float:
+        """From 0 to 1."""
+        return self.scores.macro_f1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            **self.scores.to_dict(),
+            "loss": self.loss,
+            "calibration": self.calibration.to_dict(),
+            "mistakes": [asdict(mistake) for mistake in self.mistakes],
+        }
+
+    def render(self) -> str:
+        """Tables for a terminal."""
+        parts = [self.scores.render(), f"loss {self.loss:.4f}, {self.calibration.render()}"]
+        if self.mistakes:
+            parts.append("the most confident mistakes:")
+            parts += [
+                f"  {mistake.predicted} ({mistake.probability:.0%}), not {mistake.label or 'nothing'}: {_shorten(mistake.text)}"
+                for mistake in self.mistakes
+            ]
+        return "\n\n".join(parts[:3]) + "".join(f"\n{line}" for line in parts[3:])
+
+
+def evaluate_labelled(
+    classifier: "Classifier", texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False
+) -> LabelledEvaluation:
+    """Score a classifier: accuracy, F1, confusions, calibration, and its most confident mistakes.
+
+    Args:
+        classifier: The classifier.
+        texts: The texts.
+        labels: The label of each, or where texts have several the labels of each.
+        progress: Whether to show a bar on standard error.
+
+    Raises:
+        RequestError: If there are no texts, or not as many labels.
+        DataError: If a label was not met in training.
+    """
+    if not texts or len(texts) != len(labels):
+        raise RequestError(f"evaluate: got {len(texts):,} texts and {len(labels):,} labels, expected as many, at least one")
+    names, several = classifier.labels.names, classifier.labels.multiple
+    gold = number_labels(classifier, labels)
+    logits = classifier.scores(texts, progress=progress)
+    probabilities = classifier.probabilities(logits)
+    if several:
+        found: Scores | SeveralScores = score_several(probabilities > 0.5, gold, names)
+        wrong = ((probabilities > 0.5) != gold.astype(bool)).any(axis=-1)
+        certain = np.abs(probabilities - 0.5).min(axis=-1)
+    else:
+        predicted = probabilities.argmax(axis=-1)
+        found, wrong, certain = score_labels(predicted, gold, names), predicted != gold, probabilities.max(axis=-1)
+    order = [place for place in np.argsort(-certain, kind="stable").tolist() if wrong[place]][:_MISTAKES]
+    return LabelledEvaluation(
+        scores=found,
+        loss=negative_log_likelihood(logits / classifier.temperature, gold),
+        calibration=calibration(probabilities, gold),
+        mistakes=tuple(
+            Mistake(
+                texts[place], _joined(names, gold[place]), _said(names, probabilities[place], several), float(certain[place])
+            )
+            for place in order
+        ),
+    )
+
+
+def number_labels(classifier: "Classifier", labels: Sequence[str | Collection[str]]) -> np.ndarray:
+    """Labels as the model numbers them: (N,), or where texts have several (N,C) of ones and zeros.
+
+    Raises:
+        DataError: If one was not met in training.
+    """
+    names, several = classifier.labels.names, classifier.labels.multiple
+    number = {name: place for place, name in enumerate(names)}
+    given = [[label] if isinstance(label, str) else list(label) for label in labels]
+    gold = np.zeros((len(given), len(names)), np.int64)
+    for row, own in enumerate(given):
+        if not several and len(own) != 1:
+            raise DataError(f"text {row + 1} has {len(own)} labels, but this model was trained on texts with one each")
+        for label in own:
+            if label not in number:
+                shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+                raise DataError(
+                    f"text {row + 1} has the label '{label}', which this model was not trained on{nearest(label, names)}; "
+                    f"it knows {shown}"
+                )
+            gold[row, number[label]] = 1
+    return gold if several else gold.argmax(axis=-1)
+
+
+def _joined(names: Sequence[str], gold: np.ndarray) -> str:
+    return names[int(gold)] if gold.ndim == 0 else ", ".join(names[place] for place in np.flatnonzero(gold).tolist())
+
+
+def _said(names: Sequence[str], probabilities: np.ndarray, several: bool) -> str:
+    if several:
+        return ", ".join(names[place] for place in np.flatnonzero(probabilities > 0.5).tolist()) or "nothing"
+    return names[int(probabilities.argmax())]
+
+
+def _shorten(text: str, width: int = 160) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

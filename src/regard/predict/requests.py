@@ -1,0 +1,54 @@
+"""What every predictor does with a request: check it, find the device, show how far it is."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from regard.errors import RequestError
+from regard.text.bars import late_bars
+
+
+def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
+    """A list of texts.
+
+    Raises:
+        RequestError: If it is one text, or something in it is none.
+    """
+    if isinstance(texts, str):
+        raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
+    checked = list(texts)
+    for number, text in enumerate(checked):
+        if not isinstance(text, str):
+            raise RequestError(f"{caller}: text {number} is a {type(text).__name__}, expected a str")
+    return checked
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name, or the best there is for `auto`.
+
+    Raises:
+        RequestError: If there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N") from error
+    if device.type not in ("cpu", "cuda"):
+        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N")
+    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    if (device.index or 0) >= count:
+        raise RequestError(
+            f"device is {name!r}, but PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; use cpu or auto"
+        )
+    return device
+
+
+@contextmanager
+def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error; gives what advances it."""
+    with late_bars(shown=shown) as bars:
+        task = bars.add_task(words, total=total)
+        yield lambda count: bars.advance(task, count)

@@ -1,0 +1,48 @@
+"""Lines of files and of standard input."""
+
+import gzip
+import io
+import time
+from itertools import count
+
+import pytest
+
+from regard.cli import lines
+from regard.cli.lines import read_lines
+from regard.errors import DataError
+
+BYTES = b"\xef\xbb\xbfa\rb\r\nc \xff\xe2\x80\xa8d\n\ne"
+LINES = ["a\rb", "c �\u2028d", "", "e"]
+
+
+def test_lines_that_are_not_utf8_are_counted(tmp_path, capsys):
+    (tmp_path / "latin").write_bytes(b"fine\nf\xfcr\n\xfcber\n")
+    assert len(list(read_lines(str(tmp_path / "latin"), "translate"))) == 3
+    assert "2 lines of" in (message := capsys.readouterr().err)
+    assert "are not all UTF-8 (the first: line 2)" in message
+
+
+def test_a_line_ends_at_a_newline_only(tmp_path):
+    (tmp_path / "plain").write_bytes(BYTES)
+    (tmp_path / "packed").write_bytes(gzip.compress(BYTES))
+    for name in ("plain", "packed"):
+        assert list(read_lines(str(tmp_path / name), "translate")) == LINES
+    piped = io.TextIOWrapper(io.BytesIO(BYTES), encoding="ascii")
+    assert [line for group in lines._available(piped) for line in group] == LINES
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:30] + b"xxxx" + data[34:]])
+def test_a_damaged_gzip_file_is_named(tmp_path, damage):
+    path = tmp_path / "packed.gz"
+    path.write_bytes(damage(gzip.compress(bytes(range(256)) * 9)))
+    with pytest.raises(DataError, match=r"cannot read .*packed\.gz: the gzip file is cut short or damaged .*; copy it again"):
+        list(read_lines(str(path), "translate"))
+
+
+def test_a_pipe_is_not_read_far_ahead():
+    drawn = []
+    endless = (drawn.append(number) or f"{number}\n" for number in count())
+    first = next(lines._available(endless))
+    time.sleep(0.1)
+    assert first[0] == "0"
+    assert len(drawn) <= len(first) + 2 * lines._AT_ONCE + 2
