@@ -65,3 +65,42 @@ def run(tmp_path_factory, pairs, cache):
     folder = tmp_path_factory.mktemp("runs") / "small"
     assert main(["train", "translation", f"--data.train={pairs}", f"--out={folder}", *SMALL]) == 0
     return folder
+
+
+REVIEWS_SMALL = [
+    "--threads=1",
+    "--device=cpu",
+    "--model.embedding_size=16",
+    "--model.hidden_size=16",
+    "--training.max_epochs=4",
+    "--training.learning_rate=0.02",
+    "--training.batch_sentences=16",
+    "--training.tensorboard=false",
+]
+
+
+def write_reviews(path: Path, number: int = 120) -> Path:
+    """Labelled texts, no two alike, whose label is one word's."""
+    nouns = ["film", "plot", "cast", "score", "end", "book"]
+    kinds = {"positive": ["fine", "great", "good", "warm"], "negative": ["dull", "poor", "bad", "flat"]}
+    lines = []
+    for index in range(number):
+        label = ("positive", "negative")[index % 2]
+        words = [nouns[index // 2 % 6], kinds[label][index // 12 % 4], nouns[(index // 48 + index // 2 + 1) % 6]]
+        lines.append(f"the {words[0]} is {words[1]} , so is the {words[2]}{' !' * (index // 24 % 3)}\t{label}\n")
+    path.write_text("text\tlabel\n" + "".join(dict.fromkeys(lines)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def reviews(tmp_path_factory):
+    """A file of labelled texts."""
+    return write_reviews(tmp_path_factory.mktemp("data") / "reviews.tsv")
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory, reviews, cache):
+    """The folder of a trained classifier."""
+    folder = tmp_path_factory.mktemp("runs") / "reviews"
+    assert main(["train", "classification", f"--data.train={reviews}", f"--out={folder}", *REVIEWS_SMALL]) == 0
+    return folder

@@ -70,12 +70,12 @@ def _evaluate_translator(translator: "Translator", options: argparse.Namespace) 
 def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) -> None:
     if options.beam is not None:
         raise RequestError(f"evaluate: --beam is for translators, and {options.dir} holds a classifier")
-    texts, labels, report = read_given_texts(options.files, classifier.config)
+    texts, labels, report = read_given_texts(options.files, classifier)
     print(report.render(), file=sys.stderr)
     found = classifier.evaluate(texts, labels, progress=True)
     print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
     if options.confusion:
-        _draw_confusion(classifier, found, Path(options.confusion))
+        draw_confusion(found, Path(options.confusion))
     if options.reliability:
         from regard.viz.reliability import draw
 

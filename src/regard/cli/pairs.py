@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regard.cli.options import split_files
-from regard.config import ClassificationConfig, TranslationConfig
+from regard.config import TranslationConfig
 
 if TYPE_CHECKING:
+    from regard.predict import Classifier
     from regard.text.readers import PairChunk
     from regard.text.report import ReadingReport
 
@@ -33,27 +34,33 @@ def read_given_pairs(files: str, config: TranslationConfig) -> "tuple[Iterator[P
     return read_pairs(paths, data, report), report
 
 
-def read_given_texts(files: str, config: ClassificationConfig) -> "tuple[list[str], list[tuple[str, ...]], ReadingReport]":
+def read_given_texts(files: str, classifier: "Classifier") -> "tuple[list[str], list[tuple[str, ...]], ReadingReport]":
     """Read labelled texts in the form that the model's own were in, as far as the files' names do not say otherwise.
 
     Args:
         files: `FILE`, a folder, or for one text file a label `FILE,FILE`.
-        config: The run's configuration.
+        classifier: The model.
 
     Returns:
         The texts, the labels of each, and the report.
+
+    Raises:
+        DataError: If they cannot be read, or a label is none that the model was trained on.
     """
     from regard.text.labelled.readers import read_labelled
     from regard.text.report import ReadingReport
 
     report = ReadingReport()
-    paths = split_files(files)
-    same = len(paths) == len(config.data.train) == 1 and _ending(paths[0]) == _ending(config.data.train[0])
-    plain = replace(config.data, format="auto")
+    paths, trained = split_files(files), classifier.config.data.train
+    same = len(paths) == len(trained) == 1 and _ending(paths[0]) == _ending(trained[0])
+    plain = replace(classifier.config.data, format="auto")
     data = plain if same else replace(plain, text="", label="", header="auto")
     texts: list[str] = []
     labels: list[tuple[str, ...]] = []
     for chunk in read_labelled(paths, data, report):
+        for own, line in zip(chunk.labels, chunk.line, strict=True):
+            for label in own:
+                classifier.labels.number(label, f"{files}, line {line}")
         texts += chunk.text
         labels += chunk.labels
     return texts, labels, report

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.errors import DataError, RequestError, nearest
+from regard.errors import DataError, RequestError
 from regard.metrics.calibration import Calibration, calibration
 from regard.metrics.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
 
@@ -119,20 +119,13 @@ def number_labels(classifier: "Classifier", labels: Sequence[str | Collection[st
         DataError: If one was not met in training.
     """
     names, several = classifier.labels.names, classifier.labels.multiple
-    number = {name: place for place, name in enumerate(names)}
     given = [[label] if isinstance(label, str) else list(label) for label in labels]
     gold = np.zeros((len(given), len(names)), np.int64)
     for row, own in enumerate(given):
         if not several and len(own) != 1:
             raise DataError(f"text {row + 1} has {len(own)} labels, but this model was trained on texts with one each")
         for label in own:
-            if label not in number:
-                shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-                raise DataError(
-                    f"text {row + 1} has the label '{label}', which this model was not trained on{nearest(label, names)}; "
-                    f"it knows {shown}"
-                )
-            gold[row, number[label]] = 1
+            gold[row, classifier.labels.number(label, f"text {row + 1}")] = 1
     return gold if several else gold.argmax(axis=-1)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention.base import Attention
 from regard.bundle import TranslationBundle
 from regard.bundle.bundle import Custom
-from regard.config import TranslationConfig
+from regard.config import RecurrentConfig, TranslationConfig
 from regard.errors import ConfigError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
@@ -127,6 +127,8 @@ def check_translation(config: TranslationConfig, model: object, attention: objec
     if not config.data.train:
         raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
     if attention is not None and not isinstance(attention, Attention):
+        if not isinstance(config.model, RecurrentConfig):
+            raise ConfigError(f"an attention was given, but a model of kind '{config.model.kind}' takes none; give a model")
         sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
         raise ConfigError(
             f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the decoder's "

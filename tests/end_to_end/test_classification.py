@@ -1,0 +1,174 @@
+"""The commands on a small trained classifier, and what bad input gets."""
+
+import io
+import json
+import re
+import sys
+
+import pytest
+
+from regard.cli.main import main
+from regard.record import load_record
+
+TEXT = "the film is great , so is the plot"
+SMALL = ["--threads=1", "--device=cpu", "--model.embedding_size=8", "--model.hidden_size=8", "--training.max_epochs=1"]
+
+
+def call(capsys, *arguments):
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out
+
+
+def train(*arguments):
+    return main(["train", "classification", *SMALL, "--training.tensorboard=false", *map(str, arguments)])
+
+
+def fails(capsys, code, message):
+    out, err = capsys.readouterr()
+    assert code == 2, err
+    assert "Traceback" not in err
+    assert re.search(message, err), err
+    assert "regard: " in err
+    return out
+
+
+def test_training_leaves_a_run(classifier):
+    names = {path.name for path in classifier.iterdir()}
+    assert {"config.yaml", "model.safetensors", "tokenizer.json", "labels.json", "signature.json", "README.md"} <= names
+    card = (classifier / "README.md").read_text()
+    assert "Classification of texts as negative, positive" in card
+    assert "regard classify DIR" in card
+
+
+def test_classify_arguments_files_and_stdin_agree(classifier, tmp_path, capsys, monkeypatch):
+    lines = [TEXT, "", "the book is dull"]
+    given = call(capsys, "classify", classifier, *lines)
+    rows = [line.split("\t") for line in given.splitlines()]
+    assert [row[0] for row in rows][::2] == ["positive", "negative"]
+    assert all(0.5 <= float(row[1]) <= 1 for row in rows)
+    file = tmp_path / "in.txt"
+    file.write_bytes("\r\n".join(lines).encode() + b"\r\n")
+    assert call(capsys, "classify", classifier, "--input", file) == given
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
+    assert call(capsys, "classify", classifier) == given
+
+
+def test_json_has_probabilities_and_weights(classifier, capsys):
+    plain = json.loads(call(capsys, "classify", classifier, TEXT, "--json"))
+    assert plain["label"] == "positive"
+    assert sum(plain["probabilities"].values()) == pytest.approx(1)
+    assert plain["words"] == TEXT.split()
+    assert sum(plain["weights"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_heatmaps(classifier, tmp_path, capsys):
+    call(capsys, "classify", classifier, TEXT, "the book is dull", "--heatmap", tmp_path / "maps")
+    assert sorted(path.name for path in (tmp_path / "maps").iterdir()) == ["1.png", "2.png"]
+    shown = call(capsys, "look", classifier, TEXT, "--to", tmp_path / "record.json")
+    assert "positive" in shown
+    record = load_record(tmp_path / "record.json")
+    assert record.target_words == ("positive",)
+    assert record.probabilities["positive"] > 0.5
+
+
+def test_evaluate(classifier, reviews, tmp_path, capsys):
+    pictures = [f"--confusion={tmp_path / 'matrix.png'}", f"--reliability={tmp_path / 'bins.png'}"]
+    found = json.loads(call(capsys, "evaluate", classifier, reviews, "--json", *pictures))
+    assert found["accuracy"] > 0.9
+    assert (tmp_path / "matrix.png").stat().st_size > 1000
+    assert (tmp_path / "bins.png").stat().st_size > 1000
+    assert "expected calibration error" in call(capsys, "evaluate", classifier, reviews)
+
+
+def test_folds(reviews, tmp_path, capsys):
+    out = tmp_path / "folds"
+    shown = call(
+        capsys, "train", "classification", *SMALL, f"--data.train={reviews}", f"--out={out}", "--folds", 3,
+        "--training.tensorboard=false",
+    )  # fmt: skip
+    assert [line.split()[0] for line in shown.splitlines()] == ["fold", "1", "2", "3", "mean", "sd"]
+    assert len(json.loads((out / "folds.json").read_text())["folds"]) == 3
+
+
+def test_word_vectors(reviews, tmp_path, capsys):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("film 1 0 0\nplot 0 1 0\ngreat 0 0 1\n")
+    assert train(f"--data.train={reviews}", f"--out={tmp_path / 'run'}", "--vectors", vectors) == 0
+    assert call(capsys, "classify", tmp_path / "run", TEXT).startswith(("positive", "negative"))
+
+
+@pytest.mark.parametrize("kind", ["bag", "hierarchical", "transformer"])
+def test_every_kind_trains_and_classifies(reviews, tmp_path, capsys, kind):
+    out = tmp_path / "run"
+    size = [] if kind == "bag" else ["--model.hidden_size=8"] if kind == "hierarchical" else ["--model.num_heads=2"]
+    settings = ["--threads=1", "--device=cpu", "--training.max_epochs=1", "--training.tensorboard=false"]
+    model = [f"--model.kind={kind}", "--model.embedding_size=8", *size]
+    code = main(["train", "classification", *settings, *model, f"--data.train={reviews}", f"--out={out}"])
+    assert code == 0, capsys.readouterr().err
+    assert call(capsys, "classify", out, TEXT).startswith(("positive", "negative"))
+
+
+def test_several_labels_for_a_text(tmp_path, capsys):
+    file = tmp_path / "topics.tsv"
+    rows = [(f"a {word} here {number}", label) for word, label in TOPICS for number in range(12)]
+    file.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+    settings = ["--data.label_separator=;", "--training.max_epochs=30", "--training.learning_rate=0.05"]
+    assert train(f"--data.train={file}", f"--out={tmp_path / 'run'}", *settings) == 0
+    answers = call(capsys, "classify", tmp_path / "run", "a ball here 3", "a song and ball here 7").splitlines()
+    assert answers[0].split("\t")[0] == "sport"
+    found = json.loads(call(capsys, "evaluate", tmp_path / "run", file, "--json"))
+    assert found["micro_f1"] > 0.9
+
+
+TOPICS = [("ball", "sport"), ("song", "music"), ("song and ball", "music;sport"), ("stone", "")]
+
+
+# What bad input gets.
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("text\tstars\na good film\t1\na bad film\t0\n", ["--data.label=label"], r"there is no column 'label'"),
+        ("text\tlabel\na good film\t\na bad film\t\n", [], r"label"),
+        ("text\tlabel\na good film\tyes\na bad film\tyes\n", [], r"texts.tsv: all 2 texts have the label 'yes', expected two labels or more"),
+        ("text\tlabel\na good film\tyes\na fine film\tyes\nanother\tno\n", [], r"'no'.*one"),
+        ("text\tlabel\n\tyes\n \tno\n\tno\n", [], r"texts.tsv: the text column 'text' is empty in 3 of 4 lines"),
+        ("", [], r"is empty"),
+    ],
+    ids=["no label column", "empty labels", "a single label", "a label with one example", "empty texts", "empty file"],
+)
+def test_files_that_hold_no_labelled_texts(tmp_path, capsys, content, options, message):
+    file, out = tmp_path / "texts.tsv", tmp_path / "run"
+    file.write_text(content)
+    fails(capsys, train(f"--data.train={file}", f"--out={out}", *options), message)
+    assert not out.exists()
+
+
+def test_a_file_that_is_not_there(tmp_path, capsys):
+    fails(capsys, train(f"--data.train={tmp_path / 'none.tsv'}", f"--out={tmp_path / 'run'}"), r"there is no such file")
+
+
+def test_vectors_with_ragged_lines(reviews, tmp_path, capsys):
+    vectors, out = tmp_path / "vectors.txt", tmp_path / "run"
+    vectors.write_text("film 1.5 0.5 0.25\nplot 0.5 1.5\nend 0.5 0.5 0.5\n")
+    fails(capsys, train(f"--data.train={reviews}", f"--out={out}", f"--vectors={vectors}"), r"vectors.txt, line 2: has 2 numbers, expected 3")
+    assert not out.exists()
+
+
+def test_a_label_unseen_in_training(classifier, tmp_path, capsys):
+    file = tmp_path / "test.tsv"
+    file.write_text("text\tlabel\na good film\tpositive\na so-so film\tpositiv\n")
+    fails(
+        capsys, main(["evaluate", str(classifier), str(file)]), r"test.tsv, line 3: the label 'positiv' is none .*mean 'positive'"
+    )
+
+
+def test_models_of_the_other_task(run, classifier, reviews, capsys):
+    fails(capsys, main(["translate", str(classifier), "a"]), r"holds a classifier, expected a translator; `regard classify`")
+    fails(capsys, main(["classify", str(run), "a"]), r"holds a translator, expected a classifier; `regard translate`")
+    fails(capsys, main(["evaluate", str(classifier), str(reviews), "--beam", "2"]), r"--beam is for translators")
+    fails(capsys, main(["look", str(classifier), TEXT, "--target", "a"]), r"--target is for translators")
