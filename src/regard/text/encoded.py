@@ -2,19 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from regard.errors import DataError
 from regard.text.batching import Batch
+from regard.text.mapped import Ids, MappedFile, MappedWriter, Offsets, Rows
 from regard.text.symbols import END, PAD, START
-
-Ids = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
 
 SCHEMA = pa.schema(
     [
@@ -26,34 +22,25 @@ SCHEMA = pa.schema(
 )
 
 
-class EncodedWriter:
+class EncodedWriter(MappedWriter):
     """Writes an encoded corpus, some thousand pairs at a time; a context manager."""
 
     def __init__(self, path: Path) -> None:
-        self._sink = pa.OSFile(str(path), "wb")
-        self._writer = pa.ipc.new_file(self._sink, SCHEMA)
+        super().__init__(path, SCHEMA)
 
     def __enter__(self) -> "EncodedWriter":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._writer.close()
-        self._sink.close()
-
-    def write(
-        self, source: tuple[Ids, Offsets], target: tuple[Ids, Offsets], source_texts: Sequence[str], target_texts: Sequence[str]
-    ) -> None:
+    def write(self, source: Rows, target: Rows, source_texts: Sequence[str], target_texts: Sequence[str]) -> None:
         """Append pairs.
 
         Args:
-            source: Ids of all the sources in a row, without special symbols, and where each begins: n + 1 offsets from 0.
-            target: The same for the targets.
-            source_texts: The n raw texts.
-            target_texts: The n raw texts.
+            source: Ids of the sources, without special symbols.
+            target: The same of the targets.
+            source_texts: The raw texts.
+            target_texts: The raw texts.
         """
-        sides = [pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)) for ids, offsets in (source, target)]
-        texts = [pa.array(side, pa.large_string()) for side in (source_texts, target_texts)]
-        self._writer.write_batch(pa.record_batch([*sides, *texts], schema=SCHEMA))
+        self.append((source, target), (source_texts, target_texts))
 
 
 class EncodedCorpus:
@@ -71,22 +58,11 @@ class EncodedCorpus:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        try:
-            # The whole file is one array of int32; a sentence is where the address of its Arrow buffer points to.
-            buffer = pa.memory_map(str(path)).read_buffer()
-            reader = pa.ipc.open_file(buffer)
-            if reader.schema != SCHEMA:
-                raise DataError(f"{path}: is an Arrow file of other columns; delete it, and it is made again")
-            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and it is made again"
-            ) from error
-        self._flat = np.frombuffer(buffer, np.int32, buffer.size // 4)
-        self._source_starts, self.source_lengths = _find_rows(batches, "source", buffer.address)
-        self._target_starts, self.target_lengths = _find_rows(batches, "target", buffer.address)
-        self._texts = [(batch.column("source_text"), batch.column("target_text")) for batch in batches]
-        self._ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
+        self._file = MappedFile(self.path, SCHEMA)
+        self._source_starts, source_lengths = self._file.rows("source")
+        self._target_starts, target_lengths = self._file.rows("target")
+        self.source_lengths, self.target_lengths = source_lengths + 1, target_lengths + 1
+        """With the end symbol."""
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -129,15 +105,8 @@ class EncodedCorpus:
         Raises:
             IndexError: If a position is out of range.
         """
-        rows = np.arange(len(self))[np.asarray(indices, np.int64)]
-        blocks = np.searchsorted(self._ends, rows, side="right")
-        begins = np.r_[0, self._ends][blocks]
-        sources, targets = [], []
-        for block, place in zip(blocks.tolist(), (rows - begins).tolist(), strict=True):
-            source, target = self._texts[block]
-            sources.append(source[place].as_py())
-            targets.append(target[place].as_py())
-        return sources, targets
+        source, target = self._file.texts(("source_text", "target_text"), indices)
+        return source, target
 
     def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Rows of ids with the end symbol after each, padded, and the mask of both."""
@@ -146,19 +115,6 @@ class EncodedCorpus:
         last = steps == lengths[:, None] - 1
         ids = np.full(mask.shape, PAD, np.int64)
         inner = mask & ~last
-        ids[inner] = self._flat[(starts[:, None] + steps)[inner]]
+        ids[inner] = self._file.flat[(starts[:, None] + steps)[inner]]
         ids[last] = END
         return ids, mask
-
-
-def _find_rows(batches: Sequence[pa.RecordBatch], name: str, base: int) -> tuple[Offsets, Ids]:
-    """Where each row of a column begins in the file, in int32 from its start, and its length with the end symbol."""
-    starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    for batch in batches:
-        column = batch.column(name)
-        offsets = column.offsets.to_numpy()
-        values = column.values.buffers()[1]
-        begin = (values.address - base) // 4 if values is not None and values.size else 0
-        starts.append(offsets[:-1] + begin)
-        lengths.append((np.diff(offsets) + 1).astype(np.int32))
-    return np.concatenate(starts), np.concatenate(lengths)

@@ -91,24 +91,37 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
         return "text"
     if data.format != "auto":
         return data.format
-    path = paths[0]
+    return detect_table(paths[0])
+
+
+def detect_table(path: Path) -> str:
+    """Which format a table is in, by its name and first bytes: `tsv` where nothing says otherwise.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
     with open_bytes(path) as file:
         start = file.read(1 << 16)
     if start.startswith(b"PAR1"):
         return "parquet"
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    by_name = ENDINGS.get(suffixes[-1]) if suffixes else None
+    by_name = ENDINGS.get(ending(path))
     if by_name:
         return by_name
     first = start.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
     return "jsonl" if first.startswith(b"{") and (b"\t" not in first or _is_json(first)) else "tsv"
 
 
+def ending(path: Path) -> str:
+    """The last ending of a file's name, in lower case, but for `.gz`; empty if there is none."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    return suffixes[-1] if suffixes else ""
+
+
 def clean(
     source: Sequence[str], target: Sequence[str], lines: Sequence[int], data: DataConfig, report: ReadingReport
 ) -> PairChunk:
     """Strip and normalise both sides, and leave out what is no pair of sentences, with its reason in the report."""
-    source, target = _normalise(source, data.normalization), _normalise(target, data.normalization)
+    source, target = normalise(source, data.normalization), normalise(target, data.normalization)
     if _sound(source) and _sound(target):
         return PairChunk(source, target, list(lines))
     kept: list[int] = []
@@ -121,7 +134,8 @@ def clean(
     return PairChunk([source[i] for i in kept], [target[i] for i in kept], [lines[i] for i in kept])
 
 
-def _normalise(texts: Iterable[str], form: str) -> list[str]:
+def normalise(texts: Iterable[str], form: str) -> list[str]:
+    """Strip texts, and bring them into a Unicode form: `nfc`, `nfkc` or `none`."""
     if form != "none":
         texts = list(texts)
         upper: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
@@ -136,7 +150,7 @@ def _sound(texts: list[str]) -> bool:
     if not texts or not all(texts) or max(map(len, texts)) > LONGEST_SIDE:
         return not texts
     block = "\n".join(texts)
-    return "\0" not in block and _is_unicode(block)
+    return "\0" not in block and is_unicode(block)
 
 
 def _find_fault(source: str, target: str) -> str | None:
@@ -148,10 +162,10 @@ def _find_fault(source: str, target: str) -> str | None:
         return EMPTY_TARGET
     if "\0" in source or "\0" in target:
         return NUL
-    return None if _is_unicode(source) and _is_unicode(target) else NOT_UNICODE
+    return None if is_unicode(source) and is_unicode(target) else NOT_UNICODE
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Whether there are no lone surrogates: bytes that were not UTF-8, or halves of an escape in JSON."""
     if text.isascii():
         return True

@@ -20,6 +20,11 @@ OVER_LONG = "over-long line"
 REPEAT = "exact repeat of an earlier pair"
 TOO_MANY_TOKENS = "more tokens than max_tokens"
 BEHIND_MAX_PAIRS = "behind the first max_pairs pairs"
+EMPTY_TEXT = "empty text"
+EMPTY_LABEL = "empty label"
+LONG_LABEL = "a label too long to be one"
+REPEATED_TEXT = "exact repeat of an earlier text with the same label"
+BEYOND_MAX_TEXTS = "beyond max_texts"
 
 
 @dataclass

@@ -68,6 +68,10 @@ class Tokenizer:
         """Number of symbols, the special ones included."""
         return len(self.symbols.tokens)
 
+    def vocabulary(self) -> tuple[str, ...]:
+        """The spellings of all symbols, by id."""
+        return self.symbols.tokens
+
     @property
     def kind(self) -> str:
         return self.scheme.kind
