@@ -1,0 +1,1 @@
+"""Labelled texts: files in, encoded corpora out."""

@@ -1,0 +1,179 @@
+"""Encoded texts with their labels on disk: Arrow files, memory-mapped, so that memory does not grow with the corpus."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.errors import DataError
+from regard.text.mapped import Ids, MappedFile, MappedWriter, Offsets, Rows
+from regard.text.symbols import PAD, UNKNOWN
+
+SCHEMA = pa.schema(
+    [
+        pa.field("tokens", pa.large_list(pa.int32())),
+        pa.field("labels", pa.large_list(pa.int32())),
+        pa.field("text", pa.large_string()),
+    ]
+)
+_NUM_LABELS, _MULTIPLE = b"num_labels", b"multiple"
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """Texts and their labels as tensors."""
+
+    tokens: Int[Tensor, "B S"]
+    """Padded at the end; a text without tokens is one unknown symbol."""
+    mask: Bool[Tensor, "B S"]
+    """True at tokens, False at padding."""
+    label: Int[Tensor, " B"] | Float[Tensor, "B C"]
+    """The number of the label; where texts have several, a one at each of them and zeros elsewhere."""
+    index: Int[Tensor, " B"]
+    """Which texts of the corpus these are."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def pin_memory(self) -> "LabelledBatch":
+        """Copy to page-locked memory, for faster copies to a GPU; `DataLoader(pin_memory=True)` calls it."""
+        return LabelledBatch(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
+
+
+class LabelledWriter(MappedWriter):
+    """Writes an encoded corpus, some thousand texts at a time; a context manager.
+
+    Args:
+        path: The file.
+        num_labels: Labels that there are.
+        multiple: Whether a text may have none, one or many.
+    """
+
+    def __init__(self, path: Path, *, num_labels: int, multiple: bool) -> None:
+        super().__init__(path, SCHEMA.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))}))
+
+    def __enter__(self) -> "LabelledWriter":
+        return self
+
+    def write(self, tokens: Rows, labels: Rows, texts: Sequence[str]) -> None:
+        """Append texts.
+
+        Args:
+            tokens: Their ids; each has one at least.
+            labels: The numbers of their labels.
+            texts: The raw texts.
+        """
+        self.append((tokens, labels), (texts,))
+
+
+class LabelledCorpus:
+    """Encoded texts, their labels, and the texts themselves, in a memory-mapped Arrow file.
+
+    Besides the mapped file it holds 24 bytes a text. It can be pickled (workers open the file anew).
+
+    Args:
+        path: A file written by `LabelledWriter`.
+
+    Raises:
+        DataError: If the file is missing or not one.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file = MappedFile(self.path, SCHEMA)
+        self._starts, self.lengths = self._file.rows("tokens")
+        self._label_starts, self._label_counts = self._file.rows("labels")
+        try:
+            self.num_labels = int(self._file.metadata[_NUM_LABELS])
+            self.multiple = self._file.metadata[_MULTIPLE] == b"1"
+        except (KeyError, ValueError) as error:
+            raise DataError(f"{path}: does not say how many labels there are; delete it, and it is made again") from error
+        if not self.multiple and (self._label_counts != 1).any():
+            raise DataError(f"{path}: a text in it has not exactly one label; delete it, and it is made again")
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __reduce__(self) -> tuple[type["LabelledCorpus"], tuple[Path]]:
+        return LabelledCorpus, (self.path,)
+
+    @property
+    def labels(self) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
+        """The number of each text's label, (N,); where texts have several, which ones, (N,C)."""
+        return self._labels_of(np.arange(len(self)))
+
+    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> LabelledBatch:
+        """Tensors of some texts, padded to the longest.
+
+        Args:
+            indices: Positions of B texts, in [0, len(self)).
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        rows = np.asarray(indices, np.int64)
+        starts, lengths = self._starts[rows], self.lengths[rows]
+        tokens, mask = pad_rows(self._file.flat, starts, lengths)
+        label = torch.from_numpy(self._labels_of(rows))
+        return LabelledBatch(
+            tokens=torch.from_numpy(tokens),
+            mask=torch.from_numpy(mask),
+            label=label.float() if self.multiple else label.long(),
+            index=torch.from_numpy(rows.copy()),
+        )
+
+    def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
+        """The raw texts, in the order asked for.
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        return self._file.texts(("text",), indices)[0]
+
+    def _labels_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
+        starts, counts = self._label_starts[rows], self._label_counts[rows]
+        if not self.multiple:
+            return self._file.flat[starts]
+        chosen = np.zeros((len(rows), self.num_labels), np.bool_)
+        ends = np.cumsum(counts)
+        flat = np.repeat(starts - (ends - counts), counts) + np.arange(int(counts.sum()))
+        chosen[np.repeat(np.arange(len(rows)), counts), self._file.flat[flat]] = True
+        return chosen
+
+
+def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """Rows as a classifier gets them: of longer ones the first `longest` tokens, of empty ones one unknown symbol.
+
+    Args:
+        ids: The tokens of n texts one after another.
+        offsets: Where each begins, n + 1.
+        longest: Most tokens of a row.
+
+    Returns:
+        The rows, and which were cut, (n,).
+    """
+    lengths = np.diff(offsets)
+    cut = lengths > longest
+    if not cut.any() and lengths.all():
+        return (ids, offsets), cut
+    kept = np.minimum(lengths, longest)
+    steps = np.arange(len(ids)) - np.repeat(offsets[:-1], lengths)
+    ids = ids[steps < np.repeat(kept, lengths)]
+    begins = np.cumsum(kept) - kept
+    ids = np.insert(ids, begins[kept == 0], UNKNOWN).astype(np.int32, copy=False)
+    return (ids, np.r_[0, np.cumsum(np.maximum(kept, 1))].astype(np.int64)), cut
+
+
+def pad_rows(flat: Ids, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Rows of ids, padded at the end, and the mask that is True at ids."""
+    steps = np.arange(lengths.max(initial=1))
+    mask = steps < lengths[:, None]
+    ids = np.full(mask.shape, PAD, np.int64)
+    ids[mask] = flat[(starts[:, None] + steps)[mask]]
+    return ids, mask

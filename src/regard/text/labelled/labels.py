@@ -1,0 +1,103 @@
+"""The labels of a classifier, in their order."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from regard.errors import DataError, nearest
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a text may be labelled with.
+
+    Raises:
+        DataError: If a name is no text, empty or there twice, or the counts are not one for each.
+    """
+
+    names: tuple[str, ...]
+    """In natural order (`sort_names`); a label's number is its place."""
+    multiple: bool
+    """Whether a text may have none, one or many of them; else it has exactly one."""
+    counts: tuple[int, ...]
+    """Texts with each label in training. It can be 0 where a fold holds out all of them."""
+
+    def __post_init__(self) -> None:
+        if not self.names or not all(isinstance(name, str) and name for name in self.names):
+            raise DataError(f"labels are {self.names!r:.200}, expected names")
+        if len(set(self.names)) != len(self.names):
+            raise DataError(f"labels are {self.names!r:.200}, and one of them is there twice")
+        if len(self.counts) != len(self.names) or not all(type(count) is int and count >= 0 for count in self.counts):
+            raise DataError(f"the labels' counts are {self.counts!r:.200}, expected {len(self.names)} numbers of texts")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def number(self, name: str, where: str = "") -> int:
+        """The number of a label.
+
+        Args:
+            name: The label.
+            where: What has this label, for the message, such as `reviews.tsv, line 3`.
+
+        Raises:
+            DataError: If training had no such label.
+        """
+        try:
+            return self._numbers[name]
+        except KeyError:
+            place = f"{where}: " if where else ""
+            raise DataError(
+                f"{place}the label '{name[:60]}' is none that training had: {show_names(self.names)}"
+                f"{nearest(name[:60], self.names)}"
+            ) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"names": list(self.names), "multiple": self.multiple, "counts": list(self.counts)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Labels":
+        """The labels that `to_dict` was called on.
+
+        Raises:
+            DataError: If they are not.
+        """
+        try:
+            names, multiple, counts = plain["names"], plain["multiple"], plain["counts"]
+        except (KeyError, TypeError) as error:
+            raise DataError(f"labels are to be names, multiple and counts, got {plain!r:.200}") from error
+        if not isinstance(names, list) or not isinstance(counts, list) or not isinstance(multiple, bool):
+            raise DataError(
+                f"labels are to be lists of names and counts, and whether a text may have several; got {plain!r:.200}"
+            )
+        return cls(tuple(names), multiple, tuple(counts))
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+
+def sort_names(names: Iterable[str]) -> list[str]:
+    """Natural order: numbers by their value, before words; numbers inside words by theirs too (`class 2`, `class 10`)."""
+    return sorted(names, key=_natural)
+
+
+def show_names(names: Sequence[str]) -> str:
+    """The names, or the first of them and how many there are."""
+    shown = ", ".join(f"'{name[:60]}'" for name in names[:_SHOWN])
+    return f"{shown}, … ({len(names):,} in all)" if len(names) > _SHOWN else shown
+
+
+def _natural(name: str) -> tuple[int, float, list[tuple[int, str]], str]:
+    if _NUMBER.fullmatch(name):
+        return 0, float(name), [], name
+    parts = re.split(r"(\d+)", name.casefold())
+    # A number of more digits is the greater one, once its zeros are gone.
+    digits = [part.lstrip("0") if place % 2 else part for place, part in enumerate(parts)]
+    return 1, 0.0, [(len(part) if place % 2 else 0, part) for place, part in enumerate(digits)], name

@@ -1,0 +1,135 @@
+"""Which of the texts that were read train, and which validate; and whether their labels allow it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.config import LabelledDataConfig
+from regard.errors import DataError
+from regard.text.labelled.collect import Collection
+from regard.text.labelled.labels import Labels, show_names
+from regard.text.labelled.split import LabelRows, draw_dev, draw_fold, find_groups, take_first
+from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
+from regard.text.split import Hashes, first_occurrences, hash_pairs
+
+Chosen = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """For every text that was read, what it is for."""
+
+    train: Chosen
+    dev: Chosen
+    """All False where dev has files of its own."""
+    train_counts: list[int]
+    """Texts with each label in training."""
+    contradictory: int
+    """Texts that stand there again with other labels."""
+
+
+def select(texts: Collection, data: LabelledDataConfig, seed: int, report: ReadingReport) -> Selection:
+    """Drop repeats, check the labels, hold out dev texts, and keep to `max_texts`; what is left out is in the report.
+
+    Raises:
+        DataError: If there is no label, or where each text has one, a single label or a label with a single text.
+    """
+    hashes, size = texts.spool.hashes[0], len(texts.spool)
+    whole = hash_pairs(hashes, _label_sets(texts.labels))
+    first = first_occurrences(whole)
+    places = np.arange(size)
+    if data.drop_repeats:
+        report.withdraw(REPEATED_TEXT, _lines(texts, report)[~first], int((~first).sum()))
+        places = places[first]
+    labels, kept = texts.labels.take(places), hashes[places]
+    groups = find_groups(kept, labels, len(texts.names))
+    _check_labels(texts, labels, groups.of, places, report)
+    dev = np.zeros(len(places), np.bool_)
+    if data.folds:
+        dev = draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
+    elif not data.dev:
+        dev = draw_dev(groups, labels, dev_size=data.dev_size, seed=seed)
+    left = np.flatnonzero(~dev)
+    taken = left
+    if data.max_texts:
+        taken = left[take_first(labels.take(left), groups.stratum[groups.of[left]], data.max_texts)]
+        beyond = places[np.setdiff1d(left, taken, assume_unique=True)]
+        report.withdraw(BEYOND_MAX_TEXTS, _lines(texts, report)[beyond], len(beyond))
+    contradictory = len(np.unique(whole)) - len(np.unique(hashes))
+    return Selection(
+        _mask(places[taken], size),
+        _mask(places[dev], size),
+        labels.take(taken).counts(len(texts.names)).tolist(),
+        contradictory,
+    )
+
+
+def check_dev_labels(dev: Collection, labels: Labels, report: ReadingReport) -> Collection:
+    """The texts with their labels numbered as in training.
+
+    Raises:
+        DataError: If training does not have one, or texts have several labels in one and one label in the other.
+    """
+    if dev.multiple != labels.multiple:
+        one, many = ("data.train", "data.dev") if dev.multiple else ("data.dev", "data.train")
+        raise DataError(f"texts have several labels in {many} and one in {one}; give them in the same form")
+    first = {int(number): place for place, number in reversed(list(enumerate(dev.labels.flat.tolist())))}
+    owners = dev.labels.owners()
+    renumbered = np.empty(len(dev.names), np.int32)
+    for number, name in enumerate(dev.names):
+        line = dev.spool.lines[owners[first[number]]]
+        renumbered[number] = labels.number(name, f"{' + '.join(report.files)}, line {line}")
+    return replace(dev, names=list(labels.names), labels=LabelRows(renumbered[dev.labels.flat], dev.labels.offsets))
+
+
+def _check_labels(
+    texts: Collection, labels: LabelRows, groups: npt.NDArray[np.int64], places: npt.NDArray[np.int64], report: ReadingReport
+) -> None:
+    names, files = texts.names, " + ".join(report.files)
+    column = f"column '{report.columns[1]}'" if len(report.columns) > 1 else "data"
+    if not names:
+        raise DataError(f"{files}: no text has a label; the {column} holds none: name another with data.label")
+    if texts.multiple:
+        return
+    if len(names) == 1:
+        raise DataError(
+            f"{files}: all {len(labels):,} texts have the label '{names[0]}', expected two labels or more; they were taken "
+            f"from the {column}: name another with data.label, or add texts with other labels"
+        )
+    different = np.unique(groups * len(names) + labels.flat) % len(names)
+    single = np.flatnonzero(np.bincount(different, minlength=len(names)) < 2)
+    if not len(single):
+        return
+    if len(single) > 1 and 2 * len(single) > len(names):
+        raise DataError(
+            f"{files}: {len(single):,} of {len(names):,} labels have one text each: {show_names([names[i] for i in single])}; "
+            f"is the {column} the label's? Name another with data.label"
+        )
+    lines = _lines(texts, report)[places[[int(np.flatnonzero(labels.flat == number)[0]) for number in single[:5].tolist()]]]
+    shown = ", ".join(
+        f"'{names[number]}'" + (f" (line {line})" if line else "") for number, line in zip(single[:5], lines, strict=True)
+    )
+    more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
+    raise DataError(
+        f"{files}: one text alone has the label {shown}{more}, expected two different ones at least, to learn from and to check"
+        " with; add texts, merge the label with another, or remove it"
+    )
+
+
+def _lines(texts: Collection, report: ReadingReport) -> npt.NDArray[np.int64]:
+    """Line numbers, for reports; zeros where they would not say in which file."""
+    return texts.spool.lines if len(report.files) == 1 else np.zeros_like(texts.spool.lines)
+
+
+def _label_sets(labels: LabelRows) -> Hashes:
+    """A hash of each text's set of labels, whatever their order."""
+    mixed = hash_pairs(labels.flat.astype(np.int64), np.zeros(len(labels.flat), np.int64)).astype(np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    return (sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]).astype(np.int64)
+
+
+def _mask(places: npt.NDArray[np.int64], size: int) -> Chosen:
+    mask = np.zeros(size, np.bool_)
+    mask[places] = True
+    return mask

@@ -1,0 +1,17 @@
+"""Where sentences end among tokens."""
+
+from regard.text.resolve import ENDS
+from regard.text.schemes import SPACE_MARK
+from regard.text.symbols import SPECIAL_TOKENS
+from regard.text.tokenizer import Tokenizer
+
+_MARKS = frozenset(ENDS + "．｡‼⁇⁈⁉")
+
+
+def sentence_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The ids of tokens that end a sentence: of nothing but full stops, exclamation marks, question marks, ellipses and their
+    full-width and other forms."""
+    spelled = (token.removeprefix(SPACE_MARK) for token in tokenizer.vocabulary())
+    return tuple(
+        number for number, token in enumerate(spelled) if number >= len(SPECIAL_TOKENS) and token and _MARKS.issuperset(token)
+    )

@@ -1,0 +1,154 @@
+"""Which labelled texts train and which validate: labels keep their parts, and equal texts stay on one side.
+
+Texts are given by their hashes and labels by their numbers; equal texts are one *group*, which goes to one side whole. A group
+counts for the rarest of its labels (after Sechidis, Tsoumakas & Vlahavas 2011, "On the stratification of multi-label data":
+rare labels are shared out first, since frequent ones come out right anyhow).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.text.split import LARGEST_DEV_PART, Hashes, Indices
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """The labels of N texts: `flat[offsets[i]:offsets[i + 1]]` are the numbers of text i's."""
+
+    flat: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def take(self, places: Indices) -> "LabelRows":
+        """Those of some texts."""
+        counts = np.diff(self.offsets)[places]
+        ends = np.cumsum(counts)
+        flat = np.repeat(self.offsets[places] - (ends - counts), counts) + np.arange(int(counts.sum()))
+        return LabelRows(self.flat[flat], np.r_[0, ends].astype(np.int64))
+
+    def counts(self, num_labels: int) -> npt.NDArray[np.int64]:
+        """Texts with each label."""
+        return np.bincount(self.flat, minlength=num_labels)
+
+    def owners(self) -> Indices:
+        """For each entry of `flat`, the text it belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Equal texts, put together."""
+
+    of: Indices
+    """The group of each text; groups are numbered by their first text."""
+    sizes: Indices
+    stratum: Indices
+    """The rarest label of each group, by number; −1 where its texts have none."""
+
+
+def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
+    """Put equal texts together.
+
+    Args:
+        texts: Hashes of the texts, in the file's order.
+        labels: Their labels.
+        num_labels: How many labels there are.
+    """
+    _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
+    # Numbered by first text: the order of hashes differs from process to process.
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    of = rank[inverse.reshape(-1)]
+    order = np.argsort(labels.counts(num_labels), kind="stable")
+    place = np.empty(num_labels, np.int64)
+    place[order] = np.arange(num_labels)
+    rarest = np.full(len(first), num_labels, np.int64)
+    np.minimum.at(rarest, of[labels.owners()], place[labels.flat])
+    return Groups(of, np.bincount(of, minlength=len(first)), np.r_[order, -1][rarest])
+
+
+def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Which texts to hold out, (N,).
+
+    Each stratum gives its share of `dev_size`, rounded so that the shares sum up to it, in whole groups drawn at random; a
+    group larger than what is left of the share is passed over. A label never goes whole: what would leave none of its texts for
+    training stays there.
+
+    Args:
+        groups: What `find_groups` gave.
+        labels: The texts' labels.
+        dev_size: Texts to hold out; fewer if that were more than a tenth.
+        seed: The draw is a pure function of it and of which texts are equal.
+    """
+    wanted = min(dev_size, len(groups.of) // LARGEST_DEV_PART)
+    chosen = np.zeros(len(groups.sizes), np.bool_)
+    order = _shuffled(groups, seed)
+    _, starts = np.unique(groups.stratum[order], return_index=True)
+    members = np.split(order, starts[1:])
+    shares = _shares(np.array([groups.sizes[group].sum() for group in members]), wanted)
+    for group, left in zip(members, shares.tolist(), strict=True):
+        for number, size in zip(group.tolist(), groups.sizes[group].tolist(), strict=True):
+            if not left:
+                break
+            if size <= left:
+                chosen[number] = True
+                left -= size
+    dev: npt.NDArray[np.bool_] = chosen[groups.of]
+    owners, seen = labels.owners(), np.zeros(labels.flat.max(initial=-1) + 1, np.bool_)
+    seen[labels.flat[~dev[owners]]] = True
+    kept_whole = np.unique(groups.of[owners[~seen[labels.flat]]])
+    return dev & ~np.isin(groups.of, kept_whole)
+
+
+def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Which texts belong to one of the folds, (N,). Each text belongs to exactly one of them.
+
+    The groups of each stratum are dealt out in turn, large ones first, so that every fold gets as many of them, but for one.
+
+    Args:
+        groups: What `find_groups` gave.
+        folds: 2 or more.
+        fold: Which, from 1.
+        seed: The draw is a pure function of it and of which texts are equal.
+    """
+    order = _shuffled(groups, seed)
+    order = order[np.lexsort((-groups.sizes[order], groups.stratum[order]))]
+    dealt = np.empty(len(order), np.int64)
+    dealt[order] = np.arange(len(order)) % folds
+    return (dealt == fold - 1)[groups.of]
+
+
+def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
+    """The first texts of each stratum, as many as its share of `size`, but one at least; in ascending order.
+
+    Args:
+        labels: The texts' labels.
+        strata: The stratum of each text.
+        size: How many texts.
+    """
+    if size >= len(labels):
+        return np.arange(len(labels))
+    order = np.argsort(strata, kind="stable")
+    _, starts, counts = np.unique(strata[order], return_index=True, return_counts=True)
+    shares = np.maximum(_shares(counts, size), 1)
+    taken = [order[start : start + share] for start, share in zip(starts.tolist(), shares.tolist(), strict=True)]
+    return np.sort(np.concatenate(taken))
+
+
+def _shuffled(groups: Groups, seed: int) -> Indices:
+    """All groups in an order drawn at random, stratum by stratum."""
+    order = np.random.default_rng(seed).permutation(len(groups.sizes))
+    return order[np.argsort(groups.stratum[order], kind="stable")]
+
+
+def _shares(counts: npt.NDArray[np.int64], wanted: int) -> npt.NDArray[np.int64]:
+    """`wanted` in proportion to `counts`, in whole numbers: the largest remainders are rounded up."""
+    exact = wanted * counts / max(int(counts.sum()), 1)
+    shares = np.floor(exact).astype(np.int64)
+    up = np.argsort(shares - exact, kind="stable")[: wanted - int(shares.sum())]
+    shares[up] += 1
+    return shares

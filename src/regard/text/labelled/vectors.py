@@ -1,0 +1,138 @@
+"""Word vectors in the text formats of GloVe, fastText and word2vec, read as a stream: only the words needed are kept.
+
+A line is a word and its numbers, with spaces between. fastText and word2vec have a first line of two whole numbers, the number
+of words and the width; GloVe has none. A word may hold spaces (GloVe 840B has `. . .`), so that lines are taken apart from
+their right end.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from regard.errors import DataError
+from regard.text.lines import OVER_LONG_LINE, check_file, line_blocks
+
+HEAD_LINES = 100
+"""Lines that the width is judged by where the first does not say it."""
+_LARGEST_WIDTH = 10_000
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of some words."""
+
+    matrix: Float[np.ndarray, "words E"]
+    """In the order of the words; zeros for those without one. float32."""
+    found: Bool[np.ndarray, " words"]
+    """Which words have one."""
+
+
+def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = True) -> Vectors:
+    """Read the vectors of some words. Memory grows with these words, not with the file.
+
+    Args:
+        path: A text file, plain or gzip.
+        words: The words, (words,).
+        any_case: A word that the file does not have takes the vector of its lower-case form, else of its capitalised or
+            upper-case one.
+
+    Raises:
+        DataError: If the file cannot be read, a line has more or fewer numbers than the others or something that is no finite
+            number, or there are fewer lines than the first one says. The message names the line.
+    """
+    path = check_file(path, "word vectors")
+    lines = _lines(path)
+    head = list(islice(lines, HEAD_LINES))
+    declared = _read_header(head[0][1]) if head else None
+    if declared:
+        head = head[1:]
+    width = declared[1] if declared else _find_width([line for _, line in head])
+    if not 0 < width <= _LARGEST_WIDTH:
+        raise DataError(f"{path}: holds no word vectors; expected lines of a word and its numbers, with spaces between")
+    wanted = _spellings(words, any_case)
+    matrix = np.zeros((len(words), width), np.float32)
+    rank = np.full(len(words), np.iinfo(np.int64).max)
+    count = 0
+    for number, line in chain(head, lines):
+        count += 1
+        word, numbers = _take_apart(line, width, path, number)
+        for row, order in wanted.get(word, ()):
+            if order < rank[row]:
+                matrix[row], rank[row] = _parse(numbers, path, number), order
+    if declared and count < declared[0]:
+        raise DataError(
+            f"{path}: its first line promises {declared[0]:,} vectors and there are {count:,}; was it cut short? Copy it again"
+        )
+    return Vectors(matrix, rank < np.iinfo(np.int64).max)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers; without the space that fastText leaves at the end."""
+    for first, block in line_blocks(path):
+        for number, line in enumerate(block, first):
+            if "\0" in line:
+                what = "is too long" if line is OVER_LONG_LINE else "holds a NUL byte"
+                raise DataError(f"{path}, line {number}: {what}; expected the text format, not a binary one (.bin, .zip)")
+            line = line.rstrip(" \r\t")
+            if line:
+                yield number, line.replace("\t", " ") if "\t" in line else line
+
+
+def _read_header(line: str) -> tuple[int, int] | None:
+    """The number of words and the width, if the line is these two."""
+    cells = line.split(" ")
+    if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
+        return int(cells[0]), int(cells[1])
+    return None
+
+
+def _find_width(lines: Sequence[str]) -> int:
+    """One less than the number of columns that most lines have."""
+    widths = Counter(line.count(" ") for line in lines)
+    return max(widths, key=lambda width: (widths[width], -width), default=0)
+
+
+def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, str]:
+    """The word and the text of its numbers."""
+    spaces = line.count(" ")
+    if spaces == width:
+        word, _, numbers = line.partition(" ")
+        return word, numbers
+    if spaces > width:
+        word = line.rsplit(" ", width)[0]
+        if not _is_number(word.rpartition(" ")[2]):
+            return word.rstrip(" "), line[len(word) + 1 :]
+    raise DataError(
+        f"{path}, line {number}: has {spaces:,} numbers, expected {width:,} as in the other lines (it starts {line[:40]!r}); "
+        "was the file cut or joined? Copy it again"
+    )
+
+
+def _is_number(cell: str) -> bool:
+    """Whether what stands before the numbers is one more, as numbers are written in these files."""
+    return "." in cell and cell.strip("+-.eE0123456789") == "" and any(digit.isdigit() for digit in cell)
+
+
+def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
+    try:
+        vector = np.array([float(cell) for cell in numbers.split(" ")], np.float32)
+    except ValueError as error:
+        raise DataError(f"{path}, line {number}: {error}; expected a word and its numbers, with spaces between") from error
+    if not np.isfinite(vector).all():
+        raise DataError(f"{path}, line {number}: holds a number that is not finite")
+    return vector
+
+
+def _spellings(words: Sequence[str], any_case: bool) -> dict[str, list[tuple[int, int]]]:
+    """For each spelling that would do, the words it would do for, and how well: 0 is the word itself."""
+    wanted: dict[str, list[tuple[int, int]]] = {}
+    for row, word in enumerate(words):
+        forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)
+        for order, form in enumerate(dict.fromkeys(forms)):
+            wanted.setdefault(form, []).append((row, order))
+    return wanted

@@ -1,0 +1,97 @@
+"""Rows of numbers and of text in Arrow files, memory-mapped: what encoded corpora lie in."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from regard.errors import DataError
+
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+Rows = tuple[Ids, Offsets]
+"""The numbers of n rows one after another, and where each row begins: n + 1 offsets from 0."""
+
+
+class MappedWriter:
+    """Writes some thousand rows at a time; a context manager."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._sink, schema)
+
+    def __enter__(self) -> "MappedWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._writer.close()
+        self._sink.close()
+
+    def append(self, numbers: Sequence[Rows], texts: Sequence[Sequence[str]]) -> None:
+        """Append rows.
+
+        Args:
+            numbers: The schema's columns of numbers, which come first in it.
+            texts: Its columns of text.
+        """
+        lists = [pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)) for ids, offsets in numbers]
+        strings = [pa.array(column, pa.large_string()) for column in texts]
+        self._writer.write_batch(pa.record_batch([*lists, *strings], schema=self._schema))
+
+
+class MappedFile:
+    """What a `MappedWriter` wrote. The whole file is one array of int32, `flat`; a row is where its Arrow buffer points to.
+
+    Args:
+        path: The file.
+        schema: Its columns.
+
+    Raises:
+        DataError: If the file is missing or not one.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        try:
+            self._buffer = pa.memory_map(str(path)).read_buffer()
+            reader = pa.ipc.open_file(self._buffer)
+            if reader.schema != schema:
+                raise DataError(f"{path}: is an Arrow file of other columns; delete it, and it is made again")
+            self.metadata: Mapping[bytes, bytes] = reader.schema.metadata or {}
+            self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(
+                f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and it is made again"
+            ) from error
+        self.flat = np.frombuffer(self._buffer, np.int32, self._buffer.size // 4)
+        self._ends = np.cumsum([batch.num_rows for batch in self._batches], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def rows(self, name: str) -> tuple[Offsets, Ids]:
+        """Where each row of a column of numbers begins in `flat`, and its length."""
+        starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        for batch in self._batches:
+            column = batch.column(name)
+            offsets = column.offsets.to_numpy()
+            values = column.values.buffers()[1]
+            begin = (values.address - self._buffer.address) // 4 if values is not None and values.size else 0
+            starts.append(offsets[:-1] + begin)
+            lengths.append(np.diff(offsets).astype(np.int32))
+        return np.concatenate(starts), np.concatenate(lengths)
+
+    def texts(self, names: Sequence[str], indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], ...]:
+        """The texts of some rows in columns of text, in the order asked for.
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        rows = np.arange(len(self))[np.asarray(indices, np.int64)]
+        blocks = np.searchsorted(self._ends, rows, side="right")
+        begins = np.r_[0, self._ends][blocks]
+        places = list(zip(blocks.tolist(), (rows - begins).tolist(), strict=True))
+        return tuple([self._batches[block].column(name)[place].as_py() for block, place in places] for name in names)
