@@ -10,7 +10,7 @@ import pytest
 
 from regard.errors import RequestError
 from regard.record import AttentionRecord, record
-from regard.viz import page
+from regard.viz import page, page_words
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -72,7 +72,9 @@ def test_the_table_is_there_without_scripts():
 def test_nothing_is_fetched_and_only_the_own_script_may_run():
     text = page.render([heads(), heads()])
     assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|<link|\bon\w+=|style=", text.split("<script>")[0])
-    assert not re.search(r"fetch|XMLHttp|import\(|WebSocket|innerHTML|eval", page._asset("page.js"))
+    assert not re.search(
+        r"fetch|XMLHttp|import\(|WebSocket|innerHTML|eval", page._asset("page.js") + page._asset("page_words.js")
+    )
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
@@ -158,3 +160,96 @@ def test_a_notebook_gets_the_page_in_a_sandboxed_frame():
     assert (tag, attributes["sandbox"]) == ("iframe", "allow-scripts")
     assert attributes["srcdoc"] == page.render(heads())
     assert html.escape(page.render(heads())) in frame
+
+
+# Classifications: page_words.
+
+
+def classified(**fields):
+    return record([[0.0, 0.1, 0.3]], ["a", "dull", "film"], ["bad"], **{"probabilities": {"bad": 0.75, "good": 0.25}} | fields)
+
+
+def test_words_have_shades_and_weights_without_scripts():
+    text = page.render(classified(reference="good"))
+    assert re.findall(r'<span class="word (\w+)" title="([\d.]+)">(\w+)</span>', text) == [
+        ("a0", "0.000", "a"), ("a7", "0.100", "dull"), ("a20", "0.300", "film"),
+    ]  # fmt: skip
+    assert '<h2 dir="auto">bad · 0.75 (true label: good)</h2>' in text
+    assert '<span class="top">0.3</span>' in text
+    assert "do not prove that those words caused it." in text
+    assert "matrix" not in re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.DOTALL)
+
+
+def test_each_label_has_its_bar_the_most_probable_first():
+    text = page.render(classified(probabilities={"good": 0.25, "bad": 0.75}))
+    rows = re.findall(r'title="(\w+)">\w+</span></th><td>([\d.]+)</td><td><svg [^>]*><rect width="(\d+)"', text)
+    assert rows == [("bad", "0.750", "750"), ("good", "0.250", "250")]
+    many = page.render(classified(probabilities={f"l{n}": 1 / 30 for n in range(30)}))
+    assert many.count("<rect") == page_words.MOST_LABELS == 20
+    assert "and 10 labels with less" in many
+
+
+def test_heads_and_sites_over_words_are_data_and_those_among_words_matrices():
+    weights = {"pool": [[[0.5, 0.5]], [[0.0, 1.0]]], "other": [[0.2, 0.8]], "encoder.0": np.eye(2)}
+    text = page.render(record(weights, ["a", "b"], ["x"], probabilities={"x": 1.0}))
+    words, matrices = data_of(text)
+    assert [(view["site"], view["head"], view["cells"], round(view["scale"], 6)) for view in words["views"]] == [
+        ("pool", None, [333, 1000], 0.75), ("pool", 0, [1000, 1000], 0.5), ("pool", 1, [0, 1000], 1.0),
+        ("other", None, [250, 1000], 0.8),
+    ]  # fmt: skip
+    assert [view["site"] for view in matrices["views"]] == ["encoder.0"]
+    assert '<section class="matrix">' in text
+    assert text.count("do not prove that those words caused it.") == 1
+    read(text)
+
+
+def test_only_sites_among_words_and_no_words_and_no_weight():
+    text = page.render(record({"encoder.0": np.eye(2)}, ["a", "b"], ["x"], probabilities={"x": 1.0}))
+    assert '<p class="text"' not in text
+    assert text.count("do not prove that those words caused it.") == 1
+    assert "The text has no words." in page.render(record(np.zeros((1, 0)), [], ["x"], probabilities={"x": 1.0}))
+    assert 'class="word a0"' in page.render(record([[0.0]], ["a"], ["x"], probabilities={"x": 1.0}))
+
+
+def test_negative_weights_have_their_shades_and_their_legend():
+    text = page.render(record([[-0.5, 0.25]], ["a", "b"], ["x"], probabilities={"x": 1.0}))
+    assert 'class="word b20" title="-0.500"' in text
+    assert "weight −0.5" in text
+
+
+def test_hostile_words_and_labels_stay_text():
+    labels = dict.fromkeys(HOSTILE, 0.1)
+    it = record(
+        [np.full(len(HOSTILE), 0.1)], HOSTILE, [HOSTILE[1]], probabilities=labels, reference=HOSTILE[0], note=HOSTILE[0]
+    )
+    text = page.render([it, it])
+    text.encode()
+    tags = [tag for tag, _ in read(text).tags]
+    assert tags.count("script") == 3
+    assert "img" not in tags
+    names = {name for _, attributes in read(text).tags for name in attributes}
+    assert not any(name.startswith("on") or name == "style" for name in names)
+    assert data_of(text)[0]["words"][0] == HOSTILE[0]
+
+
+def test_several_kinds_stand_on_one_page_with_their_labels():
+    translation = record([[1.0]], ["her"], ["sie"])
+    text = page.render([classified(), translation])
+    assert "<h1>Attention of 2 sentences</h1>" in text
+    assert ">bad · 0.75: a dull film</a>" in text
+    assert ">her</a>" in text
+    assert "<h1>Attention of 2 texts</h1>" in page.render([classified(), classified()])
+
+
+@pytest.mark.parametrize(("scale", "shown"), [(0.4, "0.400"), (0.01, "0.01000"), (1e-6, "1.00e-06")])
+def test_small_weights_keep_their_figures(scale, shown):
+    assert page_words.value({"scale": scale}, 1000) == shown
+
+
+def test_a_notebook_frame_grows_with_the_text():
+    def height(it):
+        return int(re.search(r'height="(\d+)"', it._repr_html_())[1])
+
+    words = ["word"] * 300
+    long = record([np.full(300, 1 / 300)], words, ["x"], probabilities={"x": 1.0})
+    assert height(classified()) < height(long) <= 760

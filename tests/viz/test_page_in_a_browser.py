@@ -131,3 +131,53 @@ def test_sentences_from_right_to_left_run_so_and_so_do_the_arrows(tmp_path):
     """
     text = page.render(record(np.eye(2), ["قبلت", "الولد"], ["she", "him"]))
     assert results(dump(tmp_path, text, script)) == ["rtl", "true", "true"]
+
+
+def test_words_of_a_classification_speak_and_heads_recolour_them(tmp_path):
+    weights = {"pool": [[[0.5, 0.5, 0.0]], [[0.0, 0.04, 0.04]]], "encoder.0": np.eye(3)}
+    it = record(weights, ["dull", "<b>", "film"], ["bad"], probabilities={"bad": 0.75, "good": 0.25})
+    script = """
+    const all = (q) => [...document.querySelectorAll(q)];
+    const got = [];
+    const readout = (q) => got.push(document.querySelector(q).textContent);
+    const key = (name) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+    const words = () => got.push(all(".text .word").map((x) => x.className.split(" ")[1] + " " + x.title).join(","));
+    words();
+    all(".text .word")[1].dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    readout(".readout");
+    document.querySelector(".text [tabindex]").focus();
+    key("ArrowRight");
+    key("End");
+    readout(".readout");
+    got.push(all(".text .here").length);
+    const head = document.querySelector(".classified > .choice .head");
+    head.value = "1";
+    head.dispatchEvent(new Event("change"));
+    words();
+    got.push(document.querySelector(".legend .top").textContent);
+    all(".matrix td")[0].dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    readout(".matrix .readout");
+    readout(".readout");
+    const widths = all(".labels rect").map((x) => x.getBoundingClientRect().width);
+    got.push((widths[0] / widths[1]).toFixed(1));
+    const output = document.createElement("output");
+    output.id = "results";
+    output.textContent = got.join("|");
+    document.body.append(output);
+    """
+    assert results(dump(tmp_path, page.render(it), script)) == [
+        "a19 0.250,a20 0.270,a1 0.020",
+        "&lt;b&gt; 0.270 · place 1 of 3 by weight",
+        "film 0.020 · place 3 of 3 by weight",
+        "1",
+        "a0 0.00000,a20 0.04000,a20 0.04000",
+        "0.04",
+        "dull ← dull: 1.000",
+        "Hover or focus a word.",
+        "3.0",
+    ]
+
+
+def test_the_page_of_a_classification_runs_under_its_own_policy(tmp_path):
+    dom = dump(tmp_path, page.render(record([[1.0]], ["a"], ["x"], probabilities={"x": 1.0})))
+    assert "Hover or focus a word." in dom

@@ -1,6 +1,6 @@
 "use strict";
-// Each article carries its matrices as JSON. Everything is put into the page as text, never as markup.
-for (const article of document.querySelectorAll("article")) {
+// Matrices: each set of them carries its own as JSON. Everything is put into the page as text, never as markup.
+for (const article of document.querySelectorAll(".matrix")) {
   const data = JSON.parse(article.querySelector("script").textContent);
   const table = article.querySelector("table");
   const readout = article.querySelector(".readout");

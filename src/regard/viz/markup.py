@@ -1,0 +1,61 @@
+"""What the parts of a page share: text that stays text, shades as classes, and the legend."""
+
+import html
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from regard.viz import colour
+from regard.viz.labels import label
+
+LEVELS, UNITS = 20, 1000
+"""Shades, and the fineness to which weights are written: a thousandth of the full scale."""
+
+
+def text(words: str, limit: int = 5000) -> str:
+    """Whatever it holds, as text or as the value of an attribute."""
+    return html.escape(label(words, limit), quote=True)
+
+
+def script_data(data: object) -> str:
+    """JSON in a script element, which it cannot end."""
+    content = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json">{content}</script>\n'
+
+
+def facts(items: Iterable[tuple[str, str]]) -> str:
+    """Names and what they stand for; nothing where there are none."""
+    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(value)}</dd>' for name, value in items)
+    return f"<dl>{rows}</dl>\n" if rows else ""
+
+
+def shade(unit: int) -> str:
+    """The class of a weight in units of the full scale."""
+    return f"{'b' if unit < 0 else 'a'}{int(abs(unit) / UNITS * LEVELS + 0.5)}"
+
+
+@lru_cache
+def palette() -> str:
+    """A class for each shade: `a` of positive weights, `b` of negative, in light and in dark."""
+
+    def classes(letter: str, anchors: Sequence[str]) -> str:
+        shades = colour.ramp(anchors, LEVELS + 1)
+        return "".join(
+            f".{letter}{level}{{background:{colour.to_hex(shade)};color:{colour.ink(shade)}}}"
+            for level, shade in enumerate(shades)
+        )
+
+    light = classes("a", colour.LIGHT) + classes("b", colour.LIGHT_NEGATIVE)
+    dark = classes("a", colour.DARK) + classes("b", colour.DARK_NEGATIVE)
+    return f"{light}@media(prefers-color-scheme:dark){{{dark}}}"
+
+
+def legend(scale: float, negative: bool) -> str:
+    """The bar of shades from zero, or from the least, to the full scale."""
+    bar = "".join(f'<i class="a{level}"></i>' for level in range(LEVELS + 1))
+    low = "0"
+    if negative:
+        bar = "".join(f'<i class="b{level}"></i>' for level in range(LEVELS, 0, -1)) + bar
+        low = f"−{scale:.3g}"
+    bar = f'<span class="bar" aria-hidden="true">{bar}</span>'
+    return f'<p class="legend"><span class="low">weight {low}</span>{bar}<span class="top">{scale:.3g}</span></p>\n'

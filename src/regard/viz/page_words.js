@@ -1,0 +1,70 @@
+// Classifications: the words of a text on the colours of their weights.
+for (const article of document.querySelectorAll(".classified")) {
+  const script = article.querySelector(":scope > script");
+  if (!script) continue;
+  const data = JSON.parse(script.textContent);
+  const words = [...article.querySelectorAll(".text > .word")];
+  const readout = article.querySelector(".readout");
+  const site = article.querySelector("select.site");
+  const head = article.querySelector("select.head");
+  let view = data.views[0];
+  let stop = words[0];
+
+  const value = (cell) => {
+    const weight = (cell / data.units) * view.scale;
+    return view.scale >= 0.05 ? weight.toFixed(3) : view.scale < 1e-4 ? weight.toExponential(2) : weight.toFixed(5);
+  };
+  const shade = (cell) => (cell < 0 ? "b" : "a") + Math.floor((Math.abs(cell) / data.units) * data.levels + 0.5);
+
+  const show = (event) => {
+    const index = words.indexOf(event.target.closest?.(".word"));
+    if (index < 0) return;
+    article.querySelector(".text > .here")?.classList.remove("here");
+    words[index].classList.add("here");
+    const rank = 1 + view.cells.filter((cell) => Math.abs(cell) > Math.abs(view.cells[index])).length;
+    readout.textContent = `${data.words[index]} ${value(view.cells[index])} · place ${rank} of ${words.length} by weight`;
+  };
+
+  // One stop of the Tab key for the text; arrows move inside.
+  const move = (event) => {
+    const index = words.indexOf(event.target);
+    const turn = index >= 0 && getComputedStyle(words[index].parentElement).direction === "rtl" ? -1 : 1;
+    const steps = { ArrowLeft: -turn, ArrowRight: turn, ArrowUp: -1, ArrowDown: 1, Home: -1e6, End: 1e6 };
+    if (index < 0 || !steps[event.key]) return;
+    event.preventDefault();
+    stop.removeAttribute("tabindex");
+    stop = words[Math.max(0, Math.min(words.length - 1, index + steps[event.key]))];
+    stop.setAttribute("tabindex", "0");
+    stop.focus();
+  };
+
+  const choose = () => {
+    view = data.views.find((x) => x.site === site.value && String(x.head) === head.value) ?? view;
+    words.forEach((word, index) => {
+      word.className = `word ${shade(view.cells[index])}`;
+      word.title = value(view.cells[index]);
+    });
+    const legend = article.querySelector(":scope > .legend");
+    const scale = String(Number(view.scale.toPrecision(3)));
+    legend.querySelector(".top").textContent = scale;
+    if (legend.querySelector("[class^=b]:not(.bar)")) legend.querySelector(".low").textContent = `weight −${scale}`;
+    readout.textContent = words.length ? "Hover or focus a word." : "";
+  };
+  const chooseSite = () => {
+    const heads = data.views.filter((x) => x.site === site.value).map((x) => x.head);
+    head.replaceChildren(...heads.map((x) => new Option(x === null ? "mean" : x, String(x))));
+    head.parentElement.hidden = heads.length < 2;
+    choose();
+  };
+
+  site.append(...[...new Set(data.views.map((x) => x.site))].map((x) => new Option(x, x)));
+  site.parentElement.hidden = site.options.length < 2;
+  article.querySelector(".choice").hidden = data.views.length < 2;
+  site.addEventListener("change", chooseSite);
+  head.addEventListener("change", choose);
+  chooseSite();
+  stop?.setAttribute("tabindex", "0");
+  article.addEventListener("pointerover", show);
+  article.addEventListener("focusin", show);
+  article.addEventListener("keydown", move);
+}
