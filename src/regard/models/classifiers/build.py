@@ -11,6 +11,7 @@ from regard.config import (
     TransformerClassifierConfig,
 )
 from regard.errors import ConfigError
+from regard.models.classifiers.bag import BagClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import build_transformer_classifier
 from regard.models.text_classifier import TextClassifier
@@ -69,5 +70,7 @@ def _build(
             return build_transformer_classifier(
                 config, vocabulary_size=vocabulary_size, num_labels=num_labels, embedding_size=embedding_size
             )
-        case BagClassifierConfig() | HierarchicalClassifierConfig():
+        case BagClassifierConfig():
+            return BagClassifier(config, vocabulary_size=vocabulary_size, num_labels=num_labels, embedding_size=embedding_size)
+        case HierarchicalClassifierConfig():
             raise ConfigError(f"model.kind {config.kind} cannot be built yet")

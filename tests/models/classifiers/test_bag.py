@@ -1,0 +1,178 @@
+"""The bag of n-grams, beyond what every classifier must pass."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.config import BagClassifierConfig, MeanPoolingConfig, MultiHeadPoolingConfig
+from regard.errors import ShapeError
+from regard.models.classifiers.bag import BagClassifier, ngram_rows
+from regard.models.classifiers.build import build_classifier
+from regard.text.symbols import UNKNOWN
+
+WORDS, LABELS, LENGTH = 31, 3, 7
+SMALL = BagClassifierConfig(embedding_size=5, max_ngram=3, num_buckets=4099, embedding_dropout=0.0)
+CONFIGS = {
+    "trigrams": SMALL,
+    "pairs": replace(SMALL, max_ngram=2),
+    "words": replace(SMALL, max_ngram=1),
+    "mean": replace(SMALL, pooling=MeanPoolingConfig()),
+    "heads": replace(SMALL, pooling=MultiHeadPoolingConfig(num_heads=2)),
+}
+
+
+def build(config: BagClassifierConfig = SMALL, **options) -> BagClassifier:
+    torch.manual_seed(0)
+    model = build_classifier(config, vocabulary_size=WORDS, num_labels=LABELS, **options).double().eval()
+    assert isinstance(model, BagClassifier)
+    if config.max_ngram > 1:
+        torch.nn.init.normal_(model.ngram_embedding.weight)
+    return model
+
+
+@pytest.fixture(params=CONFIGS.values(), ids=CONFIGS.keys())
+def model(request):
+    return build(request.param)
+
+
+def texts() -> tuple[Tensor, Tensor]:
+    tokens = torch.randint(4, WORDS, (5, LENGTH), generator=torch.Generator().manual_seed(1))
+    mask = torch.arange(LENGTH) < torch.tensor([LENGTH, 3, 0, 1, 5])[:, None]
+    return tokens.masked_fill(~mask, 0), mask
+
+
+def test_the_formula_word_by_word():
+    model = build()
+    tokens, mask = texts()
+    logits = model(tokens, mask).logits
+    for row, length in ((0, 7), (1, 3), (3, 1), (4, 5)):
+        words = tokens[row, :length].tolist()
+        states = []
+        for place, word in enumerate(words):
+            state = model.embedding.weight[word].clone()
+            for size in (2, 3):
+                for first in range(max(0, place - size + 1), min(place, length - size) + 1):
+                    ngram = torch.tensor([[words[first : first + size]]])
+                    state += model.ngram_embedding.weight[ngram_rows(ngram, place=place - first, num_rows=4099)[0, 0]]
+            states.append(state)
+        scores = torch.stack([state @ model.pooling.projection.weight[0] for state in states])
+        context = sum(weight * state for weight, state in zip(scores.softmax(dim=0), states, strict=True))
+        torch.testing.assert_close(logits[row], model.output.weight @ context + model.output.bias)
+    torch.testing.assert_close(logits[2], model.output.bias)  # no words: what the labels' frequencies say
+
+
+def test_a_batch_is_its_texts_one_by_one_and_padding_changes_nothing(model):
+    tokens, mask = texts()
+    out = model(tokens, mask, record=("pool",))
+    assert out.logits.isfinite().all()
+    noisy = model(tokens.masked_fill(~mask, 9), mask).logits
+    torch.testing.assert_close(noisy, out.logits)
+    for row in range(len(tokens)):
+        length = int(mask[row].sum())
+        alone = model(tokens[row : row + 1, :length], mask[row : row + 1, :length], record=("pool",))
+        torch.testing.assert_close(alone.logits[0], out.logits[row])
+        torch.testing.assert_close(alone.attention["pool"][0], out.attention["pool"][row, ..., :length])
+        assert (out.attention["pool"][row, ..., length:] == 0).all()
+
+
+def test_order_counts_within_ngrams_only():
+    one, other = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[8, 7, 6, 5]])
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    words = build(CONFIGS["words"])
+    torch.testing.assert_close(words(one, mask).logits, words(other, mask).logits)
+    pairs = build(CONFIGS["pairs"])
+    assert not torch.allclose(pairs(one, mask).logits, pairs(other, mask).logits)
+    near, far = torch.tensor([[5, 6, 9, 5, 6]]), torch.tensor([[5, 6, 9, 6, 5]])
+    states = pairs.embed(torch.cat((near, far)))
+    torch.testing.assert_close(states[0, 0], states[1, 0])
+    assert not torch.allclose(states[0, 3], states[1, 4])
+
+
+def test_what_has_no_weight_has_no_say():
+    model = build(CONFIGS["pairs"])
+    tokens, mask = texts()
+    kept = torch.zeros(LENGTH, dtype=torch.bool)
+    kept[2] = True
+    only = lambda weights, allowed: kept.expand_as(weights).to(weights.dtype)  # noqa: E731
+    before = model(tokens[:1], mask[:1], reweight=only).logits
+    changed = tokens[:1].clone()
+    changed[0, [0, 4, 5, 6]] = torch.tensor([4, 5, 6, 7])  # neither the third word nor a neighbour of it
+    torch.testing.assert_close(model(changed, mask[:1], reweight=only).logits, before)
+    changed[0, 1] = 8
+    assert not torch.allclose(model(changed, mask[:1], reweight=only).logits, before)
+
+
+def test_reweight_is_what_is_used_and_recorded(model):
+    tokens, mask = texts()
+    uniform = lambda weights, allowed: (allowed / allowed.sum(-1, keepdim=True).clamp(min=1)).expand_as(weights)  # noqa: E731
+    out = model(tokens, mask, reweight=uniform, record=("pool",))
+    torch.testing.assert_close(out.attention["pool"][0], torch.full_like(out.attention["pool"][0], 1 / LENGTH))
+    mean = (model.embed(tokens) * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
+    times = model.output.in_features // 5
+    torch.testing.assert_close(out.logits, model.output(mean.repeat(1, times)))
+
+
+def test_embeddings_of_the_callers_own(model):
+    tokens, mask = texts()
+    embedded = model.embed(tokens).detach().requires_grad_()
+    out = model(tokens, mask, embedded=embedded)
+    torch.testing.assert_close(out.logits, model(tokens, mask).logits)
+    out.logits.sum().backward()
+    assert (embedded.grad[~mask] == 0).all()
+    assert (embedded.grad[mask] != 0).any()
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 2**31), min_size=2, max_size=5), st.integers(1, 10**6))
+def test_rows_depend_on_words_order_and_place(words, rows):
+    ngram = torch.tensor([[words]])
+    row = ngram_rows(ngram, place=0, num_rows=2**40)
+    assert (0 <= ngram_rows(ngram, place=0, num_rows=rows) < rows).all()
+    assert row != ngram_rows(ngram, place=1, num_rows=2**40)
+    assert row != ngram_rows(torch.tensor([[[*words, 1]]]), place=0, num_rows=2**40)
+    if words != words[::-1]:
+        assert row != ngram_rows(ngram.flip(-1), place=0, num_rows=2**40)
+
+
+def test_rows_are_spread_evenly():
+    grid = torch.cartesian_prod(torch.arange(4, 304), torch.arange(4, 304))[None]
+    counts = torch.bincount(ngram_rows(grid, place=1, num_rows=1000).flatten(), minlength=1000).double()
+    # As drawn: 90 a row, with a variance of 90.
+    assert counts.var() == pytest.approx(90, rel=0.25)
+
+
+def test_rows_of_a_bundle_stay_where_they_were():
+    """Another hash would make every trained bag forget its n-grams."""
+    ngrams = torch.tensor([[[5, 6, 7], [7, 6, 5]]])
+    assert ngram_rows(ngrams, place=1, num_rows=65536).tolist() == [[4426, 29975]]
+
+
+def test_every_parameter_learns(model):
+    tokens, mask = texts()
+    model.train()
+    (model(tokens, mask).logits ** 2).sum().backward()
+    for name, parameter in model.named_parameters():
+        if name != "pooling.projection.bias":  # it cancels in the softmax
+            assert parameter.grad.abs().sum() > 0, name
+
+
+def test_hidden_words_are_hidden_from_ngrams_too():
+    model = build(replace(SMALL, word_dropout=0.999999)).train()
+    tokens, mask = texts()
+    torch.testing.assert_close(model(tokens, mask).logits, model(tokens.masked_fill(mask, UNKNOWN), mask).logits)
+
+
+def test_word_vectors_decide_the_width():
+    model = build(embedding_size=11)
+    assert model.embedding.weight.shape == (WORDS, 11)
+    assert model(*texts()).logits.shape == (5, LABELS)
+
+
+def test_a_mask_of_another_shape_is_refused(unchecked):
+    tokens, mask = texts()
+    with pytest.raises(ShapeError, match=r"mask has shape \(5, 6\), expected \(B, S\)"):
+        build()(tokens, mask[:, :-1])
