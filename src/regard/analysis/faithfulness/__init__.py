@@ -1,0 +1,18 @@
+"""How far a classifier's attention tells what its predictions rest on."""
+
+from regard.analysis.faithfulness.measure import compare_seeds, examine, measure_faithfulness
+from regard.analysis.faithfulness.probe import Probe, WordedText
+from regard.analysis.faithfulness.report import Erasure, Faithfulness, Seeds, Spread, Uniform
+
+__all__ = [
+    "Erasure",
+    "Faithfulness",
+    "Probe",
+    "Seeds",
+    "Spread",
+    "Uniform",
+    "WordedText",
+    "compare_seeds",
+    "examine",
+    "measure_faithfulness",
+]

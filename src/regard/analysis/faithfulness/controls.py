@@ -1,0 +1,101 @@
+"""Other weights in attention's place, other orders beside its own, and other seeds beside this one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.analysis.faithfulness.probe import Probe
+from regard.errors import ShapeError
+from regard.models.text_classifier import Reweight
+
+
+def uniform(weights: Tensor, mask: Tensor) -> Tensor:
+    """The same weight for everything that is pooled; a `Reweight` (Wiegreffe and Pinter 2019, section 3.2, at test time)."""
+    even = mask.expand_as(weights).to(weights.dtype)
+    return even / even.sum(-1, keepdim=True).clamp(min=1)
+
+
+def build_permutation(seed: int) -> Reweight:
+    """Make a `Reweight` that gives each text's weights to other places among those that are pooled, all heads alike."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def permute(weights: Tensor, mask: Tensor) -> Tensor:
+        noise = torch.rand(mask.shape, generator=generator).to(weights.device)
+        # What is not pooled comes last in both orders, and stays where it is.
+        drawn = noise.masked_fill(~mask, 2.0).argsort(-1).expand(weights.shape)
+        places = (~mask).to(torch.int8).argsort(stable=True, dim=-1).expand(weights.shape)
+        return torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, drawn)) * mask
+
+    return permute
+
+
+def permuted_distance(
+    probe: Probe, texts: Sequence[np.ndarray], *, permutations: int = 100, seed: int = 1
+) -> Float[np.ndarray, " N"]:
+    """How far a prediction moves when its attention weights are permuted: the median over permutations.
+
+    Args:
+        probe: The model.
+        texts: Ids of each.
+        permutations: How many of each text.
+        seed: Governs the permutations.
+
+    Returns:
+        Total variation distances, from 0 to 1.
+
+    Reference:
+        Jain and Wallace 2019, Attention is not Explanation, algorithm 2.
+    """
+    own = probe.probabilities(texts)
+    moved = probe.probabilities([ids for ids in texts for _ in range(permutations)], reweight=build_permutation(seed))
+    return np.median(probe.distance(moved.reshape(len(texts), permutations, -1), own[:, None]), axis=1)
+
+
+def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
+    """How alike two orders are.
+
+        τ_b = (concordant − discordant) / √((pairs − ties in the first) (pairs − ties in the second))
+
+    Returns:
+        From −1 to 1; NaN where one of the two has no order at all.
+
+    Raises:
+        ShapeError: If they differ in length.
+
+    Reference:
+        Kendall 1945, The Treatment of Ties in Ranking Problems.
+    """
+    if first.shape != second.shape:
+        raise ShapeError(f"kendall_tau: the first has {first.shape} values, the second {second.shape}, expected as many")
+    one, two = (np.sign(values[:, None] - values[None, :]) for values in (first, second))
+    untied = float((one**2).sum()) * float((two**2).sum())
+    return float((one * two).sum() / untied**0.5) if untied else float("nan")
+
+
+def divergence(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
+    """Jensen–Shannon divergence of two distributions of attention: ½ KL(p ‖ m) + ½ KL(q ‖ m), m = ½ (p + q).
+
+    Args:
+        first: Weights ≥ 0, which are brought to a sum of one.
+        second: The other's.
+
+    Returns:
+        From 0 to log 2; NaN where one of the two has no weight at all.
+
+    Raises:
+        ShapeError: If they differ in length.
+    """
+    if first.shape != second.shape:
+        raise ShapeError(f"divergence: the first has {first.shape} weights, the second {second.shape}, expected as many")
+    if not first.sum() or not second.sum():
+        return float("nan")
+    p, q = first / first.sum(), second / second.sum()
+    return float((_relative_entropy(p, (p + q) / 2) + _relative_entropy(q, (p + q) / 2)) / 2)
+
+
+def _relative_entropy(p: np.ndarray, m: np.ndarray) -> float:
+    there = p > 0
+    return float((p[there] * np.log(p[there] / m[there])).sum())

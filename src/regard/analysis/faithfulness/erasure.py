@@ -1,0 +1,106 @@
+"""Deleting words: what a prediction loses without those that attention names, and what is left of it with them alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from regard.analysis.faithfulness.probe import Probe, WordedText
+
+SHARES = (1, 5, 10, 20, 50)
+"""Percent of the words."""
+
+
+class Deletions:
+    """Texts with words deleted, each once, however often it is asked for; they are run all together."""
+
+    def __init__(self, probe: Probe, texts: Sequence[WordedText]) -> None:
+        self._probe = probe
+        self._texts = texts
+        self._known: dict[tuple[int, bytes], int] = {}
+        self._variants: list[np.ndarray] = []
+
+    def ask(self, number: int, kept: np.ndarray) -> int:
+        """Ask for text `number` with only the words that `kept` (W,) marks; gives the row in what `run` returns."""
+        key = (number, kept.tobytes())
+        if key not in self._known:
+            self._known[key] = len(self._variants)
+            self._variants.append(self._texts[number].keep(kept))
+        return self._known[key]
+
+    def run(self) -> Float[np.ndarray, "V C"]:
+        """The model's probabilities for all that was asked for."""
+        return self._probe.probabilities(self._variants)
+
+
+def num_deleted(words: int, share: int) -> int:
+    """How many words `share` percent are: rounded up, so at least one."""
+    return -(-words * share // 100)
+
+
+def rank(importance: Float[np.ndarray, " W"], generator: np.random.Generator) -> Int[np.ndarray, " W"]:
+    """Words from the most important to the least; equals in random order."""
+    return np.lexsort((generator.random(len(importance)), -importance))
+
+
+def erase(
+    probe: Probe, texts: Sequence[WordedText], orders: Sequence[Sequence[np.ndarray]]
+) -> tuple[Float[np.ndarray, "R N K"], Float[np.ndarray, "R N K"]]:
+    """Comprehensiveness and sufficiency of rationales: the first 1, 5, 10, 20 and 50% of the words in some order.
+
+        comprehensiveness = m(x)_j − m(x \\ r)_j        sufficiency = m(x)_j − m(r)_j
+
+    where m(x)_j is the probability of the label that the model predicts for the whole text. Words are deleted, not masked.
+    A good order has a high comprehensiveness and a low sufficiency. The mean over the shares is the AOPC.
+
+    Differs from the paper: its eq. 3 divides by the number of shares and one more, its program by their number, as here.
+
+    Args:
+        probe: The model.
+        texts: N texts of at least one word.
+        orders: R orders of the words of each text, the most important first.
+
+    Returns:
+        Comprehensiveness and sufficiency, each (R,N,K) for the K shares, from −1 to 1.
+
+    Reference:
+        DeYoung et al. 2020, ERASER: A Benchmark to Evaluate Rationalized NLP Models, eq. 1 to 3.
+    """
+    deletions = Deletions(probe, texts)
+    whole = [deletions.ask(number, np.ones(text.num_words, bool)) for number, text in enumerate(texts)]
+    rows = np.zeros((2, len(orders), len(texts), len(SHARES)), np.int64)
+    for way, per_text in enumerate(orders):
+        for number, (text, order) in enumerate(zip(texts, per_text, strict=True)):
+            for place, share in enumerate(SHARES):
+                rationale = np.zeros(text.num_words, bool)
+                rationale[order[: num_deleted(text.num_words, share)]] = True
+                rows[0, way, number, place] = deletions.ask(number, ~rationale)
+                rows[1, way, number, place] = deletions.ask(number, rationale)
+    found = deletions.run()
+    label = found[whole].argmax(-1)
+    own = np.take_along_axis(found[whole], label[:, None], 1)  # (N,1)
+    comprehensiveness, sufficiency = own - found[rows, label[:, None]]
+    return comprehensiveness, sufficiency
+
+
+def leave_one_out(
+    probe: Probe, texts: Sequence[WordedText]
+) -> tuple[list[Float[np.ndarray, " W"]], list[Float[np.ndarray, " W"]]]:
+    """What each word's absence does to the prediction.
+
+    Returns:
+        For each text, by word: the total variation distance to the prediction for the whole text (Jain and Wallace 2019,
+        algorithm 1), and the loss of the predicted label's probability.
+    """
+    deletions = Deletions(probe, texts)
+    whole = [deletions.ask(number, np.ones(text.num_words, bool)) for number, text in enumerate(texts)]
+    rows = [
+        [deletions.ask(number, np.arange(text.num_words) != word) for word in range(text.num_words)]
+        for number, text in enumerate(texts)
+    ]
+    found = deletions.run()
+    moved, lost = [], []
+    for own, without in zip(found[whole], rows, strict=True):
+        moved.append(probe.distance(found[without], own[None]))
+        lost.append(own.max() - found[without, own.argmax()])
+    return moved, lost

@@ -1,0 +1,216 @@
+"""Runs the measures of faithfulness on a classifier."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.analysis.faithfulness.controls import divergence, kendall_tau, permuted_distance, uniform
+from regard.analysis.faithfulness.erasure import erase, leave_one_out, rank
+from regard.analysis.faithfulness.probe import Probe, WordedText
+from regard.analysis.faithfulness.report import Erasure, Faithfulness, Seeds, Spread, Uniform
+from regard.errors import RequestError
+from regard.metrics import bootstrap_mean
+from regard.predict import Classifier
+from regard.predict.labelled_evaluation import number_labels
+from regard.predict.requests import counting_bar
+
+_RANDOM_ORDERS = 3
+_AFFORDABLE = 6_000_000
+"""Tokens that leaving words out and permuting weights may run through; with long texts, these measures take fewer of them."""
+_AT_LEAST = 20
+_STEPS = 5
+
+
+def measure_faithfulness(
+    classifier: Classifier,
+    texts: Sequence[str],
+    labels: Sequence[str | Collection[str]],
+    *,
+    others: Sequence[Classifier] = (),
+    max_texts: int = 500,
+    permutations: int = 100,
+    seed: int = 1,
+    progress: bool = False,
+) -> Faithfulness:
+    """Measure how far a classifier's attention tells what its predictions rest on.
+
+    Args:
+        classifier: The classifier.
+        texts: Texts, best not those it was trained on; those without words do not count.
+        labels: The label of each, or where texts have several the labels of each.
+        others: The same run with other seeds, to compare attention with.
+        max_texts: A random sample of so many is measured.
+        permutations: How often each text's weights are permuted.
+        seed: Governs the sample and everything random in it.
+        progress: Whether to show a bar on standard error.
+
+    Raises:
+        RequestError: If there is no text with words, or `others` see other words or labels.
+        DataError: If a label was not met in training.
+    """
+    if len(texts) != len(labels):
+        raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected as many")
+    chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()
+    given = [texts[number] for number in chosen]
+    worded = worded_texts(classifier, given)
+    kept = [number for number, text in zip(chosen, worded, strict=True) if text.num_words]
+    if not kept:
+        raise RequestError("faithfulness: there is no text with words, expected at least one")
+    gold = number_labels(classifier, [labels[number] for number in kept])
+    with counting_bar("measuring", _STEPS + bool(others), shown=progress) as advance:
+        found = examine(
+            probe_of(classifier),
+            [text for text in worded if text.num_words],
+            gold,
+            permutations=permutations,
+            seed=seed,
+            advance=lambda: advance(1),
+        )
+        if others:
+            found = replace(found, seeds=compare_seeds([classifier, *others], [texts[number] for number in kept]))
+            advance(1)
+    return found
+
+
+def examine(
+    probe: Probe,
+    texts: Sequence[WordedText],
+    gold: np.ndarray,
+    *,
+    permutations: int = 100,
+    seed: int = 1,
+    advance: Callable[[], None] = lambda: None,
+) -> Faithfulness:
+    """Measure a model that reads ids; see `measure_faithfulness`.
+
+    Args:
+        probe: The model.
+        texts: N ≥ 1 texts of at least one word each, in random order.
+        gold: Their labels by number (N,), or where texts have several (N,C) of ones and zeros.
+        permutations: How often each text's weights are permuted.
+        seed: Governs all that is random.
+        advance: Called after each of five steps.
+    """
+    ids = [text.ids for text in texts]
+    light = _affordable(texts, permutations)
+    attention = [text.sum_words(row) for text, row in zip(texts, probe.attention(ids), strict=True)]
+    moved, lost = leave_one_out(probe, texts[:light])
+    advance()
+    comprehensiveness, sufficiency = _erasures(probe, texts, attention, lost, seed)
+    advance()
+    own = probe.probabilities(ids)
+    gradients = probe.gradients(ids, own.argmax(-1))
+    saliency = [abs(text.sum_words(row)) for text, row in zip(texts, gradients, strict=True)]
+    advance()
+    even = _uniform(probe, ids, own, gold)
+    advance()
+    permuted = permuted_distance(probe, ids[:light], permutations=permutations, seed=seed)
+    advance()
+    return Faithfulness(
+        texts=len(texts),
+        comprehensiveness=comprehensiveness,
+        sufficiency=sufficiency,
+        leave_one_out=_spread([kendall_tau(*pair) for pair in zip(attention, moved, strict=False)]),
+        gradient=_spread([kendall_tau(*pair) for pair in zip(attention, saliency, strict=True)]),
+        uniform=even,
+        permuted=_spread(permuted),
+    )
+
+
+def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Seeds:
+    """Compare the attention and the predictions of models that differ in their seed.
+
+    Args:
+        classifiers: Two or more.
+        texts: Texts with words.
+
+    Raises:
+        RequestError: If they see other words, or know other labels.
+
+    Reference:
+        Wiegreffe and Pinter 2019, Attention is not not Explanation, section 3.3.
+    """
+    attention, predictions, probes = [], [], [probe_of(one) for one in classifiers]
+    for number, (classifier, probe) in enumerate(zip(classifiers, probes, strict=True)):
+        if classifier.labels.names != classifiers[0].labels.names:
+            raise RequestError(f"faithfulness: model {number + 1} of the seeds knows other labels than the first")
+        worded = worded_texts(classifier, texts)
+        rows = probe.attention([text.ids for text in worded])
+        attention.append([text.sum_words(row) for text, row in zip(worded, rows, strict=True)])
+        if [len(one) for one in attention[-1]] != [len(one) for one in attention[0]]:
+            raise RequestError(f"faithfulness: model {number + 1} of the seeds finds other words in the texts than the first")
+        predictions.append(probe.probabilities([text.ids for text in worded]))
+    pairs = list(combinations(range(len(classifiers)), 2))
+    apart = np.array([[divergence(attention[a][i], attention[b][i]) for a, b in pairs] for i in range(len(texts))]).mean(1)
+    distances = np.mean([probes[0].distance(predictions[a], predictions[b]) for a, b in pairs], axis=0)
+    return Seeds(models=len(classifiers), attention=_spread(apart), predictions=_spread(distances))
+
+
+def worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedText]:
+    """Texts as the classifier reads them, with the word of each token."""
+    longest = classifier.config.data.max_tokens
+    encodings = (classifier.tokenizer.encode(text) for text in texts)
+    return [WordedText(np.array(one.ids[:longest], np.int32), np.array(one.word_of[:longest], np.int64)) for one in encodings]
+
+
+def probe_of(classifier: Classifier) -> Probe:
+    """What asks the classifier's model."""
+    return Probe(classifier.model, several=classifier.labels.multiple, temperature=classifier.temperature)
+
+
+def _erasures(
+    probe: Probe, texts: Sequence[WordedText], attention: list[np.ndarray], lost: list[np.ndarray], seed: int
+) -> tuple[Erasure, Erasure]:
+    """Comprehensiveness and sufficiency of attention's order, of random ones, and of leaving one out where that is known."""
+    generator = np.random.default_rng(seed)
+    orders = [[rank(row, generator) for row in attention]]
+    orders += [[generator.permutation(text.num_words) for text in texts] for _ in range(_RANDOM_ORDERS)]
+    orders += [[*(rank(row, generator) for row in lost), *orders[0][len(lost) :]]]
+    return tuple(_erasure(found, len(lost), seed) for found in erase(probe, texts, orders))  # type: ignore[return-value]
+
+
+def _erasure(found: Float[np.ndarray, "R N K"], known: int, seed: int) -> Erasure:
+    """Sum up the measure of all orders: attention's, the random ones, and leave-one-out's, known for the first texts."""
+    ways = np.stack([found[0], found[1:-1].mean(0), found[-1]])  # (3,N,K)
+    shares = np.stack([ways[0].mean(0), ways[1].mean(0), ways[2, :known].mean(0)], 1)
+    compared = bootstrap_mean(ways[1].mean(-1), ways[0].mean(-1), seed=seed)
+    return Erasure(
+        attention=compared.second,
+        random=compared.first,
+        leave_one_out=float(shares[:, 2].mean()),
+        low=compared.low,
+        high=compared.high,
+        p=compared.p,
+        shares=tuple(tuple(row) for row in shares.tolist()),
+    )
+
+
+def _uniform(probe: Probe, ids: Sequence[np.ndarray], own: np.ndarray, gold: np.ndarray) -> Uniform:
+    even = probe.probabilities(ids, reweight=uniform)
+    decided, otherwise = (probe.decide(one) for one in (own, even))
+    return Uniform(
+        accuracy=_right(decided, gold),
+        uniform_accuracy=_right(otherwise, gold),
+        changed=1 - _right(otherwise, decided),
+        distance=float(probe.distance(own, even).mean()),
+    )
+
+
+def _right(decided: np.ndarray, gold: np.ndarray) -> float:
+    same = decided == gold
+    return float((same.all(-1) if same.ndim == 2 else same).mean())
+
+
+def _affordable(texts: Sequence[WordedText], permutations: int) -> int:
+    tokens = np.cumsum([len(text.ids) * (text.num_words + permutations) for text in texts])
+    return min(len(texts), max(_AT_LEAST, int((tokens <= _AFFORDABLE).sum())))
+
+
+def _spread(values: Sequence[float] | np.ndarray) -> Spread:
+    known = np.array([value for value in values if not np.isnan(value)])
+    if not len(known):
+        return Spread(float("nan"), float("nan"), 0)
+    return Spread(float(known.mean()), float(known.std()), len(known))

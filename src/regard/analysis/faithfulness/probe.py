@@ -1,0 +1,127 @@
+"""What the measures ask of a model: probabilities, attention and gradients of many texts, whole or with words deleted."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.models.text_classifier import Reweight, TextClassifier
+from regard.predict.sources import pad
+from regard.text.batching import length_batches
+from regard.text.symbols import UNKNOWN
+
+_BATCH_TOKENS = 8192
+
+
+@dataclass(frozen=True)
+class WordedText:
+    """A text as a model reads it, and which word each token belongs to."""
+
+    ids: np.ndarray
+    """(S,)"""
+    word_of: np.ndarray
+    """(S,), from 0; −1 for tokens of no word, which are never deleted."""
+
+    def __post_init__(self) -> None:
+        if self.ids.shape != self.word_of.shape or self.ids.ndim != 1:
+            raise ShapeError(f"WordedText: ids are {self.ids.shape}, word_of {self.word_of.shape}, expected (S,) of both")
+
+    @property
+    def num_words(self) -> int:
+        """How many words there are."""
+        return int(self.word_of.max(initial=-1)) + 1
+
+    def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
+        """The ids without the other words' tokens; a text without any is one unknown word, as predictions have it."""
+        kept = self.ids[(self.word_of < 0) | words[self.word_of]]
+        return kept if len(kept) else np.array([UNKNOWN], self.ids.dtype)
+
+    def sum_words(self, tokens: Float[np.ndarray, " S"]) -> Float[np.ndarray, " W"]:
+        """What tokens have, summed for each word."""
+        owned = self.word_of >= 0
+        return np.bincount(self.word_of[owned], weights=tokens[owned], minlength=self.num_words)
+
+
+class Probe:
+    """Runs a classifier over many texts in batches of similar length.
+
+    Args:
+        model: The model, in evaluation mode.
+        several: Whether texts have several labels, so that each has a probability of its own.
+        temperature: What scores are divided by.
+    """
+
+    def __init__(self, model: TextClassifier, *, several: bool = False, temperature: float = 1.0) -> None:
+        self.model = model.eval()
+        self.several = several
+        self.temperature = temperature
+        self._device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+    @torch.inference_mode()
+    def probabilities(self, texts: Sequence[np.ndarray], *, reweight: Reweight | None = None) -> Float[np.ndarray, "N C"]:
+        """p(label | text) of each text.
+
+        Args:
+            texts: Ids of each.
+            reweight: Applied to the pooling weights; see `TextClassifier`.
+        """
+        parts, order = [], []
+        for numbers, tokens, mask in self._batches(texts):
+            scores = self.model(tokens, mask, reweight=reweight).logits.double() / self.temperature
+            parts.append((scores.sigmoid() if self.several else scores.softmax(-1)).cpu().numpy())
+            order.append(numbers)
+        found = np.concatenate(parts)
+        found[np.concatenate(order)] = found.copy()
+        return found
+
+    @torch.inference_mode()
+    def attention(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Pooling weights of each text's tokens, (S,); with several heads, their mean."""
+        found: list[np.ndarray] = [np.zeros(0)] * len(texts)
+        for numbers, tokens, mask in self._batches(texts):
+            weights = self.model(tokens, mask, record=("pool",)).attention["pool"].double()
+            weights = weights.mean(1) if weights.ndim == 3 else weights
+            for number, row in zip(numbers.tolist(), weights.cpu().numpy(), strict=True):
+                found[number] = row[: len(texts[number])]
+        return found
+
+    def gradients(self, texts: Sequence[np.ndarray], labels: Int[np.ndarray, " N"]) -> list[np.ndarray]:
+        """Σ_e x_e ∂ log p(label) / ∂x_e of each token's embedding x, (S,); the pooling weights count as constants.
+
+        The order of tokens that log p gives is that of p, and does not vanish where the model is sure.
+        """
+        found: list[np.ndarray] = [np.zeros(0)] * len(texts)
+        for numbers, tokens, mask in self._batches(texts):
+            # cuDNN differentiates recurrent layers in training mode only.
+            with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+                embedded = self.model.embed(tokens).detach().requires_grad_(True)
+                scores = self.model(tokens, mask, embedded=embedded, reweight=_constant).logits / self.temperature
+                logs = torch.nn.functional.logsigmoid(scores) if self.several else scores.log_softmax(-1)
+                chosen = logs.gather(1, torch.from_numpy(labels[numbers])[:, None].to(logs.device))
+                [gradient] = torch.autograd.grad(chosen.sum(), embedded)
+            rows = (gradient * embedded).sum(-1).detach().double().cpu().numpy()
+            for number, row in zip(numbers.tolist(), rows, strict=True):
+                found[number] = row[: len(texts[number])]
+        return found
+
+    def decide(self, probabilities: Float[np.ndarray, "N C"]) -> np.ndarray:
+        """The most probable label's number (N,), or where texts have several whether each is more than ½ (N,C)."""
+        return probabilities > 0.5 if self.several else probabilities.argmax(-1)
+
+    def distance(self, first: Float[np.ndarray, "*#N C"], second: Float[np.ndarray, "*#N C"]) -> Float[np.ndarray, "*#N"]:
+        """Total variation distance of two predictions, ½ Σ |p − q|; where texts have several labels, the mean of |p − q|."""
+        gaps = abs(first - second)
+        return gaps.mean(-1) if self.several else gaps.sum(-1) / 2
+
+    def _batches(self, texts: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+        lengths = np.array([len(ids) for ids in texts], dtype=np.int64)
+        for numbers in length_batches(lengths, _BATCH_TOKENS):
+            yield (numbers, *pad([texts[number] for number in numbers], self._device))
+
+
+def _constant(weights: Tensor, mask: Tensor) -> Tensor:
+    return weights.detach()

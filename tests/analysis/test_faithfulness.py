@@ -1,0 +1,339 @@
+"""The measures on models whose weights are known: what they give is worked out by hand beside them."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from analysis.known_classifier import KnownClassifier, sigmoid, worded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from regard.analysis.faithfulness import Erasure, Faithfulness, Probe, Seeds, Spread, Uniform, WordedText, examine
+from regard.analysis.faithfulness.controls import build_permutation, divergence, kendall_tau, permuted_distance, uniform
+from regard.analysis.faithfulness.erasure import erase, leave_one_out, num_deleted, rank
+from regard.errors import ShapeError
+
+# Tokens 4 to 7 have attention 4 : 3 : 2 : 1 and values 2, 1, 0, −1; the unknown word, token 1, has the value 3.
+MODEL = KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1])
+TEXT = worded(4, 5, 6, 7)  # context 0.8 + 0.3 + 0 − 0.1 = 1
+OWN = sigmoid(1)
+VALUES = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
+
+
+def test_the_model_is_as_its_comment_says():
+    [row] = Probe(MODEL).probabilities([TEXT.ids])
+    assert row.tolist() == pytest.approx([OWN, 1 - OWN])
+    [weights] = Probe(MODEL).attention([TEXT.ids])
+    assert weights.tolist() == pytest.approx([0.4, 0.3, 0.2, 0.1])
+
+
+def test_erasure_worked_by_hand():
+    # 1 to 20% of four words is one word, 50% are two
+    comprehensiveness, sufficiency = erase(Probe(MODEL), [TEXT], [[np.arange(4)]])
+    without_one, without_two = sigmoid((3 * 1 + 2 * 0 - 1) / 6), sigmoid((2 * 0 - 1) / 3)
+    assert comprehensiveness[0, 0].tolist() == pytest.approx([OWN - without_one] * 4 + [OWN - without_two])
+    one_alone, two_alone = sigmoid(2), sigmoid((4 * 2 + 3 * 1) / 7)
+    assert sufficiency[0, 0].tolist() == pytest.approx([OWN - one_alone] * 4 + [OWN - two_alone])
+
+
+def test_the_predicted_label_counts_and_not_the_first():
+    # token 7 alone: context −1, label 1 with p = σ(1); deleting all of it leaves the unknown word, context 3
+    comprehensiveness, sufficiency = erase(Probe(MODEL), [worded(7)], [[np.arange(1)]])
+    assert comprehensiveness[0, 0].tolist() == pytest.approx([OWN - (1 - sigmoid(3))] * 5)
+    assert sufficiency[0, 0].tolist() == pytest.approx([0] * 5)
+
+
+def test_words_go_with_all_their_tokens_and_what_is_no_word_stays():
+    text = worded(4, 5, 6, 7, word_of=[0, 1, 1, -1])
+    assert text.num_words == 2
+    assert text.keep(np.array([True, False])).tolist() == [4, 7]
+    assert text.keep(np.array([False, False])).tolist() == [7]
+    assert worded(4).keep(np.array([False])).tolist() == [1]
+    assert text.sum_words(np.array([0.4, 0.3, 0.2, 0.1])).tolist() == pytest.approx([0.4, 0.5])
+    with pytest.raises(ShapeError, match=r"ids are \(2,\), word_of \(1,\), expected \(S,\) of both"):
+        WordedText(np.zeros(2, int), np.zeros(1, int))
+
+
+@pytest.mark.parametrize(("words", "counts"), [(1, [1, 1, 1, 1, 1]), (20, [1, 1, 2, 4, 10]), (21, [1, 2, 3, 5, 11])])
+def test_shares_are_rounded_up(words, counts):
+    assert [num_deleted(words, share) for share in (1, 5, 10, 20, 50)] == counts
+
+
+def test_leave_one_out_worked_by_hand():
+    [moved], [lost] = leave_one_out(Probe(MODEL), [TEXT])
+    without = [sigmoid(x) for x in (1 / 3, 7 / 7, 10 / 8, 11 / 9)]
+    assert lost.tolist() == pytest.approx([OWN - p for p in without])
+    assert moved.tolist() == pytest.approx([abs(OWN - p) for p in without])
+
+
+def test_gradients_leave_the_weights_alone():
+    # d log p / d context = 1 − p, and d context / d x_s = weight_s
+    [row] = Probe(MODEL).gradients([TEXT.ids], np.array([0]))
+    assert row.tolist() == pytest.approx([(1 - OWN) * each for each in (0.8, 0.3, 0, -0.1)])
+
+    class Reading(KnownClassifier):
+        def forward(self, tokens, mask, *, embedded=None, reweight=None, record=()):
+            found = self.embed(tokens) if embedded is None else embedded
+            weights = found[..., 0].masked_fill(~mask, -torch.inf).softmax(-1)
+            weights = weights if reweight is None else reweight(weights, mask)
+            context = (weights * found[..., 0]).sum(-1)
+            return super().forward(tokens, mask)._replace(logits=torch.stack([context, torch.zeros_like(context)], -1))
+
+    model = Reading([1] * 8, [0, 3, 0, 0, 2, 1, 0, -1])
+    weights = np.exp([2, 1, 0, -1]) / np.exp([2, 1, 0, -1]).sum()
+    context = float(weights @ [2, 1, 0, -1])
+    [row] = Probe(model).gradients([TEXT.ids], np.array([0]))
+    assert row.tolist() == pytest.approx(((1 - sigmoid(context)) * weights * [2, 1, 0, -1]).tolist())
+
+
+def test_all_together_worked_by_hand():
+    found = examine(Probe(MODEL), [TEXT], np.array([1]), permutations=10)
+    assert found.texts == 1
+    without_one, without_two = sigmoid(1 / 3), sigmoid(-1 / 3)
+    assert found.comprehensiveness.attention == pytest.approx(OWN - (4 * without_one + without_two) / 5)
+    # attention orders the words 0 1 2 3, leaving one out (0.15, 0, 0.05, 0.04) by 0 2 3 1: 4 pairs agree and 2 do not
+    assert found.leave_one_out.mean == pytest.approx((4 - 2) / 6)
+    # gradient × input is 0.8, 0.3, 0, 0.1: one pair does not agree
+    assert found.gradient.mean == pytest.approx((5 - 1) / 6)
+    assert (found.uniform.accuracy, found.uniform.uniform_accuracy, found.uniform.changed) == (0, 0, 0)
+    assert found.uniform.distance == pytest.approx(OWN - sigmoid(0.5))
+    assert found.seeds is None
+
+
+def test_uniform_weights_change_labels():
+    # attention 9 : 1 to −1 and 3: −0.6, so label 1; uniform: 1, so label 0
+    model = KnownClassifier([1, 1, 1, 1, 9, 1], [0, 0, 0, 0, -1, 3])
+    found = examine(Probe(model), [worded(4, 5)], np.array([1]), permutations=3).uniform
+    assert (found.accuracy, found.uniform_accuracy, found.changed) == (1, 0, 1)
+
+
+def test_several_labels():
+    probe = Probe(KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1], num_labels=3), several=True)
+    [row] = probe.probabilities([TEXT.ids])
+    assert row.tolist() == pytest.approx([sigmoid(1), 0.5, sigmoid(-2)])
+    assert probe.decide(row[None]).tolist() == [[True, False, False]]
+    assert probe.distance(np.array([[1.0, 0.5, 0]]), np.array([[0.4, 0.5, 0.3]]))[0] == pytest.approx(0.3)
+    found = examine(probe, [TEXT], np.array([[1, 0, 0]]), permutations=5)
+    assert found.uniform.accuracy == 1
+    [gradient] = probe.gradients([TEXT.ids], np.array([2]))  # d log σ(−1 − c) / dc = −(1 − σ(−2))
+    assert gradient.tolist() == pytest.approx([-(1 - sigmoid(-2)) * each for each in (0.8, 0.3, 0, -0.1)])
+
+
+def test_temperature_counts():
+    probe = Probe(MODEL, temperature=2.0)
+    assert probe.probabilities([TEXT.ids])[0, 0] == pytest.approx(sigmoid(0.5))
+    [row] = probe.gradients([TEXT.ids], np.array([0]))
+    assert row[0] == pytest.approx((1 - sigmoid(0.5)) / 2 * 0.8)
+
+
+def test_heads_are_averaged_and_texts_keep_their_order():
+    probe = Probe(KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1], num_heads=3))
+    texts = [worded(*ids).ids for ids in ([4], [5, 6, 7, 4], [7], [4, 5], [5, 4, 5, 4, 5])]
+    alone = [probe.probabilities([ids])[0] for ids in texts]
+    np.testing.assert_allclose(probe.probabilities(texts), alone)
+    for own, ids in zip(probe.attention(texts), texts, strict=True):
+        np.testing.assert_allclose(own, probe.attention([ids])[0])
+        assert own.sum() == pytest.approx(1)
+
+
+def test_permuting_worked_by_hand():
+    # Values 1, 0, 0: the context is the weight that the first word gets, 1/2, 1/3 or 1/6, each as often.
+    model = KnownClassifier([1, 1, 1, 1, 3, 2, 1], [0, 0, 0, 0, 1, 0, 0])
+    [distance] = permuted_distance(Probe(model), [worded(4, 5, 6).ids], permutations=500)
+    assert distance == pytest.approx(sigmoid(1 / 2) - sigmoid(1 / 3))
+    assert permuted_distance(Probe(model), [worded(4).ids, worded(4, 4).ids], permutations=9).tolist() == pytest.approx([0, 0])
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 4), st.integers(1, 3), st.integers(1, 7))
+def test_permutations_permute(seed, batch, heads, keys):
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.rand(batch, 1, keys, generator=generator) < 0.6  # with holes
+    weights = torch.rand(batch, heads, keys, generator=generator) * mask
+    moved = build_permutation(seed)(weights, mask)
+    assert not moved.masked_select(~mask.expand_as(moved)).any()
+    assert torch.equal(moved.sort(-1).values, weights.sort(-1).values)
+    pairs = weights.transpose(1, 2)  # the heads of one place stay together
+    for before, after in zip(pairs.tolist(), moved.transpose(1, 2).tolist(), strict=True):
+        assert sorted(before) == sorted(after)
+
+
+def test_permutations_are_all_as_likely():
+    permute = build_permutation(1)
+    weights = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).repeat(6000, 1)
+    moved = permute(weights, torch.tensor([[True, True, True, False]]).repeat(6000, 1))
+    _, counts = moved.unique(dim=0, return_counts=True)
+    assert len(counts) == 6
+    assert (abs(counts - 1000) < 150).all()
+
+
+def test_uniform_weights():
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    assert uniform(torch.rand(2, 3), mask).tolist() == [[0.5, 0, 0.5], [0, 0, 0]]
+    assert uniform(torch.rand(2, 4, 3), mask[:, None])[0].tolist() == [[0.5, 0, 0.5]] * 4
+
+
+def test_tau_worked_by_hand():
+    assert kendall_tau(np.array([1.0, 2, 3]), np.array([10.0, 20, 30])) == pytest.approx(1)
+    assert kendall_tau(np.array([1.0, 2, 3]), np.array([3.0, 2, 1])) == pytest.approx(-1)
+    # 6 pairs; one tie in the first, which leaves 5; 4 of these agree and 1 does not
+    assert kendall_tau(np.array([1.0, 1, 2, 3]), np.array([1.0, 2, 4, 3])) == pytest.approx((4 - 1) / math.sqrt(5 * 6))
+    assert math.isnan(kendall_tau(np.array([1.0, 1]), np.array([1.0, 2])))
+    assert math.isnan(kendall_tau(np.array([1.0]), np.array([1.0])))
+
+
+@given(VALUES, st.data())
+def test_tau_by_counting_pairs(first, data):
+    second = data.draw(st.lists(st.integers(-5, 5), min_size=len(first), max_size=len(first)))
+    agree = differ = first_ties = second_ties = 0
+    for i, j in combinations(range(len(first)), 2):
+        product = (first[i] - first[j]) * (second[i] - second[j])
+        agree, differ = agree + (product > 0), differ + (product < 0)
+        first_ties, second_ties = first_ties + (first[i] == first[j]), second_ties + (second[i] == second[j])
+    pairs = math.comb(len(first), 2)
+    found = kendall_tau(np.array(first, float), np.array(second, float))
+    if (pairs - first_ties) * (pairs - second_ties) == 0:
+        assert math.isnan(found)
+    else:
+        assert found == pytest.approx((agree - differ) / math.sqrt((pairs - first_ties) * (pairs - second_ties)))
+
+
+def test_divergence_worked_by_hand():
+    assert divergence(np.array([1.0, 0]), np.array([0.0, 1])) == pytest.approx(math.log(2))
+    assert divergence(np.array([2.0, 2]), np.array([0.5, 0.5])) == 0
+    # p = (1, 0), q = (½, ½), m = (¾, ¼)
+    expected = (math.log(4 / 3) + (0.5 * math.log(2 / 3) + 0.5 * math.log(2))) / 2
+    assert divergence(np.array([1.0, 0]), np.array([0.5, 0.5])) == pytest.approx(expected)
+    assert math.isnan(divergence(np.zeros(2), np.ones(2)))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_lengths_must_agree():
+    with pytest.raises(ShapeError, match=r"kendall_tau: the first has \(2,\) values, the second \(3,\), expected as many"):
+        kendall_tau(np.zeros(2), np.zeros(3))
+    with pytest.raises(ShapeError, match=r"divergence: the first has \(2,\) weights, the second \(3,\), expected as many"):
+        divergence(np.zeros(2), np.zeros(3))
+
+
+@given(arrays.arrays(float, 5, elements=st.floats(0.01, 1)), arrays.arrays(float, 5, elements=st.floats(0.01, 1)))
+def test_divergence_is_symmetric_and_bounded(first, second):
+    assert divergence(first, second) == pytest.approx(divergence(second, first))
+    assert -1e-12 <= divergence(first, second) <= math.log(2)
+
+
+def test_equals_are_ranked_by_chance():
+    generator = np.random.default_rng(1)
+    orders = {tuple(rank(np.array([1.0, 2.0, 1.0]), generator).tolist()) for _ in range(50)}
+    assert orders == {(1, 0, 2), (1, 2, 0)}
+
+
+def test_attention_that_ranks_nothing_is_as_good_as_chance():
+    generator = np.random.default_rng(1)
+    model = KnownClassifier([1.0] * 40, generator.normal(size=40).tolist())
+    texts = [worded(*generator.integers(4, 40, size=12).tolist()) for _ in range(100)]
+    found = examine(Probe(model), texts, np.zeros(100, int), permutations=3)
+    assert found.comprehensiveness.p > 0.01
+    assert found.comprehensiveness.attention == pytest.approx(found.comprehensiveness.random, abs=0.04)
+    assert found.comprehensiveness.leave_one_out > found.comprehensiveness.random + 0.05
+    assert math.isnan(found.leave_one_out.mean)
+    assert found.leave_one_out.texts == 0
+    assert "says nothing about which words matter" in found.sentence
+
+
+def test_the_same_seed_gives_the_same_measures():
+    generator = np.random.default_rng(1)
+    model = KnownClassifier(generator.uniform(0.1, 3, size=40).tolist(), generator.normal(size=40).tolist())
+    texts = [worded(*generator.integers(4, 40, size=12).tolist()) for _ in range(30)]
+    gold = np.zeros(30, int)
+    assert examine(Probe(model), texts, gold, permutations=9) == examine(Probe(model), texts, gold, permutations=9)
+    assert examine(Probe(model), texts, gold, permutations=9) != examine(Probe(model), texts, gold, permutations=9, seed=2)
+
+
+def test_long_texts_are_measured_in_part(monkeypatch):
+    model = KnownClassifier([1.0, 2.0] * 20, [1.0, 2.0] * 20)
+    texts = [worded(*(4 + np.arange(100) % 30).tolist()) for _ in range(25)]
+    monkeypatch.setattr("regard.analysis.faithfulness.measure._AFFORDABLE", 20 * 100 * 105)
+    found = examine(Probe(model), texts, np.zeros(25, int), permutations=5)
+    assert found.permuted.texts == found.leave_one_out.texts == 20
+    assert found.gradient.texts == 25
+
+
+def erasure(attention: float, random: float, best: float, p: float) -> Erasure:
+    return Erasure(attention, random, best, 0.0, 0.0, p, ((attention, random, best),) * 5)
+
+
+MEASURED = Faithfulness(
+    texts=500,
+    comprehensiveness=erasure(0.3, 0.1, 0.4, 0.001),
+    sufficiency=erasure(0.1, 0.2, 0.0, 0.001),
+    leave_one_out=Spread(0.6, 0.1, 490),
+    gradient=Spread(0.5, 0.1, 490),
+    uniform=Uniform(0.8, 0.7, 0.15, 0.1),
+    permuted=Spread(0.2, 0.1, 500),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "The words this model attends to most are those that its predictions rest on (deleting them costs 0.30 of "),
+        ({}, "costs 0.30 of probability, random ones 0.10); it orders words much as leaving each out does (τ 0.60); uniform"),
+        ({}, "; uniform weights change 15% of the predictions (accuracy 80.0%, then 70.0%)."),
+        ({"comprehensiveness": erasure(0.2, 0.1, 0.4, 0.001)}, "are among those that its predictions rest on ("),
+        ({"comprehensiveness": erasure(0.12, 0.1, 0.4, 0.001)}, "matter a little more to its predictions than random ones ("),
+        ({"sufficiency": erasure(0.2, 0.2, 0.0, 0.5)}, "those that its predictions rest on, but do not carry them alone ("),
+        (
+            {"comprehensiveness": erasure(0.11, 0.1, 0.4, 0.5)},
+            "do better than random ones by themselves, but it hardly needs them",
+        ),
+        (
+            {"comprehensiveness": erasure(0.11, 0.1, 0.4, 0.5), "sufficiency": erasure(0.2, 0.2, 0.0, 0.5)},
+            "Do not take this model's heatmaps as reasons: the words it attends to most matter no more than random ones, as "
+            "far as 500 texts can tell (",
+        ),
+        ({"comprehensiveness": erasure(0.05, 0.1, 0.4, 0.001)}, "the words it attends to most matter less than random ones ("),
+        ({"leave_one_out": Spread(0.3, 0.1, 490)}, "it orders words only roughly as leaving each out does (τ 0.30)"),
+        (
+            {"leave_one_out": Spread(0.1, 0.1, 490)},
+            "its order of words has little to do with that of leaving each out (τ 0.10)",
+        ),
+        ({"leave_one_out": Spread(math.nan, math.nan, 0)}, "random ones 0.10); uniform weights"),
+        (
+            {"uniform": Uniform(0.8, 0.8, 0.01, 0.1)},
+            "the weights decide little, for uniform ones change 1.0% of the predictions.",
+        ),
+        (
+            {"uniform": Uniform(0.8, 0.8, 0.0, 0.0)},
+            "With the same weight on every word this model predicts just the same, so its",
+        ),
+    ],
+)
+def test_one_sentence_for_each_outcome(change, words):
+    sentence = replace(MEASURED, **change).sentence
+    assert words in sentence
+    assert sentence.endswith(".")
+    assert len(sentence) < 400
+
+
+def test_the_table_and_the_plain_data():
+    seeds = Seeds(3, Spread(0.05, 0.01, 500), Spread(math.nan, math.nan, 0))
+    found = replace(MEASURED, seeds=seeds)
+    lines = found.render().splitlines()
+    assert lines[0] == "500 texts"
+    assert lines[-1] == found.sentence
+    assert any(
+        re.match(r"without these words \(comprehensiveness ↑\) +0.300 +0.100 +0.400 +0.0010 +0.300", line) for line in lines
+    )
+    assert any(re.match(r"attention of 3 seeds \(JS divergence\) +0.050 +0.010 +500", line) for line in lines)
+    assert any(re.match(r"predictions of 3 seeds \(distance\) +none +0", line) for line in lines)
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["sentence"] == found.sentence
+    assert plain["measures"]["comprehensiveness"]["attention"] == 0.3
+    assert plain["measures"]["seeds"]["predictions"]["mean"] is None
+    assert plain["measures"]["leave_one_out"]["texts"] == 490
