@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-MATRIX = f"{HERE / 'test_attention_matrix.py'}::test_cell"
+MATRICES = [f"{HERE / name}::test_cell" for name in ("test_attention_matrix.py", "test_pooling_matrix.py")]
 FORMS, DTYPES = ("plain", "fast", "compiled"), ("float64", "float32", "bfloat16")
 
 
@@ -48,7 +48,7 @@ def run(marker: str, arguments: list[str]) -> dict[str, tuple[str, str]]:
 
 def record(out: Path, arguments: list[str]) -> int:
     recorder = Recorder()
-    code = pytest.main([MATRIX, "-q", *arguments], plugins=[recorder])
+    code = pytest.main([*MATRICES, "-q", *arguments], plugins=[recorder])
     out.write_text(json.dumps(recorder.outcomes))
     return int(code)
 
