@@ -308,3 +308,33 @@ def test_a_mask_over_the_cache_covers_its_keys(unchecked):
         attention.attend(*step, attn_mask=torch.ones(1, 1, dtype=torch.bool))
     mask = torch.tensor([[False, True, True, True, True, True]])
     assert (attention.attend(*step, attn_mask=mask)[0].weights[..., 0] == 0).all()
+
+
+HALVES = {
+    "plain": lambda: MultiHead(D, num_heads=H),
+    "causal": CACHED["causal"],
+    "grouped": CACHED["grouped"],
+    "biased": CACHED["t5"],
+    "both ways": lambda: MultiHead(D, num_heads=H, positions=RelativeBias(H)),
+    "window": lambda: MultiHead(D, num_heads=H, window=(2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+@pytest.mark.parametrize("masked", [False, True])
+def test_half_types_on_a_processor_come_near_to_the_exact_result(name, masked, monkeypatch):
+    """Two products of matrices and the fused kernel alike; a sentence without words is zeros."""
+    attention, x = filled(HALVES[name](), torch.float64), tokens()
+    mask = torch.arange(K) < torch.tensor([[4], [0]]) if masked else None
+    exact = attention(x, x, key_mask=mask).context
+    with torch.autocast("cpu", torch.bfloat16):
+        attention, x = attention.float(), x.float().requires_grad_()
+        for limit in (1 << 20, 0):
+            monkeypatch.setattr("regard.attention.kernels.heads.LARGE", limit)
+            found = attention(x, x, key_mask=mask, need_weights=False).context
+            assert (found.double() - exact).abs().max() < 0.1
+            (gradient,) = torch.autograd.grad(found.float().square().sum(), x)
+            assert gradient.isfinite().all()
+            if masked:
+                assert not found[1].any()
+                assert not gradient[1].any()

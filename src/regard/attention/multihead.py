@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.kernels.heads import heads_attention, is_heads_fast
+from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast, is_transformed
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
 from regard.attention.normalizers import Softmax
 from regard.attention.positions import RelativePositions
@@ -134,7 +134,9 @@ class MultiHead(Attention):
         value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
         check_shape("value", value, f"B K {self.value_size}", sizes)
-        projected = self.key_projection(zero_masked(key, key_mask)), self.value_projection(zero_masked(value, key_mask))
+        same = value is key
+        key = zero_masked(key, key_mask)
+        projected = self.key_projection(key), self.value_projection(key if same else zero_masked(value, key_mask))
         heads, values = (x.unflatten(-1, (self.num_kv_heads, self.head_size)).transpose(1, 2) for x in projected)
         return HeadMemory(heads, values, key_mask)
 
@@ -166,11 +168,13 @@ class MultiHead(Attention):
         else:
             # PyTorch's own causal form puts the first query at the first key: with Q = K, that is what is meant here.
             simple = self.causal and self.window is None and given is None and bias is None and queries == keys
-            mask = None if simple else self._mask(given, queries, keys, query.device)
-            context, weights = self._fused(heads, memory, bias, mask, causal=simple), None
+            products = is_products_fast(heads, keys)
+            mask = None if simple and not products else self._mask(given, queries, keys, query.device)
+            fused = self._products if products else self._fused
+            context, weights = fused(heads, memory, bias, mask, causal=simple), None
         output = self.output_projection(context.transpose(1, 2).flatten(2))
         if mask is not None and (given is not None or queries > keys):
-            output = output.masked_fill(~_some(mask), 0)
+            output = _zero_where_not(_some(mask), output)
         return AttentionOutput(output, weights if need_weights else None), memory if self.stateful else None
 
     def _placed(self, memory: HeadMemory, state: HeadMemory | None) -> HeadMemory:
@@ -230,6 +234,20 @@ class MultiHead(Attention):
             is_causal=causal,
             enable_gqa=self.num_kv_heads < self.num_heads,
         )
+
+    def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """The same by two products, where those are quicker than the fused kernels. What is causal is so by the mask."""
+        queries, scale = heads.shape[2], 1 / math.sqrt(self.head_size)
+        scores = self._by_head(self._by_group(scale * heads) @ memory.key.transpose(2, 3), queries)
+        if bias is not None:
+            scores = scores + bias
+        if mask is not None:
+            # −∞ is exact in every type, and adding is quicker than filling; rows without a key are zeroed by the caller.
+            forbidden = ~mask & mask.any(-1, keepdim=True)
+            scores = scores + scores.new_zeros(()).where(~forbidden, -math.inf).to(scores.dtype)
+        weights = scores.softmax(-1, dtype=torch.float32).to(memory.value.dtype)  # in float32: quicker, and exact
+        kept = nn.functional.dropout(weights, self.dropout, self.training)
+        return self._by_head(self._by_group(kept) @ memory.value, queries)
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":
@@ -309,6 +327,12 @@ def _some(mask: Tensor | None) -> Tensor:
     assert mask is not None
     some = mask.any(-1)
     return (some.any(1) if some.ndim == 3 else some)[..., None]
+
+
+def _zero_where_not(some: Tensor, output: Tensor) -> Tensor:
+    """Zeros where a query had nothing to attend to; where all had something, which a CPU can tell at once, no copy is made."""
+    looks = output.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
+    return output if looks and bool(some.all()) else output.masked_fill(~some, 0)
 
 
 def _check(
