@@ -78,7 +78,11 @@ def main(arguments: list[str]) -> int:
 
 
 def as_table(cells: dict[str, dict[tuple[str, str], list[str]]]) -> Table:
-    table = Table("mechanism", *(f"{form}\n{dtype}" for form in FORMS for dtype in DTYPES))
+    table = Table(caption="circumstances passed (− refused, with the reasons below)")
+    table.add_column("mechanism", no_wrap=True)
+    for form in FORMS:
+        for dtype in DTYPES:
+            table.add_column(f"{form}\n{dtype}")
     for case, row in sorted(cells.items()):
         table.add_row(case, *(summary(row[form, dtype]) for form in FORMS for dtype in DTYPES))
     return table
@@ -88,7 +92,7 @@ def summary(outcomes: list[str]) -> str:
     passed, skipped = outcomes.count("passed"), outcomes.count("skipped")
     if "failed" in outcomes or not outcomes:
         return f"[red]{passed} of {len(outcomes)}[/]"
-    return f"{passed}" + (f" [dim]({skipped} refused)[/]" if skipped else "")
+    return f"{passed}" + (f" [dim](−{skipped})[/]" if skipped else "")
 
 
 if __name__ == "__main__":
