@@ -4,6 +4,7 @@ import pytest
 
 from regard.config import AdditiveConfig, DotConfig, GeneralConfig, LinearConfig, SpacyConfig, SumConcatConfig
 from regard.errors import ConfigError
+from regard.models.build import build_translator
 from regard.presets import load_preset, preset_names, preset_text
 
 TUTORIALS = {
@@ -16,7 +17,7 @@ TUTORIALS = {
 
 
 def test_names():
-    assert set(preset_names()) == {*TUTORIALS, "bahdanau", "luong", "demo"}
+    assert set(preset_names()) == {*TUTORIALS, "bahdanau", "luong", "demo", "transformer-tiny"}
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -44,6 +45,17 @@ def test_tutorials_are_the_tutorials(name):
     forcing = config.training.teacher_forcing
     assert (forcing.unit, forcing.start, forcing.end) == ("sentence", 0.5, 0.5)
     assert (config.decoding.beam_size, config.decoding.max_length) == (1, 50)
+
+
+def test_the_tiny_transformer_is_of_the_published_size():
+    """4 and 4 layers, 128 and 256 wide, three-way tied: Wu et al. 2021."""
+    config = load_preset("transformer-tiny")
+    assert config.tokenizers.joint
+    words = config.tokenizers.source.size
+    model = build_translator(config.model, source_size=words, target_size=words)
+    assert 2_500_000 < sum(parameter.numel() for parameter in model.parameters()) <= 2_700_000
+    assert model.source_embedding.weight is model.target_embedding.weight is model.output.weight
+    assert (len(model.encoder.layers), len(model.decoder.layers), model.encoder.size) == (4, 4, 128)
 
 
 def test_overrides_from_python():
