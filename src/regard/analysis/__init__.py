@@ -1,6 +1,14 @@
 """What can be said about a trained model."""
 
 from regard.analysis.alignments import evaluate_alignment
+from regard.analysis.comparison import compare_classifiers, compare_translators
 from regard.analysis.decisive import decisive_share
+from regard.analysis.faithfulness import measure_faithfulness
 
-__all__ = ["decisive_share", "evaluate_alignment"]
+__all__ = [
+    "compare_classifiers",
+    "compare_translators",
+    "decisive_share",
+    "evaluate_alignment",
+    "measure_faithfulness",
+]

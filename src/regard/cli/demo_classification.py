@@ -111,8 +111,8 @@ def _render(rows: list[_Row]) -> str:
     ]
     lines += [f"  {row.preset:<18}{row.accuracy:>8.1%}{row.share:>38.1%}" for row in rows]
     lines.append(
-        "\nThe bag reads the words themselves. The others read states that an encoder has made of several words each: what one\n"
-        "word says can be found, and attended to, at another, so that a small share does not mean a wrong reading."
+        "\nThe bag reads the words themselves. The others read states that an encoder has made of several words each: what\n"
+        "one word says can be found, and attended to, at another, so that a small share does not mean a wrong reading."
     )
     return "\n".join(lines)
 

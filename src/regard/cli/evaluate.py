@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, add_machine_options, add_search_options, check_ending, load_model
@@ -12,7 +11,7 @@ from regard.cli.pairs import read_given_pairs, read_given_texts
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.predict import Classifier, Translator
+    from regard.predict import Classifier, LabelledEvaluation, Translator
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -75,14 +74,32 @@ def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) 
     found = classifier.evaluate(texts, labels, progress=True)
     print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
     if options.confusion:
-        draw_confusion(found, Path(options.confusion))
+        _draw_confusion(classifier, found, options.confusion)
     if options.reliability:
-        from regard.viz.reliability import draw
+        _draw_reliability(found, options.reliability)
 
-        bins = found.calibration.bins
-        draw(
-            [one.confidence for one in bins],
-            [one.accuracy for one in bins],
-            [one.count for one in bins],
-            Path(options.reliability),
-        )
+
+def _draw_confusion(classifier: "Classifier", found: "LabelledEvaluation", path: str) -> None:
+    import numpy as np
+
+    from regard.metrics.classification import SeveralScores
+    from regard.viz.confusion import draw
+
+    if isinstance(found.scores, SeveralScores):
+        raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
+    draw(np.array(found.scores.confusion), classifier.labels.names, path)
+
+
+def _draw_reliability(found: "LabelledEvaluation", path: str) -> None:
+    import numpy as np
+
+    from regard.viz.reliability import draw
+
+    bins = found.calibration.bins
+    draw(
+        np.array([bins[0].low, *(one.high for one in bins)]),
+        np.array([one.confidence for one in bins]),
+        np.array([one.accuracy for one in bins]),
+        np.array([one.count for one in bins]),
+        path,
+    )

@@ -1,0 +1,68 @@
+"""`regard faithfulness`: how far a classifier's attention tells what its predictions rest on."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+from regard.cli.options import Parser, add_machine_options, load_classifier, positive_number
+from regard.cli.pairs import read_given_texts
+from regard.errors import RequestError
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the measures and the sentence, and keep them with the model."""
+    parser = Parser(
+        "faithfulness",
+        "Measure whether the words that a classifier attends to are those that its predictions rest on.\n"
+        "Prints one table and one sentence that says what the table means for this model. Both are kept in the model's\n"
+        "folder, as faithfulness.json, and its heatmaps carry the sentence.\n\n"
+        "comprehensiveness   probability that the predicted label loses when the most attended words are deleted\n"
+        "sufficiency         probability that it loses when only these words are left\n"
+        "                    both: mean over 1, 5, 10, 20 and 50% of the words; beside them the same for words at random, and\n"
+        "                    for those whose own absence costs most\n"
+        "Kendall τ           how alike attention orders words to leave-one-out and to gradient × input, from −1 to 1\n"
+        "permuted, uniform   how far predictions move when the weights change places, or are all the same",
+        "  regard faithfulness runs/reviews test.tsv\n"
+        "  regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 runs/reviews-3",
+    )
+    parser.add_argument("dir", metavar="DIR", help="a trained classifier's folder")
+    parser.add_argument(
+        "files", metavar="FILE[,FILE]", help="labelled texts, best such as it was not trained on; or one text file a label"
+    )
+    parser.add_argument(
+        "--texts", type=positive_number, default=500, metavar="N", help="measure a random sample of so many (default: 500)"
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", default=[], metavar="DIR", help="the same run with other seeds, to compare attention with"
+    )
+    parser.add_argument(
+        "--permutations", type=positive_number, default=100, metavar="N", help="of each text's weights (default: 100)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_machine_options(parser)
+    options = parser.read(arguments)
+    classifier = load_classifier(options, "faithfulness")
+
+    from regard.analysis.faithfulness import measure_faithfulness
+    from regard.bundle.save import save_faithfulness
+    from regard.predict import Classifier, load
+
+    others = []
+    for folder in options.seeds:
+        other = load(folder, device=options.device)
+        if not isinstance(other, Classifier):
+            raise RequestError(f"faithfulness: {folder} holds a translator, expected a classifier like {options.dir}")
+        others.append(other)
+    texts, labels, report = read_given_texts(options.files, classifier)
+    print(report.render(), file=sys.stderr)
+    found = measure_faithfulness(
+        classifier,
+        texts,
+        labels,
+        others=others,
+        max_texts=options.texts,
+        permutations=options.permutations,
+        progress=True,
+    )
+    save_faithfulness(options.dir, found.to_dict())
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
