@@ -1,0 +1,178 @@
+"""The confusion matrix as PNG, SVG or PDF: true labels down, predicted labels across, each row coloured by its shares.
+
+Few labels have their counts in the cells. Many have smaller letters and no figures; of a great many only the map is drawn. What
+is most often confused stands below in words in either case.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from numpy.typing import ArrayLike
+
+from regard.errors import RequestError, ShapeError
+from regard.viz import colour, picture
+from regard.viz.labels import label
+from regard.viz.picture import EDGE, GREY, INK, SMALL_LINE, Picture
+
+_SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 6.5, 0.14), (120, 5.5, 0.1), (250, 4.5, 0.08))
+"""Up to so many labels: points of the letters, and inches of a cell's side. Beyond the last, names are left out."""
+_ROOMY, _WIDEST = 6, 1.2
+"""Up to so many labels, cells may be so wide that names stand level above them."""
+_FIGURES_FROM, _NAMELESS, _LARGEST = 0.29, 250, 20.0
+_MIN_WIDTH, _NAME_ROOM, _BAR, _BAR_ROOM, _GAP = 4.6, 0.24, 0.14, 0.7, 0.18
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Inches, from the top left corner of the picture."""
+
+    width: float
+    height: float
+    left: float
+    top: float
+    cell: float
+    side: float
+    upright: bool
+    names_left: float
+    font_size: float
+    title: list[str]
+    foot: list[str]
+
+
+def draw(
+    counts: ArrayLike,
+    names: Sequence[str],
+    path: str | Path | None = None,
+    *,
+    title: str | None = None,
+    dpi: float = 150,
+) -> Picture:
+    """Draw how often each true label (a row) was predicted as each (a column).
+
+    Args:
+        counts: (C,C) Whole numbers from 0.
+        names: C labels, in the order of rows and columns.
+        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
+        title: Put on top; the accuracy if left out.
+        dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
+
+    Raises:
+        ShapeError: If the counts are not square, or as many as the names.
+        RequestError: If there are no labels, a count is none, or the ending is none of these.
+        DataError: If the file cannot be written.
+    """
+    ending = picture.check("confusion matrix", path, dpi)
+    table = _checked(counts, names)
+    shown = [label(name, 32) for name in names]
+    total = int(table.sum())
+    accuracy = f"accuracy {np.trace(table) / total:.3f}, " if total else ""
+    top = label(f"{accuracy}{total} texts" if title is None else title, 200)
+    foot = ["A row's colours are its shares: of the texts with that true label, how many got each prediction."]
+    foot += _in_words(table, names)
+    families, complaint = picture.find_fonts("confusion matrix", [*shown, *foot, top], ending)
+    with picture.blank(families) as figure:
+        layout = _lay_out(figure, shown, top, foot + complaint)
+        figure.resize(layout.width, layout.height, dpi)
+        _draw_map(figure, layout, table, shown)
+        _draw_names(figure, layout)
+    figure.save(path)
+    return figure
+
+
+def most_confused(counts: ArrayLike, limit: int = 5) -> list[tuple[int, int]]:
+    """The pairs (true label, predicted label) of the greatest counts off the diagonal, the greatest first; none of zero."""
+    errors = np.array(counts)
+    np.fill_diagonal(errors, 0)
+    order = np.argsort(-errors, axis=None, kind="stable")[:limit]
+    return [
+        (int(row), int(column))
+        for row, column in zip(*np.unravel_index(order, errors.shape), strict=True)
+        if errors[row, column]
+    ]
+
+
+def _checked(counts: Any, names: Sequence[str]) -> np.ndarray:
+    result = np.asarray(counts)
+    if not len(names):
+        raise RequestError("confusion matrix: there are no labels, expected at least one")
+    if result.shape != (len(names), len(names)):
+        raise ShapeError(
+            f"confusion matrix: counts has shape {result.shape}, expected ({len(names)}, {len(names)}): a row and a column for "
+            f"each of the {len(names)} names"
+        )
+    if result.dtype.kind not in "iu" or (result < 0).any():
+        raise RequestError(f"confusion matrix: counts must be whole numbers from 0, got {result.dtype} from {result.min()}")
+    return result
+
+
+def _in_words(counts: np.ndarray, names: Sequence[str]) -> list[str]:
+    pairs = most_confused(counts, 5 if len(names) <= 30 else 10)
+    if not pairs:
+        return ["No text got a wrong label."] if counts.any() else ["There are no texts."]
+    lines = [
+        f"{counts[row, column]} × {label(names[row], 60)} → {label(names[column], 60)} "
+        f"({counts[row, column] / counts[row].sum():.0%} of {label(names[row], 60)})"
+        for row, column in pairs
+    ]
+    return ["Most often confused, true label → predicted label:", *lines] if len(names) > 2 else lines
+
+
+def _lay_out(figure: Picture, names: Sequence[str], title: str, foot: Sequence[str]) -> _Layout:
+    font_size, cell = next((x[1:] for x in _SIZES if len(names) <= x[0]), (8.0, _LARGEST / len(names)))
+    widest = max(figure.measure(names, font_size)) if len(names) <= _NAMELESS else 0.0
+    if len(names) <= _ROOMY and widest + 0.14 <= _WIDEST:
+        cell = max(cell, widest + 0.14)
+    upright = widest + 0.1 > cell
+    side = cell * len(names)
+    heads = (widest if upright else font_size * 1.2 / 72) + 0.1
+    left = EDGE + _NAME_ROOM + widest + 0.1
+    width = max(_MIN_WIDTH, left + side + _GAP + _BAR + _BAR_ROOM)
+    left += (width - left - side - _GAP - _BAR - _BAR_ROOM) / 2
+    lines = [part for text in foot for part in picture.wrap(text, width - 2 * EDGE)]
+    title_lines = picture.wrap(title, width - 2 * EDGE, 12)
+    top = EDGE + 0.22 * len(title_lines) + 0.08 + _NAME_ROOM + heads
+    height = top + max(side, 0.9) + 0.16 + len(lines) * SMALL_LINE + EDGE
+    return _Layout(
+        width, height, left, top, cell, side, upright, left - widest - 0.1 - _NAME_ROOM, font_size, title_lines, lines
+    )
+
+
+def _draw_map(figure: Picture, layout: _Layout, counts: np.ndarray, names: Sequence[str]) -> None:
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    shades, norm = picture.colours(shares, 1.0)
+    axes = figure.add_axes(figure.box(layout.left, layout.top, layout.side, layout.side))
+    corners = np.arange(len(names) + 1)
+    lines: dict[str, Any] = {"edgecolors": "#e4e4e4", "linewidth": 0.4} if layout.cell >= 0.1 else {}
+    axes.pcolormesh(corners, corners, shares, cmap=shades, norm=norm, rasterized=counts.size > 2_500, **lines)
+    axes.set_ylim(len(names), 0)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=4, labelsize=layout.font_size, labelcolor=INK)
+    named = len(names) <= _NAMELESS
+    places = np.arange(len(names) if named else 0) + 0.5
+    turned: dict[str, Any] = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center"} if layout.upright else {}
+    axes.set_xticks(places, names if named else [], parse_math=False, **turned)
+    axes.set_yticks(places, names if named else [], parse_math=False)
+    if layout.cell >= _FIGURES_FROM:
+        size = 9.0 if layout.cell > 0.5 else 7.5 if layout.cell > 0.4 else 6.0
+        size = min(size, layout.cell * 72 * 1.5 / len(str(counts.max())))
+        for (row, column), count in np.ndenumerate(counts):
+            ink = colour.ink(np.array(shades(norm(shares[row, column]))[:3]))
+            if count or len(names) <= _ROOMY:
+                axes.text(column + 0.5, row + 0.5, str(count), ha="center", va="center", fontsize=size, color=ink)
+    tall = min(max(layout.side, 0.9), 3.0)
+    place = (layout.left + layout.side + _GAP, layout.top, _BAR, tall)
+    picture.draw_bar(figure, place, ScalarMappable(norm, shades), "share of the row", ticks=3 if tall < 1.5 else 5)
+
+
+def _draw_names(figure: Picture, layout: _Layout) -> None:
+    for number, line in enumerate(layout.title):
+        figure.write(line, EDGE, EDGE + number * 0.22, fontsize=11)
+    quiet: dict[str, Any] = {"fontsize": max(8.0, layout.font_size), "color": GREY, "style": "italic"}
+    middle = layout.side / 2
+    figure.write("predicted", layout.left + middle, EDGE + 0.22 * len(layout.title) + 0.08, ha="center", **quiet)
+    figure.write("true", layout.names_left, layout.top + middle, ha="left", va="center", rotation=90, **quiet)
+    figure.write_foot(layout.foot)

@@ -1,0 +1,108 @@
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from regard.errors import RequestError, ShapeError
+from regard.viz import confusion
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(path):
+    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
+
+
+def made(size, seed=0):
+    counts = np.random.default_rng(seed).poisson(2, (size, size))
+    np.fill_diagonal(counts, 100)
+    return counts, [f"label {n} of a kind"[: 8 + n % 9] + str(n) for n in range(size)]
+
+
+def test_counts_names_accuracy_and_what_is_confused_are_said(tmp_path):
+    confusion.draw(np.array([[40, 10], [0, 50]]), ["bad", "good"], tmp_path / "c.svg")
+    shown = texts(tmp_path / "c.svg")
+    assert [text for text in shown if text in ("40", "10", "0", "50")] == ["40", "10", "0", "50", "0"]  # and the bar's zero
+    assert shown.count("bad") == shown.count("good") == 2
+    assert {"true", "predicted", "accuracy 0.900, 100 texts", "10 × bad → good (20% of bad)"} <= set(shown)
+
+
+def test_colours_are_shares_of_the_row(tmp_path):
+    path = tmp_path / "c.png"
+    confusion.draw(np.array([[1, 0], [0, 1000]]), ["a", "b"], path)
+    image = Image.open(path).convert("RGB")
+    dark = [count for count, colour in image.getcolors(1 << 20) if colour == (8, 48, 107)]
+    assert dark[0] > 2 * (0.6 * 150) ** 2 * 0.9  # both cells of the diagonal, the row of one text too
+
+
+@pytest.mark.parametrize("size", [1, 2, 14, 60])
+def test_nothing_is_cut_off_and_every_name_is_there(size):
+    counts, names = made(size)
+    figure = confusion.draw(counts, names)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == names
+    for text in [*axes.get_xticklabels(), *axes.get_yticklabels(), *figure.texts]:
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= -1, text
+        assert box.y0 >= -1, text
+        assert box.x1 <= figure.bbox.x1 + 1, text
+        assert box.y1 <= figure.bbox.y1 + 1, text
+    boxes = [text.get_window_extent(renderer) for text in axes.get_xticklabels()]
+    assert all(a.x1 <= b.x0 + 0.35 * (a.x1 - a.x0) for a, b in pairwise(boxes))
+    assert bool(axes.texts) == (size <= 14)
+    assert max(figure.get_size_inches()) < 25
+
+
+def test_hundreds_of_labels_are_a_map_and_a_list():
+    counts, names = made(300)
+    figure = confusion.draw(counts, names)
+    assert figure.axes[0].get_yticklabels() == []
+    assert max(figure.get_size_inches()) < 25
+    assert sum("→" in text.get_text() and "×" in text.get_text() for text in figure.texts) == 10
+
+
+def test_the_most_confused_pairs_are_ranked():
+    counts = np.array([[9, 3, 0], [5, 9, 0], [1, 0, 9]])
+    assert confusion.most_confused(counts) == [(1, 0), (0, 1), (2, 0)]
+    assert confusion.most_confused(counts, 1) == [(1, 0)]
+    assert confusion.most_confused(np.eye(3, dtype=int)) == []
+    assert counts[0, 0] == 9
+
+
+def test_no_errors_and_no_texts_are_said(tmp_path):
+    confusion.draw(np.eye(2, dtype=int), ["a", "b"], tmp_path / "right.svg")
+    assert "No text got a wrong label." in texts(tmp_path / "right.svg")
+    confusion.draw(np.zeros((2, 2), int), ["a", "b"], tmp_path / "none.svg", title="None")
+    assert {"There are no texts.", "None"} <= set(texts(tmp_path / "none.svg"))
+
+
+def test_hostile_names_are_drawn_as_text(tmp_path):
+    names = ["$x^2$", "<b>&amp;", "\x1b[0m", "\ud800", "", "x" * 300]
+    for ending in ("png", "svg"):
+        confusion.draw(made(6)[0], names, tmp_path / f"c.{ending}", title="$")
+    assert {"$x^2$", "<b>&amp;", "^[[0m", "␣", "x" * 31 + "…"} <= set(texts(tmp_path / "c.svg"))
+
+
+def test_same_counts_same_bytes(tmp_path):
+    for name in ("one.png", "two.png"):
+        confusion.draw(*made(4), tmp_path / name)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(ShapeError, match=r"counts has shape \(2, 3\), expected \(2, 2\): a row and a column for each of the 2"):
+        confusion.draw(np.zeros((2, 3), int), ["a", "b"])
+    with pytest.raises(RequestError, match="there are no labels, expected at least one"):
+        confusion.draw(np.zeros((0, 0), int), [])
+    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got float64 from 0"):
+        confusion.draw(np.zeros((1, 1)), ["a"])
+    with pytest.raises(RequestError, match="counts must be whole numbers from 0, got int64 from -1"):
+        confusion.draw(np.array([[-1]]), ["a"])
+    with pytest.raises(RequestError, match=r"c.gif: a confusion matrix is drawn as .png .svg .pdf, not as '.gif'"):
+        confusion.draw(np.eye(2, dtype=int), ["a", "b"], tmp_path / "c.gif")

@@ -1,0 +1,88 @@
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from regard.errors import RequestError, ShapeError
+from regard.viz import reliability
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(path):
+    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
+
+
+def made(bins=10):
+    edges = np.linspace(0, 1, bins + 1)
+    middle = (edges[1:] + edges[:-1]) / 2
+    return edges, middle, middle**2, np.arange(bins) * 10
+
+
+def test_the_error_is_the_weighted_gap_and_stands_in_the_title(tmp_path):
+    # 0.25 · |0.5 − 0.4| + 0.75 · |0.8 − 0.9| = 0.1, and 0.25 · 0.3 + 0.75 · 0.1 = 0.15
+    reliability.draw([0, 0.5, 1], [0.4, 0.9], [0.5, 0.8], [10, 30], tmp_path / "r.svg")
+    assert "Expected calibration error 0.100, 40 texts" in texts(tmp_path / "r.svg")
+    reliability.draw([0, 0.5, 1], [0.4, 0.9], [0.1, 0.8], [10, 30], tmp_path / "r.svg", title="Dev")
+    shown = texts(tmp_path / "r.svg")
+    assert "Dev: expected calibration error 0.150, 40 texts" in shown
+    assert {"10", "30", "confidence", "accuracy", "texts"} <= set(shown)
+
+
+def test_bars_have_the_heights_of_the_accuracy_and_empty_bins_none():
+    edges, confidence, accuracy, counts = made()
+    confidence[0] = accuracy[0] = np.nan
+    figure = reliability.draw(edges, confidence, accuracy, counts)
+    bars = figure.axes[0].patches
+    assert [round(bar.get_height(), 6) for bar in bars[:9]] == [round(x, 6) for x in accuracy[1:]]
+    assert len(bars) == 18
+    assert [bar.get_height() for bar in figure.axes[1].patches] == counts.tolist()
+    assert figure.axes[0].lines[0].get_xydata().tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("bins", [1, 15, 40])
+def test_nothing_is_cut_off(bins):
+    figure = reliability.draw(*made(bins), title="a rather long title of a run and of the file that it was evaluated on " * 2)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    below = figure.axes[1]
+    for text in [
+        *figure.texts,
+        *below.texts,
+        *below.get_xticklabels(),
+        *below.get_yticklabels(),
+        below.xaxis.label,
+        below.yaxis.label,
+    ]:
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= 0, text
+        assert box.y0 >= 0, text
+        assert box.x1 <= figure.bbox.x1, text
+        assert box.y1 <= figure.bbox.y1, text
+    assert bool(below.texts) == (bins <= 15)
+
+
+def test_no_texts_at_all(tmp_path):
+    reliability.draw([0, 1], [np.nan], [np.nan], [0], tmp_path / "r.svg")
+    assert "Expected calibration error 0.000, 0 texts" in texts(tmp_path / "r.svg")
+
+
+def test_same_bins_same_bytes(tmp_path):
+    for name in ("one.png", "two.png"):
+        reliability.draw(*made(), tmp_path / name)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(
+        ShapeError, match=r"edges has shape \(3,\), confidence \(1,\), accuracy \(2,\), counts \(2,\); expected \(M"
+    ):
+        reliability.draw([0, 0.5, 1], [0.4], [0.5, 0.8], [10, 30])
+    with pytest.raises(RequestError, match=r"edges must increase from 0 to 1, got \[0.0, 0.0, 1.0\]"):
+        reliability.draw([0, 0, 1], [0.4, 0.9], [0.5, 0.8], [10, 30])
+    with pytest.raises(RequestError, match="confidence and accuracy must be from 0 to 1, and counts from 0"):
+        reliability.draw([0, 0.5, 1], [0.4, np.nan], [0.5, 0.8], [10, 30])
+    with pytest.raises(RequestError, match=r"r.gif: a reliability diagram is drawn as"):
+        reliability.draw(*made(), tmp_path / "r.gif")
