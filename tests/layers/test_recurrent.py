@@ -71,6 +71,50 @@ def test_equals_pytorch_over_packed_sequences(cell: str, bidirectional: bool, dt
             torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_states_alone_are_the_same(cell: str, bidirectional: bool, dtype: torch.dtype, masked: bool) -> None:
+    layer, _ = pair(cell, bidirectional, dtype)
+    mask = MASK if masked else None
+    kept = MASK if masked else torch.ones_like(MASK)
+    results = []
+    for run in (layer.states, lambda *args: layer(*args)[0]):
+        torch.manual_seed(2)
+        inputs = torch.randn(BATCH, STEPS, INPUT, dtype=dtype, requires_grad=True)
+        states = run(inputs, mask)
+        assert states.dtype == dtype
+        layer.zero_grad()
+        (states * torch.randn(states.shape, dtype=dtype))[kept].sum().backward()
+        results.append([states[kept], inputs.grad, *(p.grad.clone() for p in layer.parameters())])
+        with torch.no_grad():
+            torch.testing.assert_close(run(inputs, mask), states)
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def test_the_states_alone_of_nothing() -> None:
+    layer, _ = pair("lstm", True, torch.float32)
+    assert layer.states(torch.zeros(BATCH, 0, INPUT), MASK[:, :0]).shape == (BATCH, 0, 2 * HIDDEN)
+    inputs = torch.randn(BATCH, STEPS, INPUT, requires_grad=True)
+    mask = MASK & (torch.arange(BATCH) != 3)[:, None]
+    layer.states(inputs, mask)[mask].sum().backward()
+    assert inputs.grad.isfinite().all()
+    assert not inputs.grad[3].any()
+
+
+def test_the_states_alone_read_no_padding_in_bfloat16() -> None:
+    layer, _ = pair("lstm", True, torch.float32)
+    inputs = torch.randn(BATCH, STEPS, INPUT)
+    exact = layer.states(inputs, MASK)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = layer.states(inputs.masked_fill(~MASK[..., None], 1e4), MASK)
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact)[MASK].abs().max() < 0.02
+
+
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_step_by_step_equals_all_at_once(cell: str) -> None:
     layer, _ = pair(cell, False, torch.float64)

@@ -6,14 +6,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.build import build_pooling
-from regard.config import EncoderConfig, RecurrentClassifierConfig
+from regard.config import RecurrentClassifierConfig
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import RecurrentLayer
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.recurrent.encoder import RecurrentEncoder
 from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.shapes import check_shape
 
 
 class RecurrentClassifier(TextClassifier):
-    """h = BiLSTM(embed(tokens)); logits = W Σ_s weight_s h_s + b, the weights and the states of real positions only.
+    """h = LSTM(embed(tokens)), both ways; logits = W Σ_s weight_s h_s + b, the weights and the states of real positions only.
 
     The recurrent layers read padding neither way (see `RecurrentLayer`), which is what packing is for elsewhere.
 
@@ -35,17 +37,19 @@ class RecurrentClassifier(TextClassifier):
         width = embedding_size or config.embedding_size
         self.embedding = build_embedding(vocabulary_size, width)
         self.word_dropout = WordDropout(config.word_dropout)
-        encoder = EncoderConfig(
-            cell=config.cell,
-            hidden_size=config.hidden_size,
-            num_layers=config.num_layers,
-            bidirectional=config.bidirectional,
-            embedding_dropout=config.embedding_dropout,
-            layer_dropout=config.layer_dropout,
+        self.embedding_dropout, self.layer_dropout = Dropout(config.embedding_dropout), Dropout(config.layer_dropout)
+        states_size = config.hidden_size * (1 + config.bidirectional)
+        self.layers = nn.ModuleList(
+            RecurrentLayer(
+                states_size if depth else width,
+                hidden_size=config.hidden_size,
+                cell=config.cell,
+                bidirectional=config.bidirectional,
+            )
+            for depth in range(config.num_layers)
         )
-        self.encoder = RecurrentEncoder(encoder, embedding_size=width)
-        self.pooling = build_pooling(config.pooling, size=self.encoder.size)
-        self.output_dropout = nn.Dropout(config.output_dropout)
+        self.pooling = build_pooling(config.pooling, size=states_size)
+        self.output_dropout = Dropout(config.output_dropout)
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
@@ -63,9 +67,12 @@ class RecurrentClassifier(TextClassifier):
         record: Collection[str] = (),
     ) -> Classified:
         """Score the labels of each text, as the contract has it."""
+        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))
-        states, _ = self.encoder(embedded, mask)
+        states = self.embedding_dropout(embedded)
+        for depth, layer in enumerate(self.layers):
+            states = layer.states(self.layer_dropout(states) if depth else states, mask)
         context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
         logits = self.output(self.output_dropout(context))
         return Classified(logits, {"pool": weights} if "pool" in record else {})
