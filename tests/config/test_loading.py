@@ -126,7 +126,7 @@ def test_apply_overrides_leaves_its_argument():
             "model.decoder is 'luong', expected settings below it (write 'model.decoder.kind' to choose one of: "
             "bahdanau, luong)",
         ),
-        ({"model": 3}, "model is 3, expected settings below it"),
+        ({"model": 3}, "model is 3, expected settings below it (write 'model.kind' to choose one of: recurrent, transformer)"),
         (
             {"model": {"bridge": "copi"}},
             "model.bridge is 'copi', expected one of: zeros, copy, linear, mean; did you mean 'copy'?",
