@@ -196,9 +196,11 @@ class _Preparation:
         if isinstance(self.tokenizer, WhitespaceConfig) and self.chosen_by_text:
             notes.append("the text is tokenised already: tokens are split at spaces")
         if report.truncated:
-            notes.append(f"of {report.truncated:,} texts, only the first {data.max_tokens:,} tokens are read (data.max_tokens)")
+            notes.append(
+                f"texts of which only the first {data.max_tokens:,} tokens are read (data.max_tokens): {report.truncated:,}"
+            )
         if selection.contradictory:
-            notes.append(f"{selection.contradictory:,} texts stand there again with another label; all are kept")
+            notes.append(f"texts that stand there again with another label, all kept: {selection.contradictory:,}")
         if not data.dev and not data.folds and report.dev_texts < data.dev_size:
             notes.append(
                 f"{report.dev_texts:,} texts were held out and not {data.dev_size:,} (data.dev_size): never more than one in "

@@ -1,0 +1,195 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
+from regard.errors import DataError
+from regard.text.labelled import prepare as prepare_module
+from regard.text.labelled.prepare import LabelledData, prepare_labelled
+from regard.text.labelled.report import LabelledReport
+from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
+
+ROWS = [(f"This {kind} film number {number}.", kind) for number in range(100) for kind in ("good", "bad")]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> LabelledDataConfig:
+    write(tmp_path / "x.tsv", ROWS)
+    return LabelledDataConfig(train=(str(tmp_path / "x.tsv"),), dev_size=10, cache=str(tmp_path / "cache"))
+
+
+def write(path: Path, rows: list[tuple[str, str]], mode: str = "w") -> str:
+    with path.open(mode, encoding="utf-8") as file:
+        file.write("".join(f"{text}\t{label}\n" for text, label in rows))
+    return str(path)
+
+
+def run(data: LabelledDataConfig, seed: int = 1, **given: object) -> LabelledData:
+    return prepare_labelled(data, WordsConfig(**given), seed=seed, progress=False)
+
+
+def fail(data: LabelledDataConfig) -> str:
+    with pytest.raises(DataError) as caught:
+        run(data)
+    return str(caught.value)
+
+
+def pairs(prepared: LabelledData, part: str) -> list[tuple[str, str]]:
+    corpus = getattr(prepared, part)
+    names = prepared.labels.names
+    return [(text, names[label]) for text, label in zip(corpus.texts(range(len(corpus))), corpus.labels, strict=True)]
+
+
+def test_everything_is_encoded_and_accounted_for(data):
+    write(Path(data.train[0]), [("", "good"), ROWS[3], (ROWS[5][0], "good"), ("long " * 500, "bad")], "a")
+    prepared = run(data)
+    report = prepared.report
+    assert sorted(pairs(prepared, "train") + pairs(prepared, "dev")) == sorted(
+        [*ROWS, (ROWS[5][0], "good"), (("long " * 500).strip(), "bad")]
+    )
+    assert report.train.skipped[REPEATED_TEXT].lines == [202]
+    assert report.train.read == 204 == report.train.num_skipped + report.train_texts + report.dev_texts
+    assert report.truncated == 1
+    assert report.notes == [
+        "texts of which only the first 400 tokens are read (data.max_tokens): 1",
+        "texts that stand there again with another label, all kept: 1",
+    ]
+    assert prepared.labels.names == ("bad", "good")
+    assert report.train_counts == dict(zip(prepared.labels.names, prepared.labels.counts, strict=True))
+    assert list(report.dev_counts.values()) == [5, 5]
+    assert report.train_tokens == prepared.train.lengths.sum()
+    assert prepared.train.lengths.max() == 400
+    batch = prepared.train.batch([0])
+    assert prepared.tokenizer.decode(batch.tokens[0].tolist()) == pairs(prepared, "train")[0][0]
+    assert LabelledReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert "2 labels: bad 96 (50.0%), good 96 (50.0%)" in report.render()
+
+
+def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
+    write(Path(data.train[0]), [(text[:-1] + " .", label) for text, label in ROWS])
+    auto = prepare_labelled(data, AutoConfig(lowercase=True), seed=1, progress=False)
+    assert auto.tokenizer_config == WhitespaceConfig(lowercase=True)
+    assert auto.report.notes == ["the text is tokenised already: tokens are split at spaces"]
+
+
+def test_an_unchanged_run_is_found_again(data, monkeypatch):
+    first = run(data)
+    monkeypatch.setattr(prepare_module, "_Preparation", None)
+    moved = Path(data.train[0]).rename(Path(data.train[0]).with_name("moved.tsv"))
+    second = run(replace(data, train=(str(moved),), vectors="elsewhere"))
+    assert second.train.path == first.train.path
+    assert second.fingerprint == first.fingerprint
+    assert second.labels == first.labels
+    assert second.report.train.files == [str(moved)]
+
+
+@pytest.mark.parametrize("change", ["data", "setting", "seed", "tokenizer", "fold"])
+def test_a_changed_run_is_made_anew(data, change):
+    first = run(data)
+    if change == "data":
+        write(Path(data.train[0]), [("new", "good")], "a")
+        second = run(data)
+        assert second.fingerprint != first.fingerprint
+    elif change == "tokenizer":
+        second = run(data, lowercase=True)
+    else:
+        changed = {"setting": {"max_tokens": 5}, "fold": {"folds": 3}}.get(change, {})
+        second = run(replace(data, **changed), seed=2 if change == "seed" else 1)
+    assert second.train.path != first.train.path
+
+
+def test_the_name_of_a_label_file_counts(tmp_path):
+    for name in ("one", "two", "six"):
+        (tmp_path / f"{name}.txt").write_text("".join(f"{'two' if name == 'six' else name} {i}\n" for i in range(20)))
+    given = LabelledDataConfig(cache=str(tmp_path / "cache"), dev_size=0)
+    first = run(replace(given, train=(str(tmp_path / "one.txt"), str(tmp_path / "two.txt"))))
+    second = run(replace(given, train=(str(tmp_path / "one.txt"), str(tmp_path / "six.txt"))))
+    assert (first.labels.names, second.labels.names) == (("one", "two"), ("one", "six"))
+
+
+def test_the_same_command_gives_the_same_bytes(data, tmp_path):
+    first, second = run(data), run(replace(data, cache=str(tmp_path / "other")))
+    for name in ("train.arrow", "dev.arrow", "tokenizer.json", "labels.json", "report.json"):
+        assert (first.train.path.parent / name).read_bytes() == (second.train.path.parent / name).read_bytes()
+
+
+def test_a_damaged_entry_is_made_again(data):
+    path = run(data).train.path.parent / "labels.json"
+    good = path.read_bytes()
+    path.unlink()
+    path.write_bytes(good[:5])
+    assert run(data).labels.names == ("bad", "good")
+    assert path.read_bytes() == good
+
+
+def test_folds_part_the_data(data):
+    folds = [run(replace(data, folds=4, fold=fold)) for fold in (1, 2, 3, 4)]
+    assert sorted(pair for fold in folds for pair in pairs(fold, "dev")) == sorted(ROWS)
+    for fold in folds:
+        assert list(fold.report.dev_counts.values()) == [25, 25]
+        assert not set(pairs(fold, "dev")) & set(pairs(fold, "train"))
+
+
+def test_max_texts_takes_the_first_of_each_label_and_leaves_dev_as_it_is(data):
+    whole, part = run(data), run(replace(data, max_texts=20))
+    assert pairs(part, "dev") == pairs(whole, "dev")
+    assert part.labels.counts == (10, 10)
+    by_label = [[pair for pair in pairs(whole, "train") if pair[1] == label][:10] for label in ("good", "bad")]
+    assert sorted(pairs(part, "train")) == sorted(by_label[0] + by_label[1])
+    assert part.report.train.skipped[BEYOND_MAX_TEXTS].count == 170
+
+
+def test_dev_files_of_their_own(data, tmp_path):
+    dev = write(tmp_path / "dev.tsv", [ROWS[1], ("New.", "good")])
+    prepared = run(replace(data, dev=(dev,)))
+    assert pairs(prepared, "dev") == [ROWS[1], ("New.", "good")]
+    assert prepared.report.overlap == 1
+    assert "of the dev texts, training holds 1 too" in prepared.report.render()
+    assert len(prepared.train) == 200
+    write(tmp_path / "dev.tsv", [ROWS[0], ROWS[1], ("x", "goood"), ("y", "goood")])
+    assert fail(replace(data, dev=(dev,))).endswith(
+        "dev.tsv, line 3: the label 'goood' is none that training had: 'bad', 'good'; did you mean 'good'?"
+    )
+    (tmp_path / "dev.jsonl").write_text('{"text": "a", "label": ["good"]}')
+    assert "texts have several labels in data.dev and one in data.train" in fail(
+        replace(data, dev=(str(tmp_path / "dev.jsonl"),))
+    )
+
+
+def test_several_labels(tmp_path):
+    rows = [{"text": f"text {number}", "label": ["a", "b", "c"][: number % 4]} for number in range(80)]
+    rows.append({"text": "a rare one", "label": ["d", "a"]})
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    prepared = run(LabelledDataConfig(train=(str(path),), dev_size=8, cache=str(tmp_path / "cache")))
+    assert prepared.labels.names == ("a", "b", "c", "d")
+    assert prepared.labels.multiple
+    assert prepared.labels.counts[3] == 1
+    assert prepared.train.labels.shape == (73, 4)
+    assert prepared.dev.labels.sum(axis=0).tolist() == [6, 4, 2, 0]
+    np.testing.assert_array_equal(prepared.dev.batch([3, 1]).label.numpy(), prepared.dev.labels[[3, 1]])
+    path.write_text('{"text": "a", "label": []}\n{"text": "b", "label": []}')
+    assert "no text has a label; the column 'label' holds none" in fail(LabelledDataConfig(train=(str(path),)))
+
+
+def test_labels_that_cannot_be_learned(data, tmp_path):
+    def train(rows: list[tuple[str, str]]) -> str:
+        return fail(replace(data, train=(write(tmp_path / "bad.tsv", rows),)))
+
+    path = tmp_path / "bad.tsv"
+    assert train([("a", "1"), ("b", "1")]) == (
+        f"{path}: all 2 texts have the label '1', expected two labels or more; they were taken from the column '1': name "
+        "another with data.label, or add texts with other labels"
+    )
+    assert train([*ROWS, ("odd", "odd"), ("odd", "odd")]) == (
+        f"{path}: one text alone has the label 'odd' (line 201), expected two different ones at least, to learn from and to "
+        "check with; add texts, merge the label with another, or remove it"
+    )
+    assert train([(text, f"id {number}") for number, (text, _) in enumerate(ROWS)]).startswith(
+        f"{path}: 200 of 200 labels have one text each: 'id 0', 'id 1', "
+    )
+    assert "is the column '1' the label's? Name another with data.label" in train([("a", "x"), ("b", "y"), ("c", "z")])
+    assert "no training data: data.train names no file" in fail(replace(data, train=()))

@@ -1,0 +1,284 @@
+import csv
+import gzip
+import io
+import json
+import unicodedata
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.config import LabelledDataConfig
+from regard.errors import DataError
+from regard.text import lines as lines_module
+from regard.text.labelled.readers import read_labelled
+from regard.text.readers import LONGEST_SIDE
+from regard.text.report import (
+    COLUMN_NUMBERS,
+    EMPTY_LABEL,
+    EMPTY_LINE,
+    EMPTY_TEXT,
+    HEADER,
+    LONG_LABEL,
+    NOT_UNICODE,
+    NUL,
+    OVER_LONG,
+    TOO_FEW_COLUMNS,
+    TOO_MANY_COLUMNS,
+    ReadingReport,
+)
+
+Found = list[tuple[str, tuple[str, ...]]]
+
+
+def read(*paths: Path, **given: object) -> tuple[Found, ReadingReport, list[int]]:
+    report = ReadingReport()
+    found, numbers = [], []
+    for chunk in read_labelled(paths, LabelledDataConfig(**given), report):
+        found += zip(chunk.text, chunk.labels, strict=True)
+        numbers += chunk.line
+    assert report.kept == len(found) == len(numbers)
+    assert report.read == report.kept + report.num_skipped
+    return found, report, numbers
+
+
+def write(folder: Path, content: str | bytes, name: str = "texts.tsv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def reasons(report: ReadingReport) -> dict[str, list[int]]:
+    return {reason: entry.lines for reason, entry in report.skipped.items()}
+
+
+def cells(separators: str) -> st.SearchStrategy[str]:
+    characters = st.characters(exclude_characters=separators + "\0", exclude_categories=("Cs",))
+    odd = st.sampled_from(['"', "'", "\r", "\u2028", "\x85", ",", ";", "None", "null", "nan", "e\u0301", "\ufeff", "ß", " "])
+    text = st.lists(st.one_of(characters, odd), min_size=1, max_size=12).map("".join)
+    cleaned = text.map(lambda cell: unicodedata.normalize("NFC", "".join(c for c in cell if c not in separators)).strip())
+    return cleaned.filter(lambda cell: cell and cell[0] != "\ufeff")
+
+
+def rows_of(separators: str) -> st.SearchStrategy[list[tuple[str, str]]]:
+    return st.lists(st.tuples(cells(separators), cells(separators)), min_size=1, max_size=20)
+
+
+def single(rows: list[tuple[str, str]]) -> Found:
+    return [(text, (label,)) for text, label in rows]
+
+
+many = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@many
+@given(rows=rows_of("\t\n"), end=st.sampled_from(["\n", "\r\n"]), mark=st.booleans(), zipped=st.booleans())
+def test_tab_separated_texts_come_back(tmp_path, rows, end, mark, zipped):
+    data = (b"\xef\xbb\xbf" if mark else b"") + end.join(f"{text}\t{label}" for text, label in rows).encode()
+    path = write(tmp_path, gzip.compress(data) if zipped else data, "x.tsv.gz" if zipped else "x.tsv")
+    assert read(path, header="no")[0] == single(rows)
+
+
+@many
+@given(rows=rows_of("\0"), end=st.sampled_from(["\n", "\r\n"]))
+def test_csv_texts_come_back(tmp_path, rows, end):
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator=end).writerows([("id", "label", "text")] + [
+        (3, label, text) for text, label in rows
+    ])  # fmt: skip
+    assert read(write(tmp_path, buffer.getvalue(), "x.csv"))[0] == single(rows)
+
+
+@many
+@given(rows=rows_of("\0"))
+def test_json_and_parquet_texts_come_back(tmp_path, rows):
+    lines = [json.dumps({"id": 3, "gold": label, "words": text}) for text, label in rows]
+    path = write(tmp_path, "\n".join(lines), "x.jsonl")
+    assert read(path, text="words", label="gold")[0] == single(rows)
+    table = pa.table({"label": [label for _, label in rows], "id": range(len(rows)), "text": [text for text, _ in rows]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert read(tmp_path / "x.parquet")[0] == single(rows)
+
+
+@many
+@given(
+    good=st.lists(cells("\n"), min_size=1, max_size=9),
+    bad=st.lists(cells("\n"), min_size=1, max_size=9),
+    block=st.sampled_from([3, 1 << 19]),
+)
+def test_a_text_file_for_each_label(tmp_path, good, bad, block):  # fmt: skip
+    first, second = write(tmp_path, "\n".join(good), "good.txt"), write(tmp_path, "\r\n".join(bad) + "\r\n", "bad.txt")
+    wanted = [(text, ("bad",)) for text in bad] + [(text, ("good",)) for text in good]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines_module, "BLOCK_BYTES", block)
+        assert read(first, second)[0] == read(second, first)[0] == wanted
+
+
+def test_a_folder_of_label_files_and_names_that_differ_in_their_endings(tmp_path):
+    folder = tmp_path / "mr"
+    folder.mkdir()
+    write(folder, gzip.compress(b"fine\n"), "polarity.pos.gz")
+    write(folder, "poor\n\nsad\n", "polarity.neg")
+    write(folder, "x", ".hidden")
+    found, report, numbers = read(folder)
+    assert found == [("poor", ("neg",)), ("sad", ("neg",)), ("fine", ("pos",))]
+    assert numbers == [1, 3, 1]
+    assert reasons(report) == {f"{EMPTY_TEXT} (polarity.neg)": [2]}
+    assert report.render().splitlines()[0].endswith("(a text file for each label): 4 lines read, 3 texts kept")
+
+
+def test_sentences_with_quotes_are_not_taken_for_csv(tmp_path):
+    assert read(write(tmp_path, '"a\t1\nb" c\t0\nd\t1\n'))[0] == [('"a', ("1",)), ('b" c', ("0",)), ("d", ("1",))]
+
+
+@pytest.mark.parametrize(
+    ("first", "given", "reason"),
+    [
+        ("text\tlabel", {}, HEADER),
+        ("Sentence\tLABEL", {}, HEADER),
+        ("0\t1", {}, COLUMN_NUMBERS),
+        ("phrase_in_full\tpolarity_bin", {}, HEADER),
+        ("words\tlabel", {}, HEADER),
+        ("review\twhat", {}, HEADER),
+        ("anything\t7", {"header": "yes"}, HEADER),
+        ("text\tlabel", {"header": "no"}, None),
+        ("a fine film\t1", {}, None),
+        ("10\t0", {}, None),
+    ],
+)
+def test_the_first_line(tmp_path, first, given, reason):
+    found, report, _ = read(write(tmp_path, f"{first}\nnice\t1\nbad\t0\n"), **given)
+    assert reasons(report) == ({reason: [1]} if reason else {})
+    text, label = first.split("\t")
+    assert found == ([] if reason else [(text, (label,))]) + [("nice", ("1",)), ("bad", ("0",))]
+
+
+def test_a_first_line_of_words_that_are_labels_too_is_data(tmp_path):
+    found, _, _ = read(write(tmp_path, "the target\ttopic\nthe class\tclass\nwhat\ttopic\n"))
+    assert [labels for _, labels in found] == [("topic",), ("class",), ("topic",)]
+
+
+@pytest.mark.parametrize(
+    ("header", "given"),
+    [
+        ("sentiment\tid\treview", {}),
+        ("a\tb\tc", {"text": "c", "label": "a"}),
+        ("a\tb\tc", {"text": "C", "label": "0"}),
+        ("target\tb\tx", {"text": "x"}),
+        ("x\tb\ttext", {"label": "x"}),
+        ("label_text\tlabel_id\ttext", {"label": "label_text"}),
+        ("7\tb\tWhat?", {"text": "2", "label": "0"}),
+    ],
+)
+def test_columns_are_found_by_name_or_number(tmp_path, header, given):
+    found, report, _ = read(write(tmp_path, f"{header}\npos\t1\tGood.\nneg\t2\tBad.\n"), **given)
+    assert found[-2:] == [("Good.", ("pos",)), ("Bad.", ("neg",))]
+    assert len(report.columns) == 2
+
+
+def test_unnamed_columns_are_the_first_and_the_last(tmp_path):
+    rows = '{"a": "Good.", "b": "x", "c": 1}\n{"a": "Bad.", "b": "x", "c": 0}\n'
+    assert read(write(tmp_path, rows, "x.jsonl"))[0] == [("Good.", ("1",)), ("Bad.", ("0",))]
+
+
+def test_every_fault_has_its_reason_and_line(tmp_path):
+    rows = [
+        b"text\tlabel",
+        b"Go.\t1",
+        b"\t1",
+        b"x\t ",
+        b"one",
+        b"",
+        b"a\xff\t1",
+        b"a\0\t0",
+        b"fine\tb\xffd",
+        b"a\tb\t1",
+        b"trailing\t1\t",
+        b"w\t" + b"x" * 300,
+        b"x" * (LONGEST_SIDE + 5) + b"\t1",
+    ]
+    found, report, numbers = read(write(tmp_path, b"\n".join(rows)))
+    assert found == [("Go.", ("1",)), ("trailing", ("1",)), ("x" * LONGEST_SIDE, ("1",))]
+    assert numbers == [2, 11, 13]
+    assert reasons(report) == {
+        HEADER: [1],
+        EMPTY_TEXT: [3],
+        EMPTY_LABEL: [4],
+        TOO_FEW_COLUMNS: [5],
+        EMPTY_LINE: [6],
+        NOT_UNICODE: [7, 9],
+        NUL: [8],
+        TOO_MANY_COLUMNS: [10],
+        LONG_LABEL: [12],
+    }
+
+
+def test_a_line_without_end_does_not_fill_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 300)
+    long = "x" * 5000
+    _, report, numbers = read(write(tmp_path, f"a\t1\n{long}\nc\t0\n"))
+    assert numbers == [1, 3]
+    assert reasons(report) == {OVER_LONG: [2]}
+    write(tmp_path, f"a\n{long}\nb\n", "one.txt")
+    assert read(tmp_path / "one.txt", write(tmp_path, "c\n", "two.txt"))[1].skipped[f"{OVER_LONG} (one.txt)"].lines == [2]
+
+
+@pytest.mark.parametrize(
+    ("value", "spelled"),
+    [(1, "1"), (1.0, "1"), (-2.5, "-2.5"), (True, "true"), (False, "false"), ("1.0", "1.0"), (10**20, "1" + "0" * 20)],
+)
+def test_labels_that_are_no_text(tmp_path, value, spelled):
+    path = write(tmp_path, json.dumps({"text": "a", "label": value}) + "\n", "x.jsonl")
+    assert read(path)[0] == [("a", (spelled,))]
+    if not isinstance(value, int) or abs(value) < 2**63:
+        pq.write_table(pa.table({"label": [value], "text": ["a"]}), tmp_path / "x.parquet")
+        assert read(tmp_path / "x.parquet")[0] == [("a", (spelled,))]
+
+
+def test_missing_labels_in_json_and_parquet(tmp_path):
+    path = write(tmp_path, '{"text": "a", "label": null}\n{"text": "b", "label": 0}\n', "x.jsonl")
+    found, report, _ = read(path)
+    assert found == [("b", ("0",))]
+    assert reasons(report) == {EMPTY_LABEL: [1]}
+    table = pa.table({"text": ["a", "b", "c"], "label": pa.array([None, 2.0, float("nan")], pa.float64())})
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert read(tmp_path / "x.parquet")[0] == [("b", ("2",))]
+
+
+def test_several_labels(tmp_path):
+    path = write(tmp_path, "text\tlabels\na\tx; y\nb\t\nc\ty;;y\n")
+    assert read(path, label_separator=";")[0] == [("a", ("x", "y")), ("b", ()), ("c", ("y",))]
+    wanted = [("a", ("1", "true")), ("b", ()), ("c", ("z",))]
+    path = write(
+        tmp_path, '{"text": "a", "l": [1, true]}\n{"text": "b", "l": null}\n{"text": "c", "l": ["z", null]}', "x.jsonl"
+    )
+    assert read(path)[0] == wanted
+    table = pa.table({"text": ["a", "b", "c"], "l": [["1", "true"], None, ["z"]]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert read(tmp_path / "x.parquet")[0] == wanted
+    zipped = write(tmp_path, gzip.compress((tmp_path / "x.parquet").read_bytes()), "x.parquet.gz")
+    assert read(zipped, format="parquet")[0] == wanted
+
+
+def test_the_format_is_seen_where_the_name_does_not_tell(tmp_path):
+    assert read(write(tmp_path, '{"a":"x","b":"y"}\n', "data"))[1].form == "JSON lines"
+    pq.write_table(pa.table({"a": ["x"], "b": [1]}), tmp_path / "unnamed")
+    assert read(tmp_path / "unnamed")[1].form == "Parquet"
+    assert read(write(tmp_path, "x,1\n", "commas"), format="csv")[0] == [("x", ("1",))]
+
+
+@many
+@given(
+    content=st.binary(min_size=1, max_size=200), name=st.sampled_from(["x.tsv", "x.csv", "x.jsonl", "x.parquet", "x.csv.gz"])
+)
+def test_no_bytes_break_the_readers(tmp_path, content, name):
+    try:
+        found, _, _ = read(write(tmp_path, content, name))
+    except DataError:
+        return
+    assert found
+    assert all(text and text == text.strip() for text, _ in found)

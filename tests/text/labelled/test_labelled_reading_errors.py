@@ -1,0 +1,85 @@
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from regard.config import LabelledDataConfig
+from regard.errors import DataError
+from regard.text.labelled.readers import read_labelled
+from regard.text.report import ReadingReport
+
+
+def fail(*paths: Path, **given: object) -> str:
+    with pytest.raises(DataError) as caught:
+        list(read_labelled(paths, LabelledDataConfig(**given), ReadingReport()))
+    return str(caught.value)
+
+
+def write(folder: Path, content: str | bytes, name: str = "texts.tsv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    write(tmp_path, "a\t1\n", "reviews.tsv")
+    assert fail(tmp_path / "review.tsv").endswith("review.tsv: there is no such file; did you mean 'reviews.tsv'?")
+    assert fail(write(tmp_path, "", "x.csv")).endswith("x.csv: is empty, expected labelled texts")
+    assert "the gzip file ends too early" in fail(write(tmp_path, gzip.compress(b"a\t1\n" * 999)[:-20], "x.tsv.gz"))
+    assert "is UTF-16, expected UTF-8" in fail(write(tmp_path, "a\t1\n".encode("utf-16"), "y.tsv"))
+    (tmp_path / "empty").mkdir()
+    assert fail(tmp_path / "empty").endswith("empty: holds no files, expected one text file for each label")
+
+
+def test_a_label_column_that_is_missing(tmp_path):
+    path = write(tmp_path, "text\tlabel\na\t1\n")
+    assert fail(path, label="lable").endswith(
+        "texts.tsv: there is no column 'lable'; it has 'text', 'label'; did you mean 'label'? (data.label)"
+    )
+    assert fail(path, text="2").endswith("there is no column 2; it has 2 columns, numbered 0 to 1 (data.text)")
+    assert "data.text and data.label are both the column 'text', expected two different ones" in fail(
+        path, text="text", label="text"
+    )
+    assert "data.text and data.label give names (label), but data.header is 'no'; give numbers" in fail(
+        path, label="label", header="no"
+    )
+    path = write(tmp_path, '{"text": "a", "gold": 1}\n{"text": "b", "glod": 1}\n', "x.jsonl")
+    assert fail(path).endswith(
+        "x.jsonl, line 2: there is no 'gold' in it, only text, glod; did you mean 'glod'?; every line needs the columns of the "
+        "first one, or those of data.text and data.label"
+    )
+    assert "expected a text and a label" in fail(write(tmp_path, '{"text": "a"}\n', "y.jsonl"))
+    pq.write_table(pa.table({"text": ["a"], "when": pa.array([0], pa.date32())}), tmp_path / "x.parquet")
+    assert "has 1 usable columns, expected a text and a label; it holds text (string), when (date32[day])" in fail(
+        tmp_path / "x.parquet"
+    )
+
+
+def test_one_column(tmp_path):
+    message = fail(write(tmp_path, "Only text here\nand here\n"))
+    assert "has one column (it starts with 'Only text here'), expected a text and a label separated by a tab" in message
+    assert "one text file for each label" in message
+
+
+def test_columns_that_are_empty(tmp_path):
+    message = fail(write(tmp_path, "text\tlabel\na\t\nb\t \n"))
+    assert "the label column 'label' is empty in 2 of 3 lines; name another with data.label, or fill it" in message
+    assert "skipped 2: empty label (lines 2, 3)" in message
+    assert "the text column 'text' is empty in 2 of 3 lines" in fail(write(tmp_path, "text\tlabel\n\t1\n \t0\n"))
+    assert "no usable text in" in fail(write(tmp_path, "\n \n", "a.txt"), write(tmp_path, "\n", "b.txt"))
+
+
+def test_files_that_do_not_fit_together(tmp_path):
+    first, second = write(tmp_path, "a\n", "pos.txt"), write(tmp_path, "b\n", "neg.txt")
+    assert "2 files were given with data.format 'csv', expected one" in fail(first, second, format="csv")
+    assert "data.format is 'text', which needs one file for each label, and one was given" in fail(first, format="text")
+    table = write(tmp_path, "a\tb\n", "neg.tsv")
+    assert "neg.tsv is named like a table; expected one table, or one text file for each label" in fail(first, table)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "both stand for the label 'pos', expected one file for each label; join them" in fail(
+        first, second, write(other, "c\n", "pos.txt")
+    )
+    assert "no file was given" in fail()
