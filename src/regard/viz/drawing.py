@@ -1,10 +1,10 @@
-"""The picture that suits a record: a classification's words in colour, a heatmap of anything else."""
+"""The picture that suits a record: a classification's words in colour, a grid of many sites, a heatmap of anything else."""
 
 from pathlib import Path
 
 from regard.record import AttentionRecord
 from regard.record.views import sides
-from regard.viz import heatmap, words
+from regard.viz import grid, heatmap, words
 from regard.viz.picture import Picture
 
 
@@ -22,6 +22,7 @@ def draw(
         record: What to draw.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         site: Which weights; `cross`, `pool`, or the only site, if left out. Those among a classification's words are a heatmap.
+            What several sites' names begin with, such as `encoder`, gives a grid of all their heads.
         head: Which head, from 0; the mean over heads if left out.
         title: Put on top; of a classification, the label and its probability if left out.
 
@@ -29,6 +30,8 @@ def draw(
         RequestError: If there is no such site, head or ending, or no word to draw.
         DataError: If the file cannot be written.
     """
+    if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
+        return grid.draw(record, path, family=site, title=title)
     if record.is_classification and sides(record.site(site)) == ("target", "source"):
         return words.draw(record, path, site=site, head=head, title=title)
     return heatmap.draw(record, path, site=site, head=head, title=title)

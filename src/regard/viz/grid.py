@@ -1,0 +1,189 @@
+"""All layers and heads of one kind of attention in a picture: a row for each layer, a column for each head.
+
+Every map has the same words, so they stand at the outside only, and every map is named. All share one scale. A word's cell is
+as large as a letter that can be read, so that forty words a side are readable; the picture grows with layers and heads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+
+from regard.errors import RequestError, nearest
+from regard.record import AttentionRecord
+from regard.record.views import sides
+from regard.viz import colour, picture
+from regard.viz.labels import label
+from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL_LINE, Picture
+
+_SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084))
+"""Up to so many words a side: points of the letters, and inches of a cell's side. Beyond the last, words are left out."""
+_WORDLESS, _WORDLESS_SIDE = 100, 8.0
+_GAP, _NAME, _NAME_ROOM, _LEAST, _MIN_WIDTH = 0.14, 7.5, 0.19, 0.9, 3.6
+_BAR_WIDTH, _BAR_HEIGHT, _BAR_ROOM = 1.8, 0.1, 0.4
+_GUIDE = 5
+"""A thin line after so many words helps the eye along a map."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Inches, from the top left corner of the picture."""
+
+    width: float
+    height: float
+    left: float
+    top: float
+    across: float
+    down: float
+    bar_top: float
+    font_size: float
+    named: bool
+    foot: list[str]
+
+    def place(self, row: int, column: int) -> tuple[float, float, float, float]:
+        return (
+            self.left + column * (self.across + _GAP),
+            self.top + row * (self.down + _GAP + _NAME_ROOM) + _NAME_ROOM,
+            self.across,
+            self.down,
+        )
+
+
+def sites_of(record: AttentionRecord, family: str) -> list[str]:
+    """The sites of a family, such as encoder.0 and encoder.1 of `encoder`, in the order of the record."""
+    return [site for site in record.sites if site == family or site.startswith(f"{family}.")]
+
+
+def draw(
+    record: AttentionRecord,
+    path: str | Path | None = None,
+    *,
+    family: str,
+    title: str | None = None,
+    dpi: float = 150,
+) -> Picture:
+    """Draw every head of every site of a family.
+
+    Args:
+        record: What to draw.
+        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
+        family: What the sites' names begin with: `encoder`, `cross` or `decoder`.
+        title: Put on top.
+        dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
+
+    Raises:
+        RequestError: If there is no such family or ending, or no word to draw.
+        DataError: If the file cannot be written.
+    """
+    ending = picture.check("grid", path, dpi)
+    sites = sites_of(record, family)
+    if not sites:
+        families = sorted({site.split(".")[0] for site in record.sites})
+        raise RequestError(
+            f"the record has no sites of the family {family!r}, only of {', '.join(families)}{nearest(family, families)}"
+        )
+    rows, columns = ([label(word, 24) for word in words] for words in record.words(sites[0]))
+    if not rows or not columns:
+        raise RequestError(f"grid: the record has {len(rows)} words down and {len(columns)} across: nothing to draw")
+    maps = [_heads(record, site) for site in sites]
+    down, across = sides(sites[0])
+    foot = [f"Down: {_WORDS[down]}. Across: {_WORDS[across]}. A line after every {_GUIDE} words."]
+    foot += [label(record.note, 600)] if record.note.strip() else []
+    families, complaint = picture.find_fonts("grid", [*rows, *columns, *foot, *sites, title or ""], ending)
+    with picture.blank(families) as figure:
+        layout = _lay_out(figure, rows, columns, (len(sites), max(map(len, maps))), foot + complaint, title)
+        figure.resize(layout.width, layout.height, dpi)
+        if title:
+            figure.write(label(title, 200), EDGE, EDGE, fontsize=11)
+        colours = picture.colours(np.concatenate([matrix.ravel() for row in maps for _, matrix in row]), _scale(maps))
+        _draw_maps(figure, layout, sites, maps, colours)
+        _draw_words(figure, layout, maps, rows, columns)
+        figure.write("weight", EDGE, layout.bar_top + _BAR_HEIGHT / 2, va="center", fontsize=7, color=GREY)
+        place = (EDGE + 0.5, layout.bar_top, _BAR_WIDTH, _BAR_HEIGHT)
+        picture.draw_bar(figure, place, ScalarMappable(colours[1], colours[0]), "weight", ticks=3, lying=True)
+        figure.write_foot(layout.foot)
+    figure.save(path)
+    return figure
+
+
+_WORDS = {"source": "source words", "target": "output words"}
+_Maps = Sequence[Sequence[tuple[str, np.ndarray]]]
+
+
+def _heads(record: AttentionRecord, site: str) -> list[tuple[str, np.ndarray]]:
+    """Each head of a site with its name; the whole site where it has none."""
+    heads, name = record.num_heads(site), label(site, 30)
+    if heads is None:
+        return [(name, record.matrix(site))]
+    return [(f"{name} · head {head}", record.matrix(site, head)) for head in range(heads)]
+
+
+def _scale(maps: _Maps) -> float:
+    return colour.full_scale(*(matrix for row in maps for _, matrix in row))
+
+
+def _lay_out(
+    figure: Picture, rows: list[str], columns: list[str], shape: tuple[int, int], foot: Sequence[str], title: str | None
+) -> _Layout:
+    most = max(len(rows), len(columns))
+    font_size, cell = next((x[1:] for x in _SIZES if most <= x[0]), (5.0, _WORDLESS_SIDE / most))
+    named = most <= _WORDLESS
+    beside = max(figure.measure(rows, font_size)) + 0.08 if named else 0.0
+    above = max(figure.measure(columns, font_size)) + 0.08 if named else 0.0
+    across, down = max(_LEAST, len(columns) * cell), max(cell, len(rows) * cell)
+    left = EDGE + beside
+    top = EDGE + (0.3 if title else 0.0) + above
+    width = max(_MIN_WIDTH, left + shape[1] * (across + _GAP) - _GAP + beside + EDGE)
+    bar_top = top + shape[0] * (down + _GAP + _NAME_ROOM) - _GAP + above + 0.16
+    lines = [part for text in foot for part in picture.wrap(text, width - 2 * EDGE)]
+    height = bar_top + _BAR_ROOM + len(lines) * SMALL_LINE + EDGE
+    return _Layout(width, height, left, top, across, down, bar_top, font_size, named, lines)
+
+
+def _draw_maps(
+    figure: Picture, layout: _Layout, sites: Sequence[str], maps: _Maps, colours: tuple[ListedColormap, Normalize]
+) -> None:
+    for row, site in enumerate(sites):
+        for column, (name, matrix) in enumerate(maps[row]):
+            place = layout.place(row, column)
+            axes = figure.add_axes(figure.box(*place), label=f"{site} {column}")
+            extent = (0, matrix.shape[1], matrix.shape[0], 0)
+            axes.imshow(matrix, cmap=colours[0], norm=colours[1], extent=extent, aspect="auto", interpolation="nearest")
+            axes.set_xticks([])
+            axes.set_yticks([])
+            for line in range(_GUIDE, matrix.shape[1], _GUIDE):
+                axes.axvline(line, color=FRAME, linewidth=0.25, alpha=0.6)
+            for line in range(_GUIDE, matrix.shape[0], _GUIDE):
+                axes.axhline(line, color=FRAME, linewidth=0.25, alpha=0.6)
+            for spine in axes.spines.values():
+                spine.set_linewidth(0.5)
+            size = min(_NAME, 72 * layout.across / (0.62 * len(name)))
+            figure.write(name, place[0], place[1] - 0.03, va="bottom", fontsize=size, color=GREY)
+
+
+def _draw_words(figure: Picture, layout: _Layout, maps: _Maps, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Row words at the left and right ends, column words above the first and below the last layer."""
+    if not layout.named:
+        return
+    style = {"fontsize": layout.font_size, "color": INK}
+    step_across, step_down = layout.across / len(columns), layout.down / len(rows)
+    for row, heads in enumerate(maps):
+        left, top, *_ = layout.place(row, 0)
+        right = layout.place(row, len(heads) - 1)[0] + layout.across
+        for number, word in enumerate(rows):
+            middle = top + (number + 0.5) * step_down
+            figure.write(word, left - 0.05, middle, ha="right", **{**style, "va": "center_baseline"})
+            figure.write(word, right + 0.05, middle, ha="left", **{**style, "va": "center_baseline"})
+    for column in range(max(map(len, maps))):
+        lowest = max(row for row, heads in enumerate(maps) if column < len(heads))
+        left = layout.place(0, column)[0]
+        upper = layout.top
+        lower = layout.place(lowest, column)[1] + layout.down
+        for number, word in enumerate(columns):
+            middle = left + (number + 0.5) * step_across
+            if column < len(maps[0]):
+                figure.write(word, middle, upper - 0.02, ha="center", rotation=90, **{**style, "va": "bottom"})
+            figure.write(word, middle, lower + 0.04, ha="center", rotation=90, **style)

@@ -1,0 +1,91 @@
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from regard.errors import RequestError
+from regard.record import record
+from regard.viz import grid
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(path):
+    return ["".join(element.itertext()) for element in ET.parse(path).iter(f"{SVG}text")]
+
+
+def made(rows=3, columns=4, layers=2, heads=2):
+    rng = np.random.default_rng(0)
+    weights = {f"cross.{n}": rng.dirichlet(np.ones(columns), (heads, rows)) for n in range(layers)}
+    weights["encoder.0"] = np.eye(columns)
+    return record(weights, [f"source{n}" for n in range(columns)], [f"out{n}" for n in range(rows)])
+
+
+def test_every_head_of_every_layer_is_drawn_and_named(tmp_path):
+    it = made()
+    it.save(tmp_path / "g.svg", site="cross")
+    shown = texts(tmp_path / "g.svg")
+    assert [text for text in shown if "head" in text] == [
+        "cross.0 · head 0", "cross.0 · head 1", "cross.1 · head 0", "cross.1 · head 1",
+    ]  # fmt: skip
+    assert shown.count("out0") == shown.count("source3") == 4  # at both ends of two layers, above and below of two heads
+    assert "Down: output words. Across: source words. A line after every 5 words." in " ".join(shown)
+    assert any("do not prove" in text for text in shown)
+    images = [image for axes in grid.draw(it, family="cross").axes for image in axes.get_images()]
+    np.testing.assert_array_equal(images[3].get_array(), it.matrix("cross.1", 1))
+    assert len({image.norm.vmax for image in images}) == 1
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (40, 38), (3, 40), (60, 2)])
+def test_words_are_large_enough_to_read_do_not_overlap_and_are_not_cut_off(rows, columns):
+    figure = grid.draw(made(rows, columns), family="cross")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    boxes = {}
+    for text in figure.texts:
+        box = text.get_window_extent(renderer)
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1, text
+        assert 0 <= box.y0 < box.y1 <= figure.bbox.y1, text
+        boxes.setdefault(text.get_text(), []).append(box)
+        assert text.get_fontsize() >= (6.5 if max(rows, columns) <= 48 else 5.0) or "head" in text.get_text()
+    outs = [boxes[f"out{n}"][0] for n in range(rows)]
+    assert all(a.y0 + a.height / 2 > b.y0 + b.height / 2 + 0.7 * a.height for a, b in pairwise(outs))
+
+
+def test_long_sentences_are_maps_without_words():
+    figure = grid.draw(made(120, 110, 1, 1), family="cross", dpi=40)
+    assert not any("out" in text.get_text() and "output" not in text.get_text() for text in figure.texts)
+    assert max(figure.get_size_inches()) < 12
+
+
+def test_sites_without_heads_and_layers_of_other_numbers_of_heads(tmp_path):
+    weights = {"encoder": np.eye(2), "encoder.1": np.stack([np.eye(2)] * 3)}
+    it = record(weights, ["a", "b"], ["x"])
+    grid.draw(it, tmp_path / "g.svg", family="encoder", title="Mine $")
+    shown = texts(tmp_path / "g.svg")
+    assert {"encoder", "encoder.1 · head 2", "Mine $"} <= set(shown)
+    assert "Down: source words. Across: source words. A line after every 5 words." in " ".join(shown)
+    it.save(tmp_path / "map.svg", site="encoder")  # a site of that very name is one heatmap
+    assert not any("head" in text for text in texts(tmp_path / "map.svg"))
+
+
+def test_same_record_same_bytes(tmp_path):
+    for name in ("one.png", "two.png"):
+        made().save(tmp_path / name, site="cross")
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(
+        RequestError, match="the record has no sites of the family 'encode', only of cross, encoder; did you mean"
+    ):
+        grid.draw(made(), family="encode")
+    with pytest.raises(RequestError, match="grid: the record has 0 words down and 1 across: nothing to draw"):
+        grid.draw(record({"cross.0": np.zeros((0, 1))}, ["a"], []), family="cross")
+    with pytest.raises(RequestError, match=r"g.gif: a grid is drawn as .png .svg .pdf, not as '.gif'"):
+        grid.draw(made(), tmp_path / "g.gif", family="cross")
+    with pytest.raises(RequestError, match="the record has no site 'cros', only"):
+        made().plot(site="cros")
