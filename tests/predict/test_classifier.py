@@ -1,0 +1,126 @@
+"""Text in, label out: order, batches, long and empty texts, records."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from regard.bundle import ClassificationBundle
+from regard.config import ClassificationConfig, LabelledDataConfig, RecurrentClassifierConfig, WordsConfig
+from regard.errors import DataError, RequestError
+from regard.models.build import build_classifier
+from regard.predict import Classifier, load
+from regard.text.labelled.labels import Labels
+from regard.text.tokenizer import build_tokenizer
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+TEXTS = ["one two three", "", "ten", "four five six seven eight nine ten one two three four five", "zero, one!", "two two two"]
+
+
+def make(*, multiple: bool = False, names: tuple[str, ...] = ("bad", "good"), temperature: float = 2.0) -> Classifier:
+    torch.manual_seed(0)
+    config = ClassificationConfig(
+        data=LabelledDataConfig(max_tokens=8),
+        tokenizer=WordsConfig(),
+        model=RecurrentClassifierConfig(embedding_size=7, hidden_size=5),
+    )
+    tokenizer = build_tokenizer([WORDS], WordsConfig(), progress=False)
+    model = build_classifier(config.model, vocabulary_size=tokenizer.size, num_labels=len(names))
+    labels = Labels(names, multiple, tuple(range(1, len(names) + 1)))
+    return Classifier(
+        ClassificationBundle(config=config, model=model, tokenizer=tokenizer, labels=labels, temperature=temperature)
+    )
+
+
+def test_batches_are_as_one_by_one_in_order():
+    classifier = make()
+    together = classifier.classify(TEXTS)
+    assert [one.text for one in together] == TEXTS
+    for one, text in zip(together, TEXTS, strict=True):
+        [alone] = classifier.classify([text])
+        assert alone.label == one.label
+        assert alone.probabilities == pytest.approx(one.probabilities, abs=1e-6)
+        assert alone.attention.word_weights() == pytest.approx(one.attention.word_weights(), abs=1e-6)
+    assert [one.label for one in classifier.classify_stream(f"{text}\r\n" for text in TEXTS)] == [one.label for one in together]
+
+
+def test_probabilities_are_those_of_the_scores_at_the_temperature():
+    classifier = make(temperature=3.0)
+    scores = classifier.scores(TEXTS)
+    wanted = torch.softmax(torch.from_numpy(scores).double() / 3, -1).numpy()
+    np.testing.assert_allclose(classifier.probabilities(scores), wanted, rtol=1e-12)
+    for found, row in zip(classifier.classify(TEXTS), wanted, strict=True):
+        assert found.label == classifier.labels.names[row.argmax()]
+        assert found.labels == (found.label,)
+        assert found.probability == pytest.approx(row.max())
+        assert list(found.probabilities.values()) == sorted(found.probabilities.values(), reverse=True)
+
+
+def test_several_labels_each_have_their_own_probability():
+    classifier = make(multiple=True, names=("a", "b", "c"), temperature=1.0)
+    huge = np.array([[1000.0, -1000.0, 0.0]])
+    assert classifier.probabilities(huge).tolist() == [[1.0, 0.0, 0.5]]
+    for found in classifier.classify(TEXTS):
+        assert set(found.labels) == {name for name, value in found.probabilities.items() if value > 0.5}
+
+
+def test_records_have_the_words_that_were_read():
+    classifier = make()
+    found = classifier.classify(TEXTS)
+    record = found[3].attention
+    assert record.source_words == tuple(TEXTS[3].split()[:8])  # of a long text, its beginning
+    assert record.weights["pool"].shape == (1, 8)
+    assert record.word_weights().sum() == pytest.approx(1, abs=1e-6)
+    assert record.target_words == (found[3].label,)
+    assert record.probabilities == found[3].probabilities
+    assert found[1].attention.source_words == ()  # a text without words
+    assert found[4].attention.source_words == ("zero", ",", "one", "!")
+    assert classifier.classify(TEXTS, record=())[0].attention is None
+
+
+def test_what_was_found_about_faithfulness_is_in_the_record():
+    classifier = Classifier(replace(make().bundle, faithfulness="Not much."))
+    assert classifier.classify(["one"])[0].attention.note == "Not much."
+
+
+def test_evaluation_names_the_most_confident_mistakes():
+    classifier = make()
+    labels = [one.label for one in classifier.classify(TEXTS)]
+    found = classifier.evaluate(TEXTS, labels)
+    assert (found.accuracy, found.mistakes) == (1.0, ())
+    wrong = ["bad" if label == "good" else "good" for label in labels]
+    found = classifier.evaluate(TEXTS, wrong)
+    assert found.accuracy == 0
+    sure = [mistake.probability for mistake in found.mistakes]
+    assert sure == sorted(sure, reverse=True)
+    assert found.mistakes[0].label != found.mistakes[0].predicted
+    assert "the most confident mistakes" in found.render()
+    assert found.to_dict()["accuracy"] == 0
+
+
+def test_mistakes_in_what_is_asked():
+    classifier = make()
+    with pytest.raises(RequestError, match="classify: got one text, expected a list of texts"):
+        classifier.classify("one")
+    with pytest.raises(RequestError, match="classify: text 1 is a int, expected a str"):
+        classifier.classify(["one", 2])
+    with pytest.raises(RequestError, match="this model has no attention site 'cross', only pool"):
+        classifier.classify(["one"], record=["cross"])
+    with pytest.raises(RequestError, match="got 1 texts and 0 labels"):
+        classifier.evaluate(["one"], [])
+    with pytest.raises(
+        DataError, match="text 2: the label 'godo' is none that training had: 'bad', 'good'; did you mean 'good'"
+    ):
+        classifier.evaluate(["one", "two"], ["bad", "godo"])
+    with pytest.raises(DataError, match="text 1 has 2 labels, but this model was trained on texts with one each"):
+        classifier.evaluate(["one"], [("bad", "good")])
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path):
+    classifier = make()
+    classifier.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.labels == classifier.labels
+    assert again.temperature == classifier.temperature
+    np.testing.assert_array_equal(again.scores(TEXTS), classifier.scores(TEXTS))

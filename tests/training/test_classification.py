@@ -1,0 +1,166 @@
+"""Learning to label texts: the loss by hand, the parts of a run that are its own, and exact resuming."""
+
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from regard.attention import AdditivePooling, AttentionPooling
+from regard.config import ClassificationConfig, ClassificationTrainingConfig, LabelledDataConfig, RecurrentClassifierConfig
+from regard.errors import ConfigError, Interrupted
+from regard.models.text_classifier import Classified, TextClassifier
+from regard.predict import Classifier, load
+from regard.text.tokenizer import Tokenizer
+from regard.training import callbacks, cross_validate, fit, resume
+from regard.training.callbacks import Checkpointing
+from regard.training.classification import label_loss
+
+
+@pytest.fixture(scope="session")
+def letters(tmp_path_factory):
+    """Strings of letters; those with an `a` are of one kind, a third of all."""
+    draw, path = random.Random(0), tmp_path_factory.mktemp("data") / "letters.tsv"
+    texts = sorted({" ".join(draw.choices("abcdefgh", [2, 3, 3, 3, 3, 3, 3, 3], k=draw.randint(2, 7))) for _ in range(400)})
+    path.write_text("text\tlabel\n" + "".join(f"{text}\t{'with' if 'a' in text else 'without'}\n" for text in texts))
+    return path
+
+
+@pytest.fixture
+def config(letters, tmp_path):
+    training = ClassificationTrainingConfig(
+        max_epochs=3, batch_tokens=120, accumulate=2, learning_rate=0.01, ema_decay=0.9, precision="float32", tensorboard=False
+    )
+    return ClassificationConfig(
+        data=LabelledDataConfig(train=(str(letters),), dev_size=30, cache=str(letters.parent / "cache")),
+        model=RecurrentClassifierConfig(embedding_size=8, hidden_size=8, embedding_dropout=0.2, output_dropout=0.2),
+        training=training,
+        out=str(tmp_path / "run"),
+        threads=1,
+    )
+
+
+def change(config, **settings):
+    return replace(config, training=replace(config.training, **settings))
+
+
+def model_bytes(folder):
+    return Path(folder, "model.safetensors").read_bytes()
+
+
+def test_loss_by_hand():
+    logits = torch.tensor([[math.log(3), 0.0], [0.0, 0.0]])
+    label = torch.tensor([0, 1])
+    assert label_loss(logits, label).item() == pytest.approx(-math.log(3 / 4) - math.log(1 / 2))
+    weight = torch.tensor([2.0, 10.0])
+    assert label_loss(logits, label, weight=weight).item() == pytest.approx(-2 * math.log(3 / 4) - 10 * math.log(1 / 2))
+    smoothed = -0.9 * math.log(3 / 4) - 0.1 * math.log(1 / 4) - math.log(1 / 2)
+    assert label_loss(logits, label, label_smoothing=0.2).item() == pytest.approx(smoothed)
+    several = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert label_loss(logits, several).item() == pytest.approx(-math.log(3 / 4) - 3 * math.log(1 / 2))
+
+
+def test_it_learns_and_its_folder_is_a_classifier(config):
+    classifier = fit(change(config, max_epochs=25, ema_decay=0.0), progress=False)
+    assert isinstance(classifier, Classifier)
+    assert classifier.evaluate(["b c a d", "b c d", "a", "h h h h"], ["with", "without", "with", "without"]).accuracy == 1
+    scores = json.loads(Path(config.out, "signature.json").read_text())["scores"]
+    assert scores["accuracy"] > 0.9
+    assert classifier.temperature == scores["temperature"] != 1
+    again = load(config.out)
+    assert [one.label for one in again.classify(["b c a d", "b c d"])] == ["with", "without"]
+    assert again.temperature == classifier.temperature
+    header, first = Path(config.out, "logs", "metrics.csv").read_text().splitlines()[:2]
+    assert header == "step,epoch,learning_rate,train_nll,dev_nll,accuracy,macro_f1,seconds,texts_per_second"
+    assert len(first.split(",")) == 9
+
+
+def test_interrupted_and_resumed_it_ends_with_the_same_bits(config, monkeypatch):
+    whole = replace(config, out=config.out + "-whole")
+    fit(whole, progress=False)
+    inner = Checkpointing.on_train_batch_end
+
+    def stop(self, trainer, module, outputs, batch, index):
+        if self._run.progress.step == 7:
+            self._signals.received = 2
+        inner(self, trainer, module, outputs, batch, index)
+
+    monkeypatch.setattr(callbacks.Checkpointing, "on_train_batch_end", stop)
+    with pytest.raises(Interrupted):
+        fit(config, progress=False)
+    monkeypatch.undo()
+    resume(config.out, progress=False)
+    assert model_bytes(config.out) == model_bytes(whole.out)
+
+
+def test_rare_labels_count_more_when_balanced(config):
+    plain = fit(change(config, max_epochs=2, ema_decay=0.0, monitor="macro_f1"), progress=False)
+    even = fit(
+        replace(change(config, max_epochs=2, ema_decay=0.0, class_weights="balanced"), out=config.out + "-even"), progress=False
+    )
+    texts = [" ".join("bcdefgh"[place:] + "bcdefgh"[:place]) for place in range(7)]
+    rare = [classifier.probabilities(classifier.scores(texts))[:, 0].mean() for classifier in (plain, even)]
+    assert even.labels.names[0] == min(zip(even.labels.counts, even.labels.names, strict=True))[1] == "with"
+    assert rare[1] > rare[0]
+
+
+def test_word_vectors_start_the_embedding(config, letters, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"{letter} {' '.join(str(place + 0.5) for place in range(5))}\n" for letter in "abc"))
+    config = replace(config, data=replace(config.data, vectors=str(vectors)))
+    still = fit(change(config, max_epochs=1, learning_rate=1e-12, ema_decay=0.0), progress=False)
+    assert still.model.embedding.weight.shape[1] == still.config.data.vectors_size == 5
+    [row] = still.encode(["a d"])
+    assert still.model.embedding.weight[row[0]].tolist() == pytest.approx([0.5, 1.5, 2.5, 3.5, 4.5])
+    assert load(config.out).scores(["a d"]) == pytest.approx(still.scores(["a d"]))
+
+
+def test_a_pooling_of_ones_own(config):
+    fit(change(config, max_epochs=1), attention=AdditivePooling(16, attention_size=3), progress=False)
+    again = load(config.out, attention=AdditivePooling(16, attention_size=3))
+    assert isinstance(again.model.pooling, AdditivePooling)
+    with pytest.raises(
+        ConfigError, match="the pooling takes states of width 5 and gives 5, but this RecurrentClassifier needs 16"
+    ):
+        fit(replace(config, out=config.out + "-2"), attention=AttentionPooling(5), progress=False)
+    with pytest.raises(ConfigError, match=r"attention is 'soft', expected an object of a regard.attention.Pooling class"):
+        fit(replace(config, out=config.out + "-3"), attention="soft", progress=False)
+
+
+def test_a_model_of_ones_own(config):
+    class Mean(TextClassifier):
+        sites = ("pool",)
+
+        def __init__(self, vocabulary_size, num_labels):
+            super().__init__()
+            self.table, self.output = nn.Embedding(vocabulary_size, 4), nn.Linear(4, num_labels)
+
+        def embed(self, tokens):
+            return self.table(tokens)
+
+        def forward(self, tokens, mask, *, embedded=None, reweight=None, record=()):
+            weights = mask / mask.sum(1, keepdim=True).clamp(min=1)
+            values = self.embed(tokens) if embedded is None else embedded
+            return Classified(self.output((weights[..., None] * values).sum(1)), {"pool": weights})
+
+    fit(change(config, max_epochs=1), model=Mean, progress=False)
+    with pytest.raises(ConfigError, match=r"expected a regard.models.text_classifier.TextClassifier, or a function"):
+        fit(replace(config, out=config.out + "-2"), model=lambda words, labels: nn.Linear(1, 1), progress=False)
+    size = Tokenizer.load(Path(config.out, "tokenizer.json")).size
+    assert load(config.out, model=Mean(size, 2)).classify(["a"])[0].label in ("with", "without")
+
+
+def test_cross_validation_holds_out_every_text_once(config):
+    config = replace(change(config, max_epochs=1), data=replace(config.data, folds=3))
+    result = cross_validate(config, progress=False)
+    assert len(result.folds) == 3
+    sizes = [json.loads(Path(config.out, f"fold-{fold}", "report.json").read_text())["dev_texts"] for fold in (1, 2, 3)]
+    assert max(sizes) - min(sizes) <= 2
+    assert result.mean("accuracy") == pytest.approx(sum(fold["accuracy"] for fold in result.folds) / 3)
+    assert result.render().splitlines()[-1].startswith("sd")
+    with pytest.raises(ConfigError, match=r"needs data.folds of 2 or more"):
+        cross_validate(replace(config, data=replace(config.data, folds=0)))
