@@ -9,9 +9,10 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of
 from regard.decoding.request import check_beam, check_sites
-from regard.decoding.trace import is_within_source, is_within_target, source_sizes
+from regard.decoding.trace import source_sizes
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
+from regard.record.views import sides
 from regard.text.symbols import PAD
 
 _BLOCK_ROWS = 256
@@ -74,5 +75,5 @@ def force(
 
 def _cut(site: str, weights: np.ndarray, length: int, size: int) -> np.ndarray:
     """The weights of a site without padding."""
-    rows, columns = size if is_within_source(site) else length, length if is_within_target(site) else size
+    rows, columns = ({"source": size, "target": length}[side] for side in sides(site))
     return weights[..., :rows, :columns]

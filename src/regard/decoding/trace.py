@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.models.seq2seq import AttentionMaps
+from regard.record.views import sides
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Trace:
     ) -> None:
         """Take down a step."""
         if not self._steps:
-            self._within = {site: weights for site, weights in attention.items() if is_within_source(site)}
-        attention = {site: weights for site, weights in attention.items() if not is_within_source(site)}
+            self._within = {site: weights for site, weights in attention.items() if sides(site)[0] == "source"}
+        attention = {site: weights for site, weights in attention.items() if sides(site)[0] == "target"}
         self._steps.append(_Step(rows, parent, words, total, attention))
 
     def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
@@ -115,7 +116,8 @@ class Trace:
             size = sizes[row]
             attention = {site: weights[row, ..., :size, :size] for site, weights in within.items()}
             for site, weights in maps.items():
-                attention[site] = _heads_first(weights[index, :length, ..., : length if is_within_target(site) else size])
+                columns = size if sides(site)[1] == "source" else length
+                attention[site] = _heads_first(weights[index, :length, ..., :columns])
             hypotheses.append(
                 Hypothesis(
                     tokens=words[index, : length - int(finished)].tolist(),
@@ -127,16 +129,6 @@ class Trace:
                 )
             )
         return hypotheses
-
-
-def is_within_source(site: str) -> bool:
-    """Whether a site's weights are (…,S,S)."""
-    return site.startswith("encoder")
-
-
-def is_within_target(site: str) -> bool:
-    """Whether a site's weights are (…,T,T)."""
-    return site.startswith("decoder")
 
 
 def source_sizes(source_mask: Bool[Tensor, "B S"]) -> Sequence[int]:

@@ -20,6 +20,7 @@ from regard.predict.evaluate import Evaluation, evaluate
 from regard.predict.requests import check_texts, counting_bar
 from regard.predict.sources import Source, encode_sources, join, pad
 from regard.predict.translation import Translation, translation_of
+from regard.record.views import sides
 from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
@@ -224,5 +225,7 @@ def _with_end(ids: np.ndarray, offsets: np.ndarray) -> list[np.ndarray]:
 
 def _nothing(sites: Collection[str]) -> Hypothesis:
     """The translation of an empty source, which the model is not asked for."""
-    none = np.zeros((1, 0), dtype=np.float32)  # the row of the end symbol
-    return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), dict.fromkeys(sites, none))
+    size = {"source": 0, "target": 1}  # the end symbol; a site within the source has nothing at all
+    shapes = {site: [size[side] for side in sides(site)] for site in sites}
+    maps = {site: np.zeros(shape, dtype=np.float32) for site, shape in shapes.items() if shape[0]}
+    return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), maps)
