@@ -1,6 +1,7 @@
 """A text classifier from its configuration."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from regard.attention.pooling import Pooling
 from regard.config import (
@@ -12,6 +13,7 @@ from regard.config import (
 )
 from regard.errors import ConfigError
 from regard.models.classifiers.bag import BagClassifier
+from regard.models.classifiers.hierarchical import HierarchicalClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import build_transformer_classifier
 from regard.models.text_classifier import TextClassifier
@@ -73,4 +75,12 @@ def _build(
         case BagClassifierConfig():
             return BagClassifier(config, vocabulary_size=vocabulary_size, num_labels=num_labels, embedding_size=embedding_size)
         case HierarchicalClassifierConfig():
-            raise ConfigError(f"model.kind {config.kind} cannot be built yet")
+            return HierarchicalClassifier(
+                config,
+                vocabulary_size=vocabulary_size,
+                num_labels=num_labels,
+                sentence_ends=sentence_ends,
+                embedding_size=embedding_size,
+            )
+        case _:
+            assert_never(config)

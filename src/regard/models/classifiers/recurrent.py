@@ -72,6 +72,7 @@ class RecurrentClassifier(TextClassifier):
             embedded = self.embed(self.word_dropout(tokens, mask))
         states = self.embedding_dropout(embedded)
         for depth, layer in enumerate(self.layers):
+            assert isinstance(layer, RecurrentLayer)
             states = layer.states(self.layer_dropout(states) if depth else states, mask)
         context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
         logits = self.output(self.output_dropout(context))

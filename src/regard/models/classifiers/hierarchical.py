@@ -1,0 +1,172 @@
+"""Words make sentences, sentences make documents, with attention at both steps."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.build import build_pooling
+from regard.config import HierarchicalClassifierConfig
+from regard.errors import ConfigError
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import RecurrentLayer
+from regard.models.classifiers.words import WordDropout, build_embedding
+from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.shapes import check_shape
+
+
+class HierarchicalClassifier(TextClassifier):
+    """s_i = pool_t GRU(embed(w_it)), d = pool_i GRU(s_i), logits = W d + b; both layers read both ways, both pools attend.
+
+    A sentence ends with a token that ends sentences, or a run of them, or where it is `max_sentence` long. The sites say at
+    each token: `"word"` its weight in its sentence, `"sentence"` the weight of its sentence, and `"pool"` their product, how
+    much the token counts in the document. Where the pooling has heads, those of the words are averaged in `"pool"`, because
+    every head of the sentences reads all of them.
+
+    Reference: Yang et al. 2016, eqs. 1–11.
+    Differs from the paper: sentences are cut by tokens, and dropout is added.
+    """
+
+    sites = ("pool", "word", "sentence")
+
+    def __init__(
+        self,
+        config: HierarchicalClassifierConfig,
+        *,
+        vocabulary_size: int,
+        num_labels: int,
+        sentence_ends: Sequence[int] = (),
+        embedding_size: int = 0,
+    ) -> None:
+        """Args:
+        config: What it is made of.
+        vocabulary_size: V.
+        num_labels: C.
+        sentence_ends: Ids of the tokens that end a sentence. They are saved with the weights.
+        embedding_size: E; 0 for the configured one.
+
+        Raises:
+            ConfigError: If an id of `sentence_ends` is not in the vocabulary.
+        """
+        super().__init__()
+        width, states_size = embedding_size or config.embedding_size, 2 * config.hidden_size
+        self.max_sentence = config.max_sentence
+        self.register_buffer("ends_sentence", _flags(sentence_ends, vocabulary_size))
+        self.embedding = build_embedding(vocabulary_size, width)
+        self.word_dropout = WordDropout(config.word_dropout)
+        self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
+        self.word_layer = RecurrentLayer(width, hidden_size=config.hidden_size, cell=config.cell, bidirectional=True)
+        self.word_pooling = build_pooling(config.pooling, size=states_size)
+        self.sentence_layer = RecurrentLayer(
+            self.word_pooling.output_size, hidden_size=config.hidden_size, cell=config.cell, bidirectional=True
+        )
+        self.sentence_pooling = build_pooling(config.pooling, size=states_size)
+        self.output = nn.Linear(self.sentence_pooling.output_size, num_labels)
+
+    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """The input embeddings of the tokens, before any dropout."""
+        embedded: Tensor = self.embedding(tokens)
+        return embedded
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        *,
+        embedded: Float[Tensor, "B S E"] | None = None,
+        reweight: Reweight | None = None,
+        record: Collection[str] = (),
+    ) -> Classified:
+        """Score the labels of each text, as the contract has it; `reweight` is applied to words and to sentences."""
+        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
+        if embedded is None:
+            embedded = self.embed(self.word_dropout(tokens, mask))
+        assert isinstance(self.ends_sentence, Tensor)
+        layout = cut_sentences(self.ends_sentence[tokens], mask, max_sentence=self.max_sentence)
+        words = _take(self.embedding_dropout(embedded).flatten(0, 1), layout.token)
+        states = self.word_layer.states(words, layout.word_mask)
+        sentences, word_weights = self.word_pooling(states, key_mask=layout.word_mask, reweight=reweight)
+        states = self.sentence_layer.states(_take(sentences, layout.sentence), layout.sentence_mask)
+        document, sentence_weights = self.sentence_pooling(states, key_mask=layout.sentence_mask, reweight=reweight)
+        logits = self.output(self.output_dropout(document))
+        if not record:
+            return Classified(logits, {})
+        word, sentence = layout.at_tokens(mask, word_weights, sentence_weights)
+        counts = sentence * (word if word.ndim == 2 else word.mean(dim=1, keepdim=True))
+        return Classified(
+            logits, {s: w for s, w in {"pool": counts, "word": word, "sentence": sentence}.items() if s in record}
+        )
+
+
+@dataclass(frozen=True)
+class SentenceLayout:
+    """Where the M sentences of a batch are, the longest of W words; no document has more than N."""
+
+    token: Tensor
+    """(M,W): each word's place in the flattened batch; anything where there is no word."""
+    word_mask: Tensor
+    """(M,W)."""
+    sentence: Tensor
+    """(B,N): each sentence's number, from 0 to M − 1; anything where there is none."""
+    sentence_mask: Tensor
+    """(B,N)."""
+
+    def at_tokens(self, mask: Tensor, word_weights: Tensor, sentence_weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights (M,[H,]W) of words and (B,[H,]N) of sentences, at each token (B,[H,]S): its own, and its sentence's."""
+        sizes = self.word_mask.sum(dim=1)  # words of each sentence, in the order of the text
+        found = [
+            word_weights.movedim(-1, 1)[self.word_mask],
+            sentence_weights.movedim(-1, 1)[self.sentence_mask].repeat_interleave(sizes, dim=0),
+        ]
+        word, sentence = (w.new_zeros(*mask.shape, *w.shape[1:]).index_put((mask,), w).movedim(1, -1) for w in found)
+        return word, sentence
+
+
+def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_sentence: int) -> SentenceLayout:
+    """Cut texts after each run of tokens that end sentences, and sentences into pieces of `max_sentence` tokens.
+
+    Args:
+        ends: True at tokens that end sentences.
+        mask: True at tokens, padded at the end.
+        max_sentence: ≥ 1.
+    """
+    size = mask.shape[1]
+    position = torch.arange(size, device=mask.device).expand_as(mask)
+    starts = position == 0
+    starts[:, 1:] |= ends[:, :-1] & ~ends[:, 1:]
+    offset = position - position.where(starts, 0).cummax(dim=1).values if size else position
+    starts = (offset % max_sentence == 0) & mask
+    first = starts.flatten().nonzero()[:, 0]
+    counts, lengths = starts.sum(dim=1), mask.sum(dim=1)
+    # A sentence goes on to the next one of its text, the last to the end of the text.
+    row = first // max(size, 1)
+    after = torch.cat((first[1:], first.new_full((min(1, len(first)),), mask.numel())))
+    length = torch.minimum(after, row * size + lengths[row]) - first
+    word = torch.arange(int(length.max()) if len(length) else 0, device=mask.device)
+    number = torch.arange(int(counts.max()) if len(counts) else 0, device=mask.device)
+    return SentenceLayout(
+        token=(first[:, None] + word).clamp(max=mask.numel() - 1),
+        word_mask=word < length[:, None],
+        sentence=((counts.cumsum(dim=0) - counts)[:, None] + number).clamp(max=len(first) - 1),
+        sentence_mask=number < counts[:, None],
+    )
+
+
+def _take(rows: Float[Tensor, "M D"], index: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+    """The rows at the places."""
+    return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
+
+
+def _flags(ids: Sequence[int], size: int) -> Tensor:
+    """(size,) True at the ids."""
+    wrong = [number for number in ids if not 0 <= number < size]
+    if wrong:
+        raise ConfigError(
+            f"HierarchicalClassifier(sentence_ends): {wrong[0]} is no id of a vocabulary of {size}; expected from 0 to "
+            f"{size - 1}"
+        )
+    flags = torch.zeros(size, dtype=torch.bool)
+    flags[list(ids)] = True
+    return flags
