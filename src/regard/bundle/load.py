@@ -119,7 +119,7 @@ def _load_classifier(
         tokenizer=tokenizer,
         labels=labels,
         temperature=temperature,
-        faithfulness=_read_faithfulness(folder),
+        faithfulness=_read_faithfulness(folder, facts["signature"]["files"][WEIGHTS]),
         **facts,
     )
 
@@ -192,15 +192,16 @@ def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
     return labels, temperature
 
 
-def _read_faithfulness(folder: Path) -> str:
-    """Not signed, since it is measured later; a file that is not what it should be counts as none."""
+def _read_faithfulness(folder: Path, weights: str) -> str:
+    """Not signed, since it is measured later; a file that is not what it should be, or of other weights, counts as none."""
     if not os.path.lexists(find(folder, FAITHFULNESS)):
         return ""
     try:
-        sentence = json.loads(read(folder, FAITHFULNESS, largest=1 << 20))["sentence"]
+        found = json.loads(read(folder, FAITHFULNESS, largest=1 << 20))
+        sentence, measured = found["sentence"], found["weights"]
     except (BundleError, ValueError, RecursionError, KeyError, TypeError):
         return ""
-    return sentence if isinstance(sentence, str) and len(sentence) <= _LONGEST_SENTENCE else ""
+    return sentence if isinstance(sentence, str) and len(sentence) <= _LONGEST_SENTENCE and measured == weights else ""
 
 
 def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:

@@ -21,7 +21,7 @@ from regard.bundle.bundle import (
 )
 from regard.bundle.card import render_card
 from regard.bundle.folder import replacing
-from regard.bundle.signature import sign
+from regard.bundle.signature import read_signed, sign
 from regard.bundle.weights import pack
 from regard.config.loading import render_config
 
@@ -54,11 +54,14 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
 def save_faithfulness(folder: str | Path, found: dict[str, Any]) -> None:
     """Keep what was measured about a model's attention beside it; `found` is plain data with a `sentence`.
 
+    It counts for these very weights: a run that replaces its model by a better one leaves it behind.
+
     Raises:
-        BundleError: If it cannot be written. What was there is unchanged.
+        BundleError: If there is no model, or the file cannot be written. What was there is unchanged.
     """
+    signature, _ = read_signed(Path(folder))
     with replacing(Path(folder)) as stage:
-        (stage / FAITHFULNESS).write_text(_render(found), encoding="utf-8")
+        (stage / FAITHFULNESS).write_text(_render({**found, "weights": signature["files"][WEIGHTS]}), encoding="utf-8")
 
 
 def _write_tokenizers(stage: Path, bundle: TranslationBundle) -> None:

@@ -1,0 +1,122 @@
+"""A classifier's bundle: what comes back, and what is refused or left aside."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.bundle import ClassificationBundle, load_bundle, save_bundle
+from regard.bundle.save import save_faithfulness
+from regard.config import BagClassifierConfig, ClassificationConfig, RecurrentClassifierConfig, WordsConfig
+from regard.errors import BundleError
+from regard.models.build import build_classifier
+from regard.text.labelled.labels import Labels
+from regard.text.labelled.sentences import sentence_ends
+from regard.text.tokenizer import build_tokenizer
+
+
+def make(model=None, *, seed: int = 0, temperature: float = 1.5) -> ClassificationBundle:
+    config = ClassificationConfig(
+        tokenizer=WordsConfig(), model=model or RecurrentClassifierConfig(embedding_size=6, hidden_size=5)
+    )
+    tokenizer = build_tokenizer([["a gripping , honest film .", "a dull one !"]], WordsConfig(), progress=False)
+    torch.manual_seed(seed)
+    built = build_classifier(config.model, vocabulary_size=tokenizer.size, num_labels=3, sentence_ends=sentence_ends(tokenizer))
+    labels = Labels(("bad", "good", "so-so"), False, (3, 2, 1))
+    facts = {"seed": 1, "data": "abc", "scores": {"accuracy": 0.75}}
+    return ClassificationBundle(
+        config=config, model=built, tokenizer=tokenizer, labels=labels, temperature=temperature, signature=facts
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_bundle(tmp_path / "reviews", make())
+    return tmp_path / "reviews"
+
+
+def rewrite(folder: Path, name: str, content: str) -> None:
+    """Change a file as somebody would who knows of the checksums."""
+    (folder / name).write_text(content)
+    signature = json.loads((folder / "signature.json").read_text())
+    signature["files"][name] = hashlib.sha256(content.encode()).hexdigest()
+    (folder / "signature.json").write_text(json.dumps(signature))
+
+
+@pytest.mark.parametrize(
+    "model", [RecurrentClassifierConfig(embedding_size=6, hidden_size=5), BagClassifierConfig(embedding_size=4)]
+)
+def test_what_was_saved_comes_back(tmp_path, model):
+    bundle = make(model)
+    save_bundle(tmp_path / "one", bundle)
+    again = load_bundle(tmp_path / "one")
+    assert isinstance(again, ClassificationBundle)
+    assert (again.config, again.labels, again.temperature, again.faithfulness) == (bundle.config, bundle.labels, 1.5, "")
+    saved, loaded = bundle.model.state_dict(), again.model.state_dict()
+    assert saved.keys() == loaded.keys()
+    assert all(torch.equal(saved[name], loaded[name]) for name in saved)
+    save_bundle(tmp_path / "two", bundle)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_the_card_is_of_a_classifier(folder):
+    card = (folder / "README.md").read_text()
+    for part in (
+        "Classification of texts as bad, good, so-so",
+        "text-classification",
+        "regard classify DIR",
+        "accuracy",
+        "0.75",
+    ):
+        assert part in card
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "it does not hold labels"),
+        ("[]", "it does not hold labels"),
+        (
+            '{"labels": {"names": ["a", "a"], "multiple": false, "counts": [1, 1]}, "temperature": 1}',
+            "one of them is there twice",
+        ),
+        (
+            '{"labels": {"names": ["a"], "multiple": false, "counts": [1]}, "temperature": 0}',
+            "temperature is 0.0, expected a finite",
+        ),
+        ('{"labels": {"names": ["a"], "multiple": false, "counts": [1]}, "temperature": NaN}', "temperature is nan, expected"),
+        ('{"labels": {"names": ["a"], "multiple": false, "counts": [1]}, "temperature": 1}', "has shape"),
+    ],
+)
+def test_labels_that_are_damaged(folder, content, message):
+    rewrite(folder, "labels.json", content)
+    with pytest.raises(BundleError, match=message):
+        load_bundle(folder)
+
+
+def test_settings_of_another_task_are_refused(folder):
+    rewrite(folder, "config.yaml", "task: translation\n")
+    with pytest.raises(BundleError, match=r"config.yaml is for translation, but the model's signature is of classification"):
+        load_bundle(folder)
+
+
+def test_faithfulness_counts_for_the_weights_that_it_was_measured_on(folder):
+    save_faithfulness(folder, {"sentence": "Its attention points at words that matter.", "measures": {}})
+    assert load_bundle(folder).faithfulness == "Its attention points at words that matter."
+    save_bundle(folder, make(seed=1))
+    assert load_bundle(folder).faithfulness == ""
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"sentence": 3}', '{"sentence": "x"}', "[" * 10_000])
+def test_faithfulness_that_is_none_is_left_aside(folder, content):
+    (folder / "faithfulness.json").write_text(content)
+    assert load_bundle(folder).faithfulness == ""
+
+
+def test_no_faithfulness_without_a_model(tmp_path):
+    with pytest.raises(BundleError, match=r"is not a trained model|there is no folder"):
+        save_faithfulness(tmp_path / "none", {"sentence": "x"})
+    assert not (tmp_path / "none").exists()
