@@ -38,7 +38,7 @@ class LabelledDataConfig:
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
     max_texts: int = 0
-    """Train on the first so many usable texts; 0 for all."""
+    """Train on so many texts, the first of each label by its share; 0 for all. What is held out stays the same."""
     max_tokens: int = 400
     """Of longer texts, the first so many tokens are read, in training and later; how many texts that cuts is in the report."""
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
