@@ -181,3 +181,46 @@ def test_words_of_a_classification_speak_and_heads_recolour_them(tmp_path):
 def test_the_page_of_a_classification_runs_under_its_own_policy(tmp_path):
     dom = dump(tmp_path, page.render(record([[1.0]], ["a"], ["x"], probabilities={"x": 1.0})))
     assert "Hover or focus a word." in dom
+
+
+def test_small_pictures_of_all_heads_lead_to_each(tmp_path):
+    weights = np.zeros((2, 1, 2), np.float32)
+    weights[1, 0, 1] = 1
+    it = record({"cross.0": weights, "encoder.0": np.eye(2)}, ["a", "b"], ["x"])
+    script = """
+    const all = (q) => [...document.querySelectorAll(q)];
+    const got = [document.querySelector("details").hidden, all(".gallery div").length];
+    document.querySelector("details").open = true;
+    const buttons = all(".gallery button");
+    got.push(buttons.map((x) => x.textContent + " " + x.getAttribute("aria-pressed")).join(","));
+    const canvas = buttons[2].firstElementChild;
+    const pixels = [...canvas.getContext("2d").getImageData(0, 0, 2, 1).data].filter((_, n) => n % 4 !== 3);
+    got.push(canvas.width + "x" + canvas.height, pixels.join(" "));
+    buttons[2].click();
+    got.push(document.querySelector("select.head").value, all("td").map((x) => x.textContent).join(","));
+    buttons[3].click();
+    got.push(document.querySelector("select.site").value, all("td").length);
+    got.push(all('[aria-pressed="true"]').map((x) => x.textContent).join(","));
+    const output = document.createElement("output");
+    output.id = "results";
+    output.textContent = got.join("|");
+    document.body.append(output);
+    """
+    assert results(dump(tmp_path, page.render(it), script)) == [
+        "false",
+        "2",
+        "cross.0 mean true,head 0 false,head 1 false,encoder.0 false",
+        "2x1",
+        "255 255 255 8 48 107",
+        "1",
+        "0.000,1.000",
+        "encoder.0",
+        "4",
+        "encoder.0",
+    ]
+
+
+def test_one_matrix_has_no_gallery(tmp_path):
+    dom = dump(tmp_path, page.render(record([[1.0]], ["a"], ["x"])))
+    assert "<details hidden" in dom
+    assert "<canvas" not in dom

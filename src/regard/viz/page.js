@@ -141,24 +141,69 @@ for (const article of document.querySelectorAll(".matrix")) {
     stop("grid", table.querySelector("td"));
   };
 
+  // Every matrix as a small picture, a line for each site: what is pressed is shown in full.
+  const gallery = article.querySelector(".gallery");
+  const small = new Map();
+  const drawGallery = () => {
+    const probe = article.appendChild(document.createElement("i"));
+    const colours = {};
+    for (const letter of "ab")
+      for (let level = 0; level <= data.levels; level++) {
+        probe.className = letter + level;
+        colours[letter + level] = getComputedStyle(probe).backgroundColor.match(/\d+/g).slice(0, 3);
+      }
+    probe.remove();
+    for (const [each, button] of small) {
+      const canvas = button.firstElementChild;
+      canvas.width = data.words[each.columns].length || 1;
+      canvas.height = data.words[each.rows].length || 1;
+      const image = new ImageData(canvas.width, canvas.height);
+      each.cells.forEach((cell, place) => image.data.set([...colours[shade(cell)], 255], 4 * place));
+      canvas.getContext("2d").putImageData(image, 0, 0);
+    }
+  };
+  const makeGallery = () => {
+    const layers = new Map();
+    for (const each of data.views) {
+      const button = document.createElement("button");
+      button.type = "button";
+      const alone = !data.views.some((x) => x.site === each.site && x.head !== null);
+      const whole = alone ? each.site : `${each.site} mean`;
+      button.append(document.createElement("canvas"), each.head === null ? whole : `head ${each.head}`);
+      button.addEventListener("click", () => {
+        site.value = each.site;
+        chooseSite(String(each.head));
+      });
+      small.set(each, button);
+      if (!layers.has(each.site)) layers.set(each.site, gallery.appendChild(document.createElement("div")));
+      layers.get(each.site).append(button);
+    }
+    drawGallery();
+    gallery.parentElement.hidden = false;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawGallery);
+  };
+
   const choose = () => {
     view = data.views.find((x) => x.site === site.value && String(x.head) === head.value) ?? view;
+    for (const [each, button] of small) button.setAttribute("aria-pressed", each === view);
     for (const side of ["row", "column"]) drawLine(side);
     drawTable();
     readout.textContent = "Hover or focus a word or a cell.";
   };
-  const chooseSite = () => {
+  const chooseSite = (wanted) => {
     const heads = data.views.filter((x) => x.site === site.value).map((x) => x.head);
     head.replaceChildren(...heads.map((x) => new Option(x === null ? "mean" : x, String(x))));
     head.parentElement.hidden = heads.length < 2;
+    if (wanted) head.value = wanted;
     choose();
   };
 
   site.append(...[...new Set(data.views.map((x) => x.site))].map((x) => new Option(x, x)));
   site.parentElement.hidden = site.options.length < 2;
   article.querySelector(".choice").hidden = data.views.length < 2;
-  site.addEventListener("change", chooseSite);
+  site.addEventListener("change", () => chooseSite());
   head.addEventListener("change", choose);
+  if (data.views.length > 2) makeGallery();
   chooseSite();
   article.addEventListener("pointerover", show);
   article.addEventListener("focusin", show);

@@ -41,6 +41,7 @@ def body(record: AttentionRecord, sites: Sequence[str], budget: int, note: str) 
     return (
         '<div class="choice" hidden><label>Site <select class="site"></select></label> '
         '<label>Head <select class="head"></select></label></div>\n'
+        '<details hidden><summary>All sites and heads</summary><div class="gallery"></div></details>\n'
         f"{_sentences(record, views[0][0])}"
         '<p class="readout" role="status"></p>\n'
         f"{_table(record, views[0][0], units[0], scale, digits)}{legend(scale, negative)}"
