@@ -3,15 +3,15 @@
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TextIO
 
-from regard.errors import DataError
 from regard.text.bars import late_bars
+from regard.text.demo.files import whole_file
 from regard.text.demo.marks import MarkedWord, align, name_row, read_marks
+from regard.text.demo.permutation import Permutation
 from regard.text.demo.sentences import Pattern, draw_pattern
 
 _INDEX_BITS = 24
@@ -67,9 +67,7 @@ class DemoCorpus:
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
         random = Random(seed)
-        self._first = random.getrandbits(_INDEX_BITS) | 1
-        self._second = random.getrandbits(_INDEX_BITS) | 1
-        self._shift = random.getrandbits(_INDEX_BITS)
+        self._permutation = Permutation(_INDEX_BITS, random=random)
         self._starts: list[int] = []
         self._segments: list[tuple[_Share, int]] = []
         self._deal(random)
@@ -119,10 +117,7 @@ class DemoCorpus:
         """The pattern of a pair, and its number within that pattern."""
         if not 0 <= index < _SIZE:
             raise IndexError(f"DemoCorpus: there is no pair {index}; the corpus has pairs 0 to {_SIZE - 1}")
-        number = (index * self._first + self._shift) % _SIZE
-        number ^= number >> (_INDEX_BITS // 2)
-        number = number * self._second % _SIZE
-        number ^= number >> (_INDEX_BITS // 2)
+        number = self._permutation(index)
         share, offset = self._segments[bisect_right(self._starts, number) - 1]
         return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
 
@@ -154,8 +149,8 @@ class DemoCorpus:
             raise IndexError(f"DemoCorpus.write: pairs {start} to {stop} were asked for; the corpus has pairs 0 to {_SIZE - 1}")
         chunks = [range(first, min(first + _CHUNK, stop)) for first in range(start, stop, _CHUNK)]
         with late_bars(shown=progress) as bars, ExitStack() as files:
-            pairs_file = files.enter_context(_whole_file(Path(path)))
-            links_file = files.enter_context(_whole_file(Path(alignments))) if alignments is not None else None
+            pairs_file = files.enter_context(whole_file(Path(path)))
+            links_file = files.enter_context(whole_file(Path(alignments))) if alignments is not None else None
             task = bars.add_task("writing built-in pairs", total=stop - start)
             for chunk in chunks:
                 if links_file is None:
@@ -170,20 +165,3 @@ class DemoCorpus:
 def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:
     """The words as the sentence has them: the first with its capital."""
     return (text[: len(words[0].text)], *(word.text for word in words[1:]))
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[TextIO]:
-    """A text file that takes its name when it is complete, and leaves nothing when it is not."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        draft.replace(path)
-    except OSError as error:
-        raise DataError(
-            f"the built-in corpus cannot be written to {path}: {error.strerror or error}; name a file in a folder that exists, "
-            "may be written to and has room"
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
