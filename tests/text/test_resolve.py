@@ -18,7 +18,8 @@ AUTO = TokenizersConfig(source=AutoConfig(), target=AutoConfig(min_count=2, lowe
         (["我爱你。", "你好！"], False),
         (["Tu viens, Anna ?", "Oui, oui !"], False),  # French sets a space before these, but not before commas
         (["no stop at all", "nor here"], False),
-        (["a b c", "a b c", "a b ."], False),  # under half of them end
+        (["a b c", "a b c", "a b ."], False),  # a mark for less than half of them
+        (["a , b , c", "a b c", "a b c"], True),
         (["a b", "a b .", "a b ."], True),
         ([], False),
         ([""], False),

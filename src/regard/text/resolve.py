@@ -16,15 +16,16 @@ _CLOSING = "\"'“”‘’«»‹›)]} \t"
 def is_tokenised(texts: Sequence[str]) -> bool:
     """Whether text is tokenised already, so that punctuation stands apart from words: `she kissed him .`
 
-    It is if at least half of the sentences end in a full stop or the like, at least 95% of those have a space before it, and
-    at least 95% of the commas behind a word have one too. Text without punctuation counts as not tokenised: the rules for
-    words cut it at its spaces anyhow.
+    It is if at least 95% of the full stops and the like at the end have a space before them, at least 95% of the commas behind
+    a word have one too, and there is one of these marks for every second sentence. Text without punctuation counts as not
+    tokenised: the rules for words cut it at its spaces anyhow.
     """
     stripped = [text.rstrip(_CLOSING) for text in texts]
     ended = [text for text in stripped if text.endswith(tuple(ENDS))]
     apart = sum(text.rstrip(ENDS)[-1:].strip() == "" for text in ended)
     commas = [chunk for text in texts for chunk in text.split() if chunk.endswith(",")]
-    return bool(len(ended) * 2 >= len(texts) > 0 and apart >= 0.95 * len(ended) and commas.count(",") >= 0.95 * len(commas))
+    enough = 2 * (len(ended) + len(commas)) >= len(texts) > 0
+    return bool(enough and apart >= 0.95 * len(ended) and commas.count(",") >= 0.95 * len(commas))
 
 
 def resolve_kinds(
