@@ -47,5 +47,7 @@ def _multiplier(x: Tensor, p: float) -> Tensor:
     count = x.numel()
     kept = min(max(round((1 - p) * _LEVELS), 1), _LEVELS - 1)
     bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    levels = bits.view(torch.int16)[:count].view(x.shape)
-    return (levels < kept - _LEVELS // 2).to(x.dtype).mul_(_LEVELS / kept)
+    levels = bits.view(torch.int16)[:count].view(x.shape).to(torch.float32)
+    # Whole numbers, exact in float32: the difference is 1 or more, or 0 or less. Comparing would take four times as long.
+    chosen = levels.neg_().add_(kept - _LEVELS // 2).clamp_(0, 1)
+    return chosen.to(x.dtype).mul_(_LEVELS / kept)
