@@ -95,6 +95,15 @@ def test_the_states_alone_are_the_same(cell: str, bidirectional: bool, dtype: to
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_graph_can_be_walked_twice(cell: str) -> None:
+    layer, _ = pair(cell, True, torch.float64)
+    inputs = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64, requires_grad=True)
+    total = layer(inputs, MASK)[0][MASK].square().sum()
+    [first] = torch.autograd.grad(total, inputs, retain_graph=True)
+    assert torch.equal(torch.autograd.grad(total, inputs)[0], first)
+
+
 def test_the_states_alone_of_nothing() -> None:
     layer, _ = pair("lstm", True, torch.float32)
     assert layer.states(torch.zeros(BATCH, 0, INPUT), MASK[:, :0]).shape == (BATCH, 0, 2 * HIDDEN)

@@ -209,6 +209,8 @@ class _Recurrence(torch.autograd.Function):
         d_states, d_cells = grads
         steps, directions, batch, width = d_states.shape
         exact, dtype = tape.state.dtype, states.dtype
+        if isinstance(tape, LSTMTape):
+            tape.d_cell = torch.zeros_like(tape.cell[0])  # a graph may be walked twice
         d_slots = states.new_empty(steps, directions, batch, 4 * width)
         flow = tape.state.new_zeros(directions, batch, width)
         with torch.autocast(flow.device.type, enabled=False):
