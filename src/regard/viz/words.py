@@ -120,7 +120,7 @@ def _draw_words(figure: Picture, layout: _Layout, words: Sequence[str], weights:
     for word, weight, (left, top, width) in zip(words, weights, layout.boxes, strict=True):
         shade = np.array(shades(norm(weight))[:3])
         style = "round,pad=0,rounding_size=0.035"
-        axes.add_patch(FancyBboxPatch((left, top), width, tall, style, facecolor=shade, edgecolor="#dddddd", linewidth=0.4))
+        axes.add_artist(FancyBboxPatch((left, top), width, tall, style, facecolor=shade, edgecolor="#dddddd", linewidth=0.4))
         ink = colour.ink(shade)
         figure.write(
             word, left + width / 2, top + tall / 2, ha="center", va="center_baseline", fontsize=layout.font_size, color=ink
