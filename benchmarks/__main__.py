@@ -3,14 +3,15 @@
 additive   additive scores without tanh against the eager formula
 multihead  multi-head attention against PyTorch's: with weights, without, and decoding with kept keys
 scale      preparing many sentence pairs and training on them: speed and memory
+classifier training the attention classifier against a plain loop, classifying, and with --rows many labelled rows
 joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
 """
 
 import subprocess
 import sys
 
-NAMES = ("additive", "multihead", "scale", "joeynmt")
-SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"])
+NAMES = ("additive", "multihead", "scale", "classifier", "joeynmt")
+SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"], ["classifier"])
 
 
 def main(arguments: list[str]) -> int:

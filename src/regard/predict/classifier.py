@@ -129,10 +129,7 @@ class Classifier:
         ids, offsets = self.tokenizer.encode_batch(texts)
         longest, starts = self.config.data.max_tokens, offsets.tolist()
         nothing = np.array([UNKNOWN], ids.dtype)
-        return [
-            ids[start : min(stop, start + longest)] if stop > start else nothing
-            for start, stop in pairwise(starts)
-        ]
+        return [ids[start : min(stop, start + longest)] if stop > start else nothing for start, stop in pairwise(starts)]
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, from which `regard.load` reads it.
