@@ -105,6 +105,18 @@ def test_word_vectors_are_mapped_to_the_models_width():
     assert isinstance(build(SMALL).mapping, torch.nn.Identity)
 
 
+@pytest.mark.parametrize("vectors", [0, 300])
+def test_words_enter_as_large_as_positions(vectors):
+    seen = []
+    model = build(replace(SMALL, embedding_size=200, positions="rotary"), embedding_size=vectors)
+    if vectors:
+        torch.nn.init.normal_(model.embedding.weight, std=0.4)
+    model.encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    tokens, mask = texts()
+    model(tokens, mask)
+    assert 0.5 < seen[0][mask].std().item() < 1.5
+
+
 def test_word_dropout_hides_words():
     model = build(replace(SMALL, word_dropout=0.5)).train()
     seen = []

@@ -22,7 +22,10 @@ _LONGEST = 512
 
 
 class TransformerClassifier(TextClassifier):
-    """logits = W pool(encoder(M·embed(tokens) + positions)) + b, M only where word vectors are of another width."""
+    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, with M only where word vectors are of another width.
+
+    Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
+    """
 
     def __init__(
         self,
@@ -33,17 +36,19 @@ class TransformerClassifier(TextClassifier):
         encoder: TransformerEncoder,
         pooling: Pooling,
         num_labels: int,
+        scale: float = 1.0,
         word_dropout: float = 0.0,
         embedding_dropout: float = 0.0,
         output_dropout: float = 0.0,
     ) -> None:
         """Args:
         embedding: Of the tokens.
-        mapping: From the embeddings' width to the encoder's.
+        mapping: M, from the embeddings' width to the encoder's.
         positions: Adds positions; see `regard.layers.positions`.
         encoder: Over the whole text.
         pooling: Of the encoder's states.
         num_labels: C, ≥ 1.
+        scale: s.
         word_dropout: In training, this part of the tokens is replaced by the unknown symbol.
         embedding_dropout: Of what the encoder reads.
         output_dropout: Of what was pooled.
@@ -60,7 +65,7 @@ class TransformerClassifier(TextClassifier):
         if num_labels < 1:
             raise ConfigError(f"TransformerClassifier(num_labels={num_labels}): num_labels must be 1 or more")
         self.embedding, self.mapping, self.positions = embedding, mapping, positions
-        self.encoder, self.pooling = encoder, pooling
+        self.encoder, self.pooling, self.scale = encoder, pooling, scale
         self.word_dropout = WordDropout(word_dropout)
         self.embedding_dropout, self.output_dropout = Dropout(embedding_dropout), Dropout(output_dropout)
         self.output = nn.Linear(pooling.output_size, num_labels)
@@ -85,7 +90,8 @@ class TransformerClassifier(TextClassifier):
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))
         layers = [number for number in range(len(self.encoder.layers)) if f"encoder.{number}" in record]
-        states, maps = self.encoder(self.embedding_dropout(self.positions(self.mapping(embedded))), mask, record=layers)
+        read = self.embedding_dropout(self.positions(self.scale * self.mapping(embedded)))
+        states, maps = self.encoder(read, mask, record=layers)
         pooled = self.pooling(states, key_mask=mask, reweight=reweight)
         attention = {f"encoder.{number}": weights for number, weights in maps.items()}
         if "pool" in record:
@@ -120,9 +126,15 @@ def build_transformer_classifier(
         activation_dropout=config.layer_dropout,
         attention_dropout=config.attention_dropout,
     )
+    mapping: nn.Module = nn.Identity()
+    if embedding_size:
+        # Features of word vectors are about 0.4 in size: mapped, they are about as large as positions.
+        mapping = nn.Linear(embedding_size, size, bias=False)
+        nn.init.normal_(mapping.weight, std=2 * embedding_size**-0.5)
     return TransformerClassifier(
         build_embedding(vocabulary_size, embedding_size or size),
-        mapping=nn.Linear(embedding_size, size, bias=False) if embedding_size else nn.Identity(),
+        mapping=mapping,
+        scale=1.0 if embedding_size else size**0.5,
         positions=build_positions(config.positions, size),
         encoder=build_encoder(blueprint, num_layers=config.num_layers),
         pooling=build_pooling(config.pooling, size=size),
