@@ -35,6 +35,7 @@ from regard.config.data import (
     WordsConfig,
 )
 from regard.config.labelled import LabelledDataConfig
+from regard.config.language import GenerationConfig, LanguageModelConfig, TextDataConfig
 from regard.config.model import (
     BahdanauDecoderConfig,
     DecoderConfig,
@@ -44,13 +45,14 @@ from regard.config.model import (
     RecurrentConfig,
     TransformerConfig,
 )
-from regard.config.run import AnyConfig, ClassificationConfig, RunConfig, TranslationConfig
+from regard.config.run import AnyConfig, ClassificationConfig, LanguageConfig, RunConfig, TranslationConfig
 from regard.config.training import (
     ClassificationTrainingConfig,
     ConstantConfig,
     CosineConfig,
     DecodingConfig,
     InverseSquareRootConfig,
+    LanguageTrainingConfig,
     LinearDecayConfig,
     PlateauConfig,
     ScheduleConfig,
@@ -82,9 +84,13 @@ __all__ = [
     "EncoderConfig",
     "FixedTokenizerConfig",
     "GeneralConfig",
+    "GenerationConfig",
     "HierarchicalClassifierConfig",
     "InverseSquareRootConfig",
     "LabelledDataConfig",
+    "LanguageConfig",
+    "LanguageModelConfig",
+    "LanguageTrainingConfig",
     "LinearConfig",
     "LinearDecayConfig",
     "LinearPoolingConfig",
@@ -101,6 +107,7 @@ __all__ = [
     "SpacyConfig",
     "SumConcatConfig",
     "TeacherForcingConfig",
+    "TextDataConfig",
     "TokenizerConfig",
     "TokenizersConfig",
     "TrainingConfig",

@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from regard.config.classifier import TransformerClassifierConfig
+from regard.config.language import LanguageModelConfig
 from regard.config.model import TransformerConfig
-from regard.config.run import ClassificationConfig, RunConfig, TranslationConfig
+from regard.config.run import ClassificationConfig, LanguageConfig, RunConfig, TranslationConfig
 from regard.errors import ConfigError
 
 
@@ -52,6 +53,7 @@ _RANGES = {
     "size": _Range("5 or more (four are special symbols)", low=5),
     "learning_rate": _POSITIVE,
     "factor": _INSIDE,
+    "top_p": _Range("more than 0 and at most 1", high=1, open_low=True),
     "seed": _Range("from 0 to 4294967295", high=2**32 - 1),
 }
 """By the field's last name; every other number is 0 or more."""
@@ -95,6 +97,8 @@ def _misfits(config: Any) -> Iterator[tuple[str, str]]:
         yield from _translation_misfits(config)
     if isinstance(config, ClassificationConfig):
         yield from _classification_misfits(config)
+    if isinstance(config, LanguageConfig):
+        yield from _transformer_misfits(config.model)
 
 
 def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]:
@@ -115,7 +119,7 @@ def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]
         yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
 
 
-def _transformer_misfits(model: TransformerConfig) -> Iterator[tuple[str, str]]:
+def _transformer_misfits(model: TransformerConfig | LanguageModelConfig) -> Iterator[tuple[str, str]]:
     size, heads = model.hidden_size, model.num_heads
     if size % heads:
         yield "model.num_heads", f"model.num_heads is {heads}, expected a divisor of model.hidden_size ({size})"

@@ -4,10 +4,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.classifier import ClassifierConfig, RecurrentClassifierConfig
-from regard.config.data import AutoConfig, DataConfig, TokenizerConfig, TokenizersConfig
+from regard.config.data import AutoConfig, BPEConfig, DataConfig, TokenizerConfig, TokenizersConfig
 from regard.config.labelled import LabelledDataConfig
+from regard.config.language import GenerationConfig, LanguageModelConfig, TextDataConfig
 from regard.config.model import ModelConfig, RecurrentConfig
-from regard.config.training import ClassificationTrainingConfig, DecodingConfig, TrainingConfig, TranslationTrainingConfig
+from regard.config.training import (
+    ClassificationTrainingConfig,
+    DecodingConfig,
+    LanguageTrainingConfig,
+    TrainingConfig,
+    TranslationTrainingConfig,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +22,7 @@ class RunConfig:
     """What every run has."""
 
     task: str = ""
-    """What is trained: translation, classification."""
+    """What is trained: translation, classification, language."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     out: str = ""
     """Folder of the run. Empty: `runs/` and the data's and the preset's names."""
@@ -52,9 +59,22 @@ class ClassificationConfig(RunConfig):
     training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
 
 
-AnyConfig = TranslationConfig | ClassificationConfig
-TASKS: dict[str, type[TranslationConfig] | type[ClassificationConfig]] = {
+@dataclass(frozen=True, kw_only=True)
+class LanguageConfig(RunConfig):
+    """A language model's run: data, tokenizer, model, training, generation."""
+
+    task: Literal["language"] = "language"
+    data: TextDataConfig = field(default_factory=TextDataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=BPEConfig)
+    model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
+    training: LanguageTrainingConfig = field(default_factory=LanguageTrainingConfig)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
+
+
+AnyConfig = TranslationConfig | ClassificationConfig | LanguageConfig
+TASKS: dict[str, type[TranslationConfig] | type[ClassificationConfig] | type[LanguageConfig]] = {
     "translation": TranslationConfig,
     "classification": ClassificationConfig,
+    "language": LanguageConfig,
 }
 """What `regard train` can be followed by."""

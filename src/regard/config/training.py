@@ -134,6 +134,14 @@ class ClassificationTrainingConfig(TrainingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanguageTrainingConfig(TrainingConfig):
+    """How a language model is trained: length, batches, optimizer and what is kept."""
+
+    monitor: Literal["loss"] = "loss"
+    """Which figure says what the best checkpoint is."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
     """How translations are searched for, unless a command says otherwise."""
 

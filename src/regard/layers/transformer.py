@@ -164,12 +164,8 @@ class DecoderLayer(nn.Module):
 
         The hypotheses of a sentence are so many queries of one row to the source, whose keys they share.
         """
-        read = self.self_residual.before(x).flatten(0, 1)[:, None]
-        new = self.self_attention.prepare(read)
-        cache = KeyValueCache.begin(new) if cache is None else cache.append(new)
-        out, _ = self.self_attention.attend(read, cache.memory, need_weights=need_own)
-        own = None if out.weights is None else out.weights[:, :, 0].unflatten(0, x.shape[:2]).transpose(1, 2)
-        x, across = self._rest(self.self_residual.after(x, out.context.view(x.shape)), memory, need_across)
+        context, own, cache = attend_within(self.self_attention, self.self_residual.before(x), cache, need_weights=need_own)
+        x, across = self._rest(self.self_residual.after(x, context), memory, need_across)
         return x, own, across, cache
 
     def _rest(self, x: Tensor, memory: Memory, need_weights: bool) -> tuple[Tensor, Tensor | None]:
@@ -226,6 +222,25 @@ class TransformerDecoder(nn.Module):
             given.add(number, own, across)
             after.append(cache)
         return x if self.norm is None else self.norm(x), given, tuple(after)
+
+
+def attend_within(
+    attention: MultiHead, read: Float[Tensor, "B N D"], cache: KeyValueCache | None, *, need_weights: bool
+) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
+    """Causal self-attention of one more word of each hypothesis to the words before it and itself.
+
+    Args:
+        attention: Causal.
+        read: Queries, and the keys and values that join those of the words before.
+        cache: The words before; None before the first.
+        need_weights: Whether weights are wanted.
+    """
+    rows = read.flatten(0, 1)[:, None]
+    new = attention.prepare(rows)
+    cache = KeyValueCache.begin(new) if cache is None else cache.append(new)
+    out, _ = attention.attend(rows, cache.memory, need_weights=need_weights)
+    weights = None if out.weights is None else out.weights[:, :, 0].unflatten(0, read.shape[:2]).transpose(1, 2)
+    return out.context.view(read.shape), weights, cache
 
 
 def check_width(name: str, *attentions: Attention) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 from torch import nn
 
 from regard.attention import MultiHead, RelativePositions, Rotary
+from regard.layers.causal import CausalDecoder, CausalLayer
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.layers.transformer import DecoderLayer, EncoderLayer, TransformerDecoder, TransformerEncoder
@@ -116,6 +117,25 @@ def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecode
     ]
     start_layers(layers, blueprint, beta)
     return TransformerDecoder(layers, norm=blueprint.build_norm() if blueprint.order == "pre" else None)
+
+
+def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
+    """A stack of L = `num_layers` causal layers; with the order `deep`, α = (2L)^¼ and β = (8L)^−¼.
+
+    Reference: as `build_encoder`.
+    """
+    alpha, beta = (2 * num_layers) ** 0.25, (8 * num_layers) ** -0.25
+    layers = [
+        CausalLayer(
+            attention=blueprint.build_attention(causal=True),
+            attention_residual=blueprint.build_residual(alpha),
+            feed_forward=blueprint.build_feed_forward(),
+            feed_forward_residual=blueprint.build_residual(alpha),
+        )
+        for _ in range(num_layers)
+    ]
+    start_layers(layers, blueprint, beta)
+    return CausalDecoder(layers, norm=blueprint.build_norm() if blueprint.order == "pre" else None)
 
 
 def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float) -> None:

@@ -4,11 +4,12 @@ from regard.attention.base import Attention
 from regard.config import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.errors import ConfigError
 from regard.models.classifiers.build import build_classifier
+from regard.models.language.build import build_language_model
 from regard.models.recurrent.build import build_recurrent
 from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer.build import build_transformer
 
-__all__ = ["build_classifier", "build_translator"]
+__all__ = ["build_classifier", "build_language_model", "build_translator"]
 
 
 def build_translator(config: ModelConfig, *, source_size: int, target_size: int, attention: Attention | None = None) -> Seq2Seq:

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from regard.config import TransformerConfig
+from regard.config import LanguageModelConfig, TransformerConfig
 from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from regard.layers.transformer_build import Blueprint, build_decoder, build_encoder
 from regard.models.recurrent.build import build_embedding
@@ -57,7 +57,7 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
     )
 
 
-def build_positions(config: TransformerConfig) -> nn.Module:
+def build_positions(config: TransformerConfig | LanguageModelConfig) -> nn.Module:
     """What adds positions to embeddings."""
     match config.positions:
         case "sinusoidal":

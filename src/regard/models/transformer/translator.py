@@ -2,18 +2,15 @@
 
 from collections.abc import Collection, Mapping
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.errors import ConfigError
-from regard.layers.cross_entropy import pad_vocabulary
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent import compute_dtype
 from regard.layers.transformer import Given, TransformerDecoder, TransformerEncoder, Wanted
 from regard.models.drafting import draft
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.transformer.output import ready_output, word_scores
 from regard.models.transformer.state import TransformerState
 from regard.shapes import check_shape
 
@@ -100,7 +97,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         return TransformerState(
             memories=self.decoder.prepare(states, source_mask),
             encoder=_named("encoder", found),
-            output=None if torch.is_grad_enabled() else self._ready_output(),
+            output=ready_output(self.output),
         )
 
     def decode(
@@ -129,11 +126,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
         features, given, caches = self.decoder.step(embedded, state.memories, state.caches, wanted=self._wanted(record))
-        if state.output is None:
-            logits = self.logits(features)
-        else:
-            weight, bias = state.output
-            logits = functional.linear(features.to(weight.dtype), weight, bias)[..., : self.output.out_features]
+        logits = word_scores(features, self.output, state.output)
         after = TransformerState(state.memories, state.encoder, caches, state.count, state.output)
         return logits, self._maps(given, state, record), after
 
@@ -149,12 +142,6 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         if "cross" in record:
             maps["cross"] = given.across[self.alignment_layer].mean(1)
         return {site: maps[site] for site in record if site in maps}
-
-    def _ready_output(self) -> tuple[Tensor, Tensor | None]:
-        """The output layer in the dtype of the products and of a size that they run well with."""
-        dtype = compute_dtype(self.output.weight)
-        bias = None if self.output.bias is None else self.output.bias.to(dtype)
-        return pad_vocabulary(self.output.weight.to(dtype), bias)
 
 
 def _numbers(kind: str, record: Collection[str]) -> set[int]:

@@ -1,0 +1,74 @@
+"""Which texts a language model learns from, what it is made of, and how it goes on with a text."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDataConfig:
+    """Where the texts are and which of them count."""
+
+    train: tuple[str, ...] = ()
+    """Text files (also .gz)."""
+    dev: tuple[str, ...] = ()
+    """Texts to validate on. Empty: `dev_size` texts are held out of `train`."""
+    dev_size: int = 1000
+    """How many texts to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Equal texts stay on one
+    side."""
+    unit: Literal["line", "paragraph"] = "line"
+    """What a text is: a line, or the lines up to an empty one, joined by spaces (prose that is broken into lines)."""
+    language: str = ""
+    """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
+    max_texts: int = 0
+    """Train on the first so many texts; 0 for all."""
+    max_tokens: int = 256
+    """Longer texts are cut into blocks of so many tokens; a block sees nothing of the block before, but for its last token."""
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    """Unicode normalization of the texts."""
+    drop_repeats: bool = True
+    """Keep one of each exactly repeated text."""
+    cache: str = ""
+    """Folder of the encoded corpora, reused while data and tokenizer are unchanged. Empty: the user's cache folder, or the
+    one that REGARD_CACHE names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig:
+    """A Transformer's decoder alone: causal self-attention and feed-forward parts (Radford et al. 2018)."""
+
+    kind: Literal["transformer"] = "transformer"
+    hidden_size: int = 256
+    """Width of the model: embeddings, residual stream and output."""
+    num_layers: int = 4
+    num_heads: int = 4
+    feed_forward_size: int = 1024
+    feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
+    norm: Literal["layer", "rms"] = "layer"
+    norm_order: Literal["pre", "post", "deep"] = "pre"
+    """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "rotary"
+    tie_embeddings: bool = True
+    """Whether the output layer is the embedding."""
+    output_bias: bool = False
+    """Whether the output layer has a bias."""
+    embedding_dropout: float = 0.1
+    layer_dropout: float = 0.1
+    """Dropout on what each part adds to the residual stream."""
+    activation_dropout: float = 0.0
+    """Dropout inside the feed-forward layer."""
+    attention_dropout: float = 0.0
+    """Dropout on attention weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """How texts are generated, unless a command says otherwise."""
+
+    temperature: float = 1.0
+    """What scores are divided by before words are drawn: below 1 safer, above 1 wilder; 0 takes the most probable word."""
+    top_k: int = 0
+    """Draw from the so many most probable words only; 0 for all."""
+    top_p: float = 0.95
+    """Draw from the most probable words that together have this probability (Holtzman et al. 2020); 1 for all."""
+    max_length: int = 0
+    """Most tokens that are added to a prompt; 0 for `data.max_tokens`."""

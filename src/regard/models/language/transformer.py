@@ -1,0 +1,107 @@
+"""A Transformer that goes on with a text: embedding, causal layers, output layer."""
+
+from collections.abc import Collection, Mapping
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.layers.causal import CausalDecoder
+from regard.layers.dropout import Dropout
+from regard.models.drafting import draft
+from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.transformer.output import ready_output, word_scores
+from regard.models.transformer.state import TransformerState
+from regard.shapes import check_shape
+
+
+class TransformerLanguageModel(Seq2Seq[TransformerState]):
+    """p(text) = ∏_t p(word t | words before it), by a decoder that attends to these words.
+
+    It is a `Seq2Seq` whose source says nothing: any source will do, and only the number of its rows could matter. So search,
+    sampling, the loss and the score of a given text are those of translators.
+
+    Sites: `decoder.i` (B,H,T,T) for each layer from 0. Row t belongs to the step that predicts word t, and column t to the word
+    that is fed to it, the one before.
+
+    Reference: Radford et al. 2018; embeddings times √D, and tied, as in Press and Wolf 2017.
+    """
+
+    feeds_back = False
+
+    def __init__(
+        self,
+        *,
+        embedding: nn.Embedding,
+        positions: nn.Module,
+        decoder: CausalDecoder,
+        output: nn.Linear,
+        embedding_dropout: float = 0.0,
+    ) -> None:
+        """Put the parts together; tied weights are tied by the caller.
+
+        Args:
+            embedding: Of width D.
+            positions: Adds positions; see `regard.layers.positions`.
+            decoder: Of width D.
+            output: From D to the words.
+            embedding_dropout: Of embeddings with their positions.
+
+        Raises:
+            ConfigError: If widths differ.
+        """
+        super().__init__()
+        widths = {"embedding": embedding.embedding_dim, "decoder": decoder.size, "output": output.in_features}
+        if len(set(widths.values())) > 1:
+            shown = ", ".join(f"{name} {width}" for name, width in widths.items())
+            raise ConfigError(f"TransformerLanguageModel: all parts must be of one width, got {shown}")
+        self.embedding, self.positions, self.decoder, self.output = embedding, positions, decoder, output
+        self.embedding_dropout = Dropout(embedding_dropout)
+        self.scale = decoder.size**0.5
+        self.sites = tuple(f"decoder.{number}" for number in range(len(decoder.layers)))
+
+    def encode(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+    ) -> TransformerState:
+        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
+        return TransformerState(memories=(), encoder={}, output=ready_output(self.output))
+
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        state: TransformerState,
+        *,
+        use_gold: Bool[Tensor, "B T"] | None = None,
+        record: Collection[str] = (),
+    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        if use_gold is not None:
+            target_in = draft(self, target_in, state, use_gold)
+        features, found = self.decoder(self._embed(target_in, 0), record=_numbers(record))
+        return features, _named(found)
+
+    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        return self.output(features)
+
+    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
+        return self.output.weight, self.output.bias
+
+    def step(
+        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
+        # The hypotheses stand where a target's positions do, and all of them at one position.
+        embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
+        features, found, caches = self.decoder.step(embedded, state.caches, record=_numbers(record))
+        logits = word_scores(features, self.output, state.output)
+        return logits, _named(found), TransformerState((), {}, caches, tokens.shape[1], state.output)
+
+    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+        return self.embedding_dropout(self.positions(self.embedding(tokens) * self.scale, start))
+
+
+def _numbers(record: Collection[str]) -> set[int]:
+    """The layers that sites name."""
+    return {int(site.partition(".")[2]) for site in record}
+
+
+def _named(found: Mapping[int, Tensor]) -> AttentionMaps:
+    return {f"decoder.{number}": weights for number, weights in found.items()}
