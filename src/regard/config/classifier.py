@@ -78,6 +78,9 @@ class BagClassifierConfig:
     """Words in the longest n-grams; 1 for words alone."""
     num_buckets: int = 65536
     """Rows of the table that n-grams of two and more words are hashed into."""
+    count_smoothing: float = 1.0
+    """Training starts from the words' and n-grams' log-count ratios, smoothed by so much (Wang & Manning 2012); 0 starts from
+    random vectors, and so does a model with `data.vectors`."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
     word_dropout: float = 0.0
     """In training, this part of the words is replaced by the unknown symbol."""

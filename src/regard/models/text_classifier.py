@@ -1,7 +1,7 @@
 """The contract between models that label texts and whatever trains, uses or examines them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 Reweight = Callable[[Tensor, Tensor], Tensor]
 """From pooling weights (…,K) and the mask of what is pooled, broadcastable to them, to the weights used in their place."""
+
+Example = tuple[Tensor, Tensor, Tensor]
+"""Training texts at once: tokens (B,S), mask (B,S), and the labels, (B,) numbers or (B,C) zeros and ones."""
 
 
 class Classified(NamedTuple):
@@ -51,4 +54,11 @@ class TextClassifier(nn.Module, ABC):
             reweight: Applied to the pooling weights before they average, and to what is recorded: for controls with uniform or
                 permuted attention.
             record: Sites whose attention is wanted.
+        """
+
+    def prime(self, examples: Iterable[Example]) -> None:
+        """Look at the training texts once before training; not every model does.
+
+        Args:
+            examples: All of them, in any order and in batches of any size.
         """

@@ -1,6 +1,6 @@
 """Learning to label texts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from regard.errors import ConfigError, RequestError
 from regard.metrics.calibration import calibration, fit_temperature, softmax
 from regard.metrics.classification import score_labels, score_several
 from regard.models.build import build_classifier
-from regard.models.text_classifier import TextClassifier
+from regard.models.text_classifier import Example, TextClassifier
 from regard.text.batching import BucketBatchSampler, length_batches
 from regard.text.labelled.encoded import LabelledBatch, LabelledCorpus
 from regard.text.labelled.labels import Labels
@@ -29,6 +29,8 @@ from regard.text.symbols import PAD
 from regard.training.data import to_device
 from regard.training.machine import Machine, seed_step
 from regard.training.task import Scores, Task, Validator, evaluating
+
+_PRIMING = 512  # texts at once that a model looks at before training
 
 ClassifierModel = TextClassifier | Callable[[int, int], TextClassifier]
 
@@ -56,6 +58,8 @@ class ClassificationTask(Task):
         built = _build_model(config, data, model, pooling)
         if vectors is not None:
             _put_in(vectors, built)
+        elif type(built).prime is not TextClassifier.prime:
+            built.prime(_examples(data.train))
         custom: Custom = "model" if model is not None else "attention" if pooling is not None else ""
         return cls(config, data, built, custom)
 
@@ -272,6 +276,12 @@ def _build_model(
             "vocabulary's size and the number of labels that makes one"
         )
     return made
+
+
+def _examples(corpus: LabelledCorpus) -> Iterator[Example]:
+    for start in range(0, len(corpus), _PRIMING):
+        batch = corpus.batch(np.arange(start, min(start + _PRIMING, len(corpus))))
+        yield batch.tokens, batch.mask, batch.label
 
 
 def _put_in(vectors: Vectors, model: TextClassifier) -> None:

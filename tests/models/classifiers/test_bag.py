@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.config import BagClassifierConfig, MeanPoolingConfig, MultiHeadPoolingConfig
 from regard.errors import ShapeError
-from regard.models.classifiers.bag import BagClassifier, ngram_rows
+from regard.models.classifiers.bag import BagClassifier, count_texts, log_ratios, ngram_rows
 from regard.models.classifiers.build import build_classifier
 from regard.text.symbols import UNKNOWN
 
@@ -176,3 +176,55 @@ def test_a_mask_of_another_shape_is_refused(unchecked):
     tokens, mask = texts()
     with pytest.raises(ShapeError, match=r"mask has shape \(5, 6\), expected \(B, S\)"):
         build()(tokens, mask[:, :-1])
+
+
+def test_log_ratios_by_hand():
+    counts = torch.tensor([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    # With one added: label 0 has rows 4 and 2, label 1 has 1 and 2, and no text the third.
+    wanted = torch.tensor([[(4 / 6) / (1 / 3), (1 / 3) / (4 / 6)], [(2 / 6) / (2 / 3), (2 / 3) / (2 / 6)], [1, 1]]).log()
+    torch.testing.assert_close(log_ratios(counts, 1.0), wanted)
+    torch.testing.assert_close(log_ratios(torch.zeros(2, 3), 0.5), torch.zeros(2, 3))
+
+
+def test_texts_are_counted_once_for_each_word():
+    counts = torch.zeros(9, 2)
+    rows = torch.tensor([[4, 4, 5], [5, 6, 0]])
+    count_texts(counts, rows, rows != 0, torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    assert {row: counts[row].tolist() for row in counts.sum(dim=1).nonzero().flatten().tolist()} == {
+        4: [1.0, 0.0],
+        5: [1.0, 1.0],
+        6: [0.0, 1.0],
+    }
+
+
+def primed(config: BagClassifierConfig, label: Tensor) -> BagClassifier:
+    torch.manual_seed(0)
+    model = build_classifier(config, vocabulary_size=WORDS, num_labels=2)
+    tokens = torch.tensor([[5, 6, 9, 10], [7, 6, 9, 0], [5, 8, 9, 11], [7, 8, 9, 0]])
+    model.prime([(tokens[:3], tokens[:3] != 0, label[:3]), (tokens[3:], tokens[3:] != 0, label[3:])])
+    return model.eval()
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one label", "several"])
+def test_primed_by_words_that_tell(several):
+    label = torch.tensor([0, 1, 0, 1])
+    model = primed(replace(SMALL, max_ngram=1), torch.nn.functional.one_hot(label).float() if several else label)
+    words = torch.tensor([[5], [7], [6], [9], [20]])
+    margin = model(words, words != 0).logits.diff(dim=1)[:, 0]
+    assert margin[0] < -1
+    assert margin[1] > 1
+    assert margin[2:].abs().max() < margin[:2].abs().min() / 3  # with both labels alike, or never
+
+
+def test_primed_by_pairs_where_words_tell_nothing():
+    model = primed(replace(SMALL, max_ngram=2), torch.tensor([0, 1, 1, 0]))  # 5 6 and 7 8 against 7 6 and 5 8
+    pairs = torch.tensor([[5, 6], [7, 8], [7, 6], [5, 8]])
+    assert model(pairs, pairs != 0).logits.argmax(dim=1).tolist() == [0, 0, 1, 1]
+
+
+def test_without_smoothing_the_start_is_random():
+    config = replace(SMALL, count_smoothing=0.0)
+    torch.manual_seed(0)
+    fresh = build_classifier(config, vocabulary_size=WORDS, num_labels=2).state_dict()
+    for name, value in primed(config, torch.tensor([0, 1, 0, 1])).state_dict().items():
+        assert torch.equal(value, fresh[name]), name

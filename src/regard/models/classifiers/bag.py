@@ -8,7 +8,7 @@ need not get what its telling word earns. There is no way from words to labels b
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,12 +19,14 @@ from regard.attention.build import build_pooling
 from regard.config import BagClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.models.classifiers.words import WordDropout
-from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, Example, Reweight, TextClassifier
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
 _MULTIPLIERS = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))  # odd, of xxHash and of the golden ratio
 _INITIAL_NORM = 0.5
+_COUNTED_NORM = 0.05  # beside log-count ratios, which are of the order of one
+_COUNTED_SCALE = 3.0  # of the first logits: averages of ratios, of which a text has few large ones
 
 
 class BagClassifier(TextClassifier):
@@ -53,7 +55,7 @@ class BagClassifier(TextClassifier):
         # Vectors of a small length: what training never touched has little to say, in the scores and in the values.
         with torch.no_grad():
             self.embedding.weight.mul_(_INITIAL_NORM / math.sqrt(width))
-        self.max_ngram = config.max_ngram
+        self.max_ngram, self.count_smoothing = config.max_ngram, config.count_smoothing
         if config.max_ngram > 1:
             self.ngram_embedding = nn.Embedding(config.num_buckets, width)
             nn.init.zeros_(self.ngram_embedding.weight)  # an n-gram that was never seen leaves its words as they are
@@ -65,14 +67,19 @@ class BagClassifier(TextClassifier):
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Each word's own vector and those of its places in n-grams, summed; an n-gram with padding in it is none."""
         embedded: Tensor = self.embedding(tokens)
-        length = tokens.shape[1]
-        for size in range(2, min(self.max_ngram, length) + 1):
-            windows = tokens.unfold(1, size, 1)
-            real = (windows != PAD).all(dim=2).unsqueeze(-1)
-            for place in range(size):
-                rows = self.ngram_embedding(ngram_rows(windows, place=place, num_rows=self.ngram_embedding.num_embeddings))
-                embedded = embedded + functional.pad(rows.where(real, 0), (0, 0, place, size - 1 - place))
+        for rows, real, before, after in self._ngrams(tokens):
+            vectors = self.ngram_embedding(rows).where(real.unsqueeze(-1), 0)
+            embedded = embedded + functional.pad(vectors, (0, 0, before, after))
         return embedded
+
+    def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[Tensor, Tensor, int, int]]:
+        """For each place in n-grams: rows of the table, which are no padding (B, S − n + 1), words of it before and after."""
+        for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
+            windows = tokens.unfold(1, size, 1)
+            real = (windows != PAD).all(dim=2)
+            for place in range(size):
+                rows = ngram_rows(windows, place=place, num_rows=self.ngram_embedding.num_embeddings)
+                yield rows, real, place, size - 1 - place
 
     def forward(
         self,
@@ -90,6 +97,54 @@ class BagClassifier(TextClassifier):
         context, weights = self.pooling(self.embedding_dropout(embedded), key_mask=mask, reweight=reweight)
         logits = self.output(self.output_dropout(context))
         return Classified(logits, {"pool": weights} if "pool" in record else {})
+
+    @torch.no_grad()
+    def prime(self, examples: Iterable[Example]) -> None:
+        """Start from what naive Bayes knows: the log-count ratios of words and n-grams in the training texts.
+
+        r_ic = log((α + n_ic) / Σ_j (α + n_jc)) − log((α + n_i − n_ic) / Σ_j (α + n_j − n_jc)), the sums over what there is:
+        n_ic texts of label c have i, and n_i texts in all. With P (C,D) orthogonal, the vectors are r P and the weights of the
+        output a multiple of P, so that the first logits are averages of the ratios.
+
+        Reference: Wang, Manning 2012, eqs. 1–3, scale the features of a linear classifier by r.
+        Differs from the paper: learning starts at r, and nothing holds it there.
+        """
+        if not self.count_smoothing:
+            return
+        num_labels, width = self.output.out_features, self.embedding.embedding_dim
+        device = self.output.weight.device
+        words = torch.zeros(self.embedding.num_embeddings, num_labels, device=device)
+        ngrams = torch.zeros(self.ngram_embedding.num_embeddings if self.max_ngram > 1 else 0, num_labels, device=device)
+        for tokens, mask, label in examples:
+            gold = label.float() if label.ndim == 2 else functional.one_hot(label, num_labels).float()
+            tokens = tokens.masked_fill(~mask, PAD)
+            count_texts(words, tokens, mask, gold)
+            for rows, real, _, _ in self._ngrams(tokens):
+                count_texts(ngrams, rows, real, gold)
+        directions = nn.init.orthogonal_(torch.empty(num_labels, width, device=device))
+        self.embedding.weight.mul_(_COUNTED_NORM / _INITIAL_NORM).add_(log_ratios(words, self.count_smoothing) @ directions)
+        if self.max_ngram > 1:  # halved: each of a pair's words has the ratio of the pair
+            self.ngram_embedding.weight.copy_(log_ratios(ngrams, self.count_smoothing) @ directions / 2)
+        heads = self.pooling.output_size // width
+        self.output.weight.copy_(directions.repeat(1, heads) * (_COUNTED_SCALE / heads))
+
+
+def count_texts(
+    counts: Float[Tensor, "R C"], rows: Int[Tensor, "B K"], real: Bool[Tensor, "B K"], gold: Float[Tensor, "B C"]
+) -> None:
+    """Add to each row's counts the labels of the texts that have the row, however often they have it."""
+    text = torch.arange(len(rows), device=rows.device)[:, None].expand_as(rows)
+    once = torch.stack((text[real], rows[real])).unique(dim=1)
+    counts.index_add_(0, once[1], gold[once[0]])
+
+
+def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, "R C"]:
+    """How much more often texts of a label have each row than texts without the label; zero for rows that none has."""
+    total = counts.sum(dim=1, keepdim=True)
+    seen = total > 0
+    shares = [(side + smoothing).where(seen, 0) for side in (counts, total - counts)]
+    inside, outside = (share / share.sum(dim=0).clamp(min=smoothing) for share in shares)
+    return (inside.where(seen, 1) / outside.where(seen, 1)).log()
 
 
 def ngram_rows(ngrams: Int[Tensor, "B S N"], *, place: int, num_rows: int) -> Int[Tensor, "B S"]:
