@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention import AttentionPooling, MultiHead, Pooled
+from regard.attention import AttentionPooling, MultiHead, Pooled, Pooling
 from regard.bundle.weights import pack, unpack
 from regard.config import (
     AdditivePoolingConfig,
     BagClassifierConfig,
     ClassifierConfig,
+    CombinedClassifierConfig,
     HierarchicalClassifierConfig,
     LinearPoolingConfig,
     MeanPoolingConfig,
@@ -60,6 +61,7 @@ CASES: dict[str, ClassifierConfig] = {
     "hierarchical": hierarchical(),
     "hierarchical-lstm": hierarchical(cell="lstm", pooling=LinearPoolingConfig(normalizer="entmax15"), max_sentence=60),
     "hierarchical-heads": hierarchical(pooling=HEADS, word_dropout=0.1),
+    "combined": CombinedClassifierConfig(bag=bag(), recurrent=recurrent(pooling=HEADS)),
     "transformer": transformer(),
     "transformer-heads": transformer(pooling=HEADS, positions="rotary", norm="rms", feed_forward="swiglu"),
 }
@@ -71,8 +73,14 @@ def build(config: ClassifierConfig, **options) -> TextClassifier:
     with torch.no_grad():
         for parameter in model.parameters():  # off their starting points, zeros among them, so that differences show
             parameter.add_(0.3 * torch.randn_like(parameter))
-        model.embedding.weight[PAD] = 0
+        for embedding in embeddings(model):
+            embedding.weight[PAD] = 0
     return model
+
+
+def embeddings(model: TextClassifier) -> list[nn.Embedding]:
+    """Of words: those that have padding."""
+    return [module for module in model.modules() if isinstance(module, nn.Embedding) and module.padding_idx == PAD]
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES.keys())
@@ -172,7 +180,7 @@ def test_every_parameter_gets_a_gradient(model, tokens):
     cancels = cancelled(model)
     assert [name for name, largest in size.items() if not largest > 1e-12 and name not in cancels] == []
     assert [name for name in cancels if not size[name] < 1e-9] == []
-    assert not model.embedding.weight.grad[PAD].any()
+    assert not any(embedding.weight.grad[PAD].any() for embedding in embeddings(model))
 
 
 def cancelled(model: TextClassifier) -> list[str]:
@@ -213,7 +221,9 @@ def test_uniform_weights_are_used_and_recorded(model, tokens):
         pytest.skip("words and sentences have uniform weights of their own: see the tests of the hierarchical model")
     logits, attention = read(model, tokens, reweight=uniform)
     same(attention["pool"], uniform(attention["pool"], MASK if attention["pool"].ndim == 2 else MASK[:, None]))
-    model.pooling = _Mean(heads=model.pooling.output_size // model.pooling.size)
+    for module in list(model.modules()):
+        if isinstance(getattr(module, "pooling", None), Pooling):
+            module.pooling = _Mean(heads=module.pooling.output_size // module.pooling.size)
     same(model(tokens, MASK).logits, logits)
 
 
@@ -265,8 +275,8 @@ def test_save_and_load_are_equal(name, tokens):
 @pytest.mark.parametrize("name", CASES)
 def test_the_width_of_word_vectors_is_taken(name, tokens):
     model = build(CASES[name], embedding_size=37)
-    assert model.embedding.weight.shape == (WORDS, 37)
-    assert not model.embedding.weight[PAD].any()
+    assert {embedding.weight.shape for embedding in embeddings(model)} == {(WORDS, 37)}
+    assert not any(embedding.weight[PAD].any() for embedding in embeddings(model))
     assert read(model, tokens).logits.shape == (BATCH, LABELS)
 
 

@@ -2,9 +2,19 @@
 
 import pytest
 
-from regard.config import AdditiveConfig, DotConfig, GeneralConfig, LinearConfig, SpacyConfig, SumConcatConfig
+from regard.config import (
+    AdditiveConfig,
+    ClassificationConfig,
+    DotConfig,
+    GeneralConfig,
+    LinearConfig,
+    LinearPoolingConfig,
+    RecurrentClassifierConfig,
+    SpacyConfig,
+    SumConcatConfig,
+)
 from regard.errors import ConfigError
-from regard.models.build import build_translator
+from regard.models.build import build_classifier, build_translator
 from regard.presets import load_preset, preset_names, preset_text
 
 TUTORIALS = {
@@ -14,10 +24,11 @@ TUTORIALS = {
     "tutorial-luong-general": ("lstm", "luong", GeneralConfig(), "concat"),
     "tutorial-luong-concat": ("lstm", "luong", SumConcatConfig(), "concat"),
 }
+CLASSIFIERS = {"tutorial-bilstm", "bilstm", "bag", "combined", "transformer", "hierarchical"}
 
 
 def test_names():
-    assert set(preset_names()) == {*TUTORIALS, "bahdanau", "luong", "demo", "transformer-tiny"}
+    assert set(preset_names()) == {*TUTORIALS, *CLASSIFIERS, "bahdanau", "luong", "demo", "transformer-tiny", "language-tiny"}
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -26,6 +37,24 @@ def test_loads_and_begins_with_what_it_is(name):
     first = preset_text(name).partition("\n")[0]
     assert first.startswith("# ")
     assert first.endswith(".")
+
+
+@pytest.mark.parametrize("name", sorted(CLASSIFIERS))
+def test_classifiers_can_be_built(name):
+    config = load_preset(name)
+    assert isinstance(config, ClassificationConfig)
+    model = build_classifier(config.model, vocabulary_size=100, num_labels=3, sentence_ends=(7,))
+    assert "pool" in model.sites
+
+
+def test_the_tutorial_classifier_is_the_tutorials():
+    config = load_preset("tutorial-bilstm")
+    assert isinstance(config, ClassificationConfig)
+    assert config.model == RecurrentClassifierConfig(
+        embedding_size=100, cell="lstm", hidden_size=128, bidirectional=True, pooling=LinearPoolingConfig()
+    )
+    assert config.model.embedding_dropout == config.model.output_dropout == 0.5
+    assert config.tokenizer.max_size == 10_000
 
 
 @pytest.mark.parametrize("name", TUTORIALS)

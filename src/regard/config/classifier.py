@@ -133,4 +133,19 @@ class TransformerClassifierConfig:
     output_dropout: float = 0.1
 
 
-ClassifierConfig = RecurrentClassifierConfig | BagClassifierConfig | HierarchicalClassifierConfig | TransformerClassifierConfig
+@dataclass(frozen=True, kw_only=True)
+class CombinedClassifierConfig:
+    """A bag and a recurrent classifier side by side, each trained by its own loss, and their scores averaged."""
+
+    kind: Literal["combined"] = "combined"
+    bag: BagClassifierConfig = field(default_factory=BagClassifierConfig)
+    recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
+
+
+ClassifierConfig = (
+    RecurrentClassifierConfig
+    | BagClassifierConfig
+    | HierarchicalClassifierConfig
+    | TransformerClassifierConfig
+    | CombinedClassifierConfig
+)

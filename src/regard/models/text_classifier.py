@@ -1,7 +1,7 @@
 """The contract between models that label texts and whatever trains, uses or examines them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
@@ -55,6 +55,10 @@ class TextClassifier(nn.Module, ABC):
                 permuted attention.
             record: Sites whose attention is wanted.
         """
+
+    def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
+        """The logits that training has a loss for each of; their mean is that of `forward`. One, unless a model has members."""
+        return [self(tokens, mask).logits]
 
     def prime(self, examples: Iterable[Example]) -> None:
         """Look at the training texts once before training; not every model does.

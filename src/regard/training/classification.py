@@ -84,11 +84,13 @@ class ClassificationTask(Task):
 
     def loss(self, batch: LabelledBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """With label smoothing and class weights, and without."""
-        logits = self.model(batch.tokens, batch.mask).logits.float()
+        parts = [logits.float() for logits in self.model.parts(batch.tokens, batch.mask)]
         with torch.no_grad():
-            plain = label_loss(logits, batch.label)
-        weight = None if self._label_weight is None else self._label_weight.to(logits.device)
-        return label_loss(logits, batch.label, weight=weight, label_smoothing=self.config.training.label_smoothing), plain
+            plain = label_loss(torch.stack(parts).mean(dim=0), batch.label)
+        weight = None if self._label_weight is None else self._label_weight.to(batch.tokens.device)
+        smoothing = self.config.training.label_smoothing
+        losses = [label_loss(logits, batch.label, weight=weight, label_smoothing=smoothing) for logits in parts]
+        return torch.stack(losses).sum(), plain
 
     def validator(self, machine: Machine) -> "ClassificationValidator | None":
         """Loss, accuracy, macro F1 and calibration of all dev texts."""
@@ -286,14 +288,16 @@ def _examples(corpus: LabelledCorpus) -> Iterator[Example]:
 
 def _put_in(vectors: Vectors, model: TextClassifier) -> None:
     """Start the embedding from word vectors; words without one keep their random start, scaled alike."""
-    embedding = getattr(model, "embedding", None)
-    if not isinstance(embedding, nn.Embedding) or embedding.embedding_dim != vectors.matrix.shape[1]:
-        raise ConfigError(f"data.vectors is for models with an embedding of width {vectors.matrix.shape[1]}; this one has none")
+    width = vectors.matrix.shape[1]
+    words = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.padding_idx == PAD]
+    if not words or any(embedding.embedding_dim != width for embedding in words):
+        raise ConfigError(f"data.vectors is for models with an embedding of width {width}; this one has none")
     found = torch.from_numpy(vectors.found)
     if not found.any():
         raise ConfigError("data.vectors has no vector for any word of the vocabulary; is it for another language?")
     known = torch.from_numpy(vectors.matrix)[found]
     with torch.no_grad():
-        embedding.weight.mul_(known.std() / embedding.weight.std().clamp(min=1e-12))
-        embedding.weight[found] = known.to(embedding.weight.dtype)
-        embedding.weight[PAD] = 0
+        for embedding in words:
+            embedding.weight.mul_(known.std() / embedding.weight.std().clamp(min=1e-12))
+            embedding.weight[found] = known.to(embedding.weight.dtype)
+            embedding.weight[PAD] = 0

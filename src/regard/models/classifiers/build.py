@@ -7,12 +7,14 @@ from regard.attention.pooling import Pooling
 from regard.config import (
     BagClassifierConfig,
     ClassifierConfig,
+    CombinedClassifierConfig,
     HierarchicalClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
 )
 from regard.errors import ConfigError
 from regard.models.classifiers.bag import BagClassifier
+from regard.models.classifiers.combined import CombinedClassifier
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import build_transformer_classifier
@@ -82,5 +84,10 @@ def _build(
                 sentence_ends=sentence_ends,
                 embedding_size=embedding_size,
             )
+        case CombinedClassifierConfig(bag=bag, recurrent=recurrent):
+            sizes = {"vocabulary_size": vocabulary_size, "num_labels": num_labels, "embedding_size": embedding_size}
+            members = [BagClassifier(bag, **sizes), RecurrentClassifier(recurrent, **sizes)]
+            widths = [embedding_size or part.embedding_size for part in (bag, recurrent)]
+            return CombinedClassifier(members, widths=widths, names=("bag", "recurrent"))
         case _:
             assert_never(config)

@@ -1,0 +1,68 @@
+"""Several classifiers side by side, each trained by its own loss, whose scores are averaged."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.models.text_classifier import Classified, Example, Reweight, TextClassifier
+
+
+class CombinedClassifier(TextClassifier):
+    """logits = 1/M Σ_m logits_m of M members: the geometric mean of their probabilities (Hinton 2002, products of experts).
+
+    Members that err in different ways are right together more often than either. Each has its own loss (`parts`), so that the
+    quick one does not take away what the slow one would learn. The attention of the whole is the mean of theirs.
+    """
+
+    def __init__(self, members: Sequence[TextClassifier], *, widths: Sequence[int], names: Sequence[str]) -> None:
+        """Args:
+        members: At least one.
+        widths: Of each member's embeddings.
+        names: What each member's own attention site is called.
+        """
+        super().__init__()
+        self.members, self.widths = nn.ModuleList(members), list(widths)
+        self.sites = ("pool", *names)
+
+    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """The members' embeddings side by side."""
+        return torch.cat([member.embed(tokens) for member in self._members()], dim=-1)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        *,
+        embedded: Float[Tensor, "B S E"] | None = None,
+        reweight: Reweight | None = None,
+        record: Collection[str] = (),
+    ) -> Classified:
+        """Score the labels of each text, as the contract has it."""
+        inputs = [None] * len(self.widths) if embedded is None else embedded.split(self.widths, dim=-1)
+        found = [
+            member(tokens, mask, embedded=own, reweight=reweight, record=("pool",) if record else ())
+            for member, own in zip(self._members(), inputs, strict=True)
+        ]
+        logits = torch.stack([one.logits for one in found]).mean(dim=0)
+        if not record:
+            return Classified(logits, {})
+        weights = [one.attention["pool"] for one in found]
+        weights = [own if own.ndim == 2 else own.mean(dim=1) for own in weights]
+        attention = dict(zip(self.sites, (torch.stack(weights).mean(dim=0), *weights), strict=True))
+        return Classified(logits, {name: attention[name] for name in record})
+
+    def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
+        """Each member's logits."""
+        return [member(tokens, mask).logits for member in self._members()]
+
+    def prime(self, examples: Iterable[Example]) -> None:
+        """Let each member look at the training texts that wants to."""
+        curious = [member for member in self._members() if type(member).prime is not TextClassifier.prime]
+        kept = list(examples) if len(curious) > 1 else examples
+        for member in curious:
+            member.prime(kept)
+
+    def _members(self) -> list[TextClassifier]:
+        return list(self.members)  # type: ignore[arg-type]
