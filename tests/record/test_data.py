@@ -106,6 +106,21 @@ def test_alignment_links_each_output_word_once_or_by_threshold():
     assert record(np.zeros((0, 2)), ["a", "b"], []).alignment() == []
 
 
+def test_alignment_by_the_step_that_consumes_the_word():
+    """`Ge` is read in the row of `schichte`, and `schichte` in the row of the end."""
+    made = subwords()
+    expected = [[0.2, 0.5], [0.05, 0.4]]
+    np.testing.assert_allclose(made.matrix(step="consume"), expected, atol=1e-7)
+    other = subwords(weights={"cross": [[1, 0, 0, 0, 0], [0, 0, 0, 1, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]})
+    assert other.pharaoh() == "0-0 0-1"
+    assert other.pharaoh(step="consume") == "0-1 1-0"
+    assert record(np.eye(2), ["a", "b"], ["x", "y"]).pharaoh(step="consume") == "1-0"
+    with pytest.raises(RequestError, match="step is 'shift', expected produce or consume"):
+        made.matrix(step="shift")
+    with pytest.raises(RequestError, match=r"'consume' was asked for at site 'encoder.0', whose rows are no steps"):
+        record({"encoder.0": np.eye(2)}, ["a", "b"], []).alignment(step="consume")
+
+
 def test_tensors_of_any_type_become_read_only_float32():
     weights = torch.full((1, 2), 0.5, dtype=torch.bfloat16, requires_grad=True)
     made = record(weights, ["a", "b"], ["x"])

@@ -16,6 +16,9 @@ from typing import Any
 from regard.record.alignment import Link, alignment_error_rate, format_pharaoh, parse_pharaoh, read_pharaoh
 from regard.record.data import FORMAT_VERSION, AttentionRecord, record
 from regard.record.files import load_record
+from regard.record.huggingface import from_huggingface
+from regard.record.subwords import join_subwords
+from regard.record.through_layers import rollout
 
 __all__ = [
     "FORMAT_VERSION",
@@ -23,10 +26,13 @@ __all__ = [
     "Link",
     "alignment_error_rate",
     "format_pharaoh",
+    "from_huggingface",
+    "join_subwords",
     "load_record",
     "parse_pharaoh",
     "read_pharaoh",
     "record",
+    "rollout",
 ]
 
 

@@ -1,9 +1,9 @@
 """The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -11,9 +11,15 @@ from jaxtyping import Float
 from regard.errors import DataError, RequestError, ShapeError, nearest
 from regard.record import checks, views
 from regard.record.alignment import Link, format_pharaoh
+from regard.record.through_layers import rollout_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Step = Literal["produce", "consume"]
+"""At which of a decoder's steps an output word's attention is read: the one that predicts the word, or the next, which is fed
+it. A recurrent decoder attends to predict; the layers of a Transformer attend for the word that they were fed, too, and align
+better there (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift")."""
 
 FORMAT_VERSION = 2
 """The newest that is read and written: 2 has probabilities. A record without any is written as 1, for older readers too."""
@@ -161,7 +167,9 @@ class AttentionRecord:
             raise RequestError(f"head {head} was asked for at site {site!r}, which has {have}")
         return array[head] if heads is not None else array
 
-    def matrix(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, "rows columns"]:
+    def matrix(
+        self, site: str | None = None, head: int | None = None, *, step: Step = "produce"
+    ) -> Float[np.ndarray, "rows columns"]:
         """Weights over words: output words down, source words across.
 
             m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
@@ -169,18 +177,29 @@ class AttentionRecord:
         Args:
             site: Where; `cross`, or the only one, if left out.
             head: Which head, from 0; the mean over heads if left out.
+            step: `produce` for the step that predicts a token, w[t]; `consume` for the one that is fed it, w[t + 1].
 
         Returns:
-            Float32. A row sums to one less what fell on special symbols (see `trimmed_mass`). A word without a token is zero.
+            Float32. A row sums to one less what fell on special symbols (see `trimmed_mass`). A word without a token is zero,
+            and so is, by the step that consumes it, the last token of a record that does not go on to the end symbol.
 
         Raises:
-            RequestError: If there is no such site or head.
+            RequestError: If there is no such site or head, or `step` has no meaning there.
         """
         site = self.site(site)
         rows, columns = views.sides(site)
+        raw = self._raw(site, head)
+        if step not in ("produce", "consume"):
+            raise RequestError(f"step is {step!r}, expected produce or consume")
+        if step == "consume":
+            if (rows, columns) != ("target", "source"):
+                raise RequestError(
+                    f"step 'consume' was asked for at site {site!r}, whose rows are no steps of a decoder that reads the source"
+                )
+            raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
         row_of, column_of = getattr(self, f"{rows}_word_of"), getattr(self, f"{columns}_word_of")
         down, across = self.words(site)
-        return views.merge(self._raw(site, head), row_of, column_of, (len(down), len(across)))
+        return views.merge(raw, row_of, column_of, (len(down), len(across)))
 
     def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
         """How much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
@@ -203,7 +222,9 @@ class AttentionRecord:
         special = tuple(0 if index < 0 else -1 for index in column_of)
         return views.merge(self._raw(site, head), row_of, special, (len(self.words(site)[0]), 1))[:, 0]
 
-    def alignment(self, site: str | None = None, head: int | None = None, *, threshold: float | None = None) -> list[Link]:
+    def alignment(
+        self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
+    ) -> list[Link]:
         """Links (source word, output word), from 0, sorted.
 
         Args:
@@ -211,12 +232,33 @@ class AttentionRecord:
             head: As for `matrix`.
             threshold: If left out, each output word links to the one source word with the most weight (the first of
                 equals). If given, to each with at least this weight, so to none or to several.
+            step: As for `matrix`.
         """
-        return views.links(self.matrix(site, head), threshold)
+        return views.links(self.matrix(site, head, step=step), threshold)
 
-    def pharaoh(self, site: str | None = None, head: int | None = None, *, threshold: float | None = None) -> str:
+    def pharaoh(
+        self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
+    ) -> str:
         """The alignment as other tools read it: `"0-0 1-2"`, source first."""
-        return format_pharaoh(self.alignment(site, head, threshold=threshold))
+        return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
+
+    def rollout(self, family: str = "encoder") -> "AttentionRecord":
+        """Attention followed through all layers, as a further site `family.rollout` to be drawn or saved like any other.
+
+        Args:
+            family: `encoder`, `decoder`, or `cross`: through decoder and encoder down to the source words (see
+                `regard.record.rollout`).
+
+        Returns:
+            This record with the site in addition.
+
+        Raises:
+            RequestError: If the record has not the sites of every layer.
+
+        Reference:
+            Abnar and Zuidema 2020.
+        """
+        return replace(self, weights={**self.weights, f"{family}.rollout": rollout_of(self.weights, family)})
 
     def to_json(self) -> str:
         """The whole record as JSON; every float32 comes back as it was."""

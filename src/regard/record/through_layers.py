@@ -1,0 +1,135 @@
+"""Attention rollout: from weights layer by layer to how much each input counts at the last one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import RequestError, ShapeError
+
+FAMILIES = ("encoder", "decoder", "cross")
+
+
+def rollout(
+    weights: Sequence[Float[np.ndarray, "*heads S S"]] | Float[np.ndarray, "L *heads S S"],
+) -> Float[np.ndarray, "S S"]:
+    """Follow self-attention through all layers, with the stream that passes each layer by:
+
+        R = Â_L ⋯ Â_2 Â_1,    Â_l = ½ A_l + ½ I, its rows divided by their sums,    A_l the mean of the layer's heads
+
+    Args:
+        weights: A_1 … A_L, each (S,S), or with heads in front (H,S,S); one array (L,S,S) or (L,H,S,S) will do.
+
+    Returns:
+        Float64, rows sum to one: row s is what the state s of the last layer is made of, by the inputs.
+
+    Raises:
+        ShapeError: If there is no layer, or one is not square or of another size than the others.
+
+    Reference:
+        Abnar and Zuidema 2020, Quantifying Attention Flow in Transformers, section 3.
+    """
+    steps = [_with_residual(layer) for layer in _square(weights, "rollout")]
+    result = steps[0]
+    for step in steps[1:]:
+        result = step @ result
+    return result
+
+
+def rollout_across(
+    encoder: Float[np.ndarray, "S S"],
+    own: Sequence[Float[np.ndarray, "*heads T T"]] | Float[np.ndarray, "L *heads T T"],
+    across: Sequence[Float[np.ndarray, "*heads T S"]] | Float[np.ndarray, "L *heads T S"],
+) -> Float[np.ndarray, "T S"]:
+    """The same through a decoder, down to the words of the source.
+
+    Each of the decoder's states is made of source words (row of R) and of words that it was fed (row of Q); it starts with
+    R = 0, Q = I. In layer l, with D_l its self-attention, C_l its attention to the encoder's states, E the encoder's rollout,
+
+        R ← D̂_l R,  Q ← D̂_l Q      and then      R ← ½ C_l E + ½ R,  Q ← ½ Q
+
+    where D̂_l is ½ D_l + ½ I, as above. At the end the source's share alone is kept: each row of R is divided by its sum.
+
+    Args:
+        encoder: E.
+        own: D_1 … D_L.
+        across: C_1 … C_L.
+
+    Returns:
+        Float64, rows sum to one (zero where nothing came from the source).
+
+    Raises:
+        ShapeError: If there are not as many D as C, or none.
+
+    Reference:
+        Abnar and Zuidema 2020, which has self-attention only; the step across adds the two streams of an encoder–decoder in the
+        same proportion.
+    """
+    if len(own) != len(across):
+        raise ShapeError(f"rollout_across: got {len(own)} layers of self-attention and {len(across)} across, expected as many")
+    source: np.ndarray | None = None
+    for step, cross in zip(_square(own, "rollout_across"), across, strict=True):
+        read = 0.5 * (_mean(cross) @ encoder)
+        source = read if source is None else read + 0.5 * (_with_residual(step) @ source)
+    assert source is not None
+    return _normalised(source)
+
+
+def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarray, "rows columns"]:
+    """The rollout of a record's weights, from the sites `family.0`, `family.1`, …
+
+    Args:
+        weights: By site.
+        family: `encoder` or `decoder`; or `cross`, for which `decoder.i` and `cross.i` are needed of every layer. Without
+            `encoder.i` the encoder's states count as the source words themselves.
+
+    Raises:
+        RequestError: If there is no such family, or sites are missing.
+    """
+    if family not in FAMILIES:
+        raise RequestError(f"rollout: there is no family {family!r}, expected one of {', '.join(FAMILIES)}")
+    if family != "cross":
+        return rollout(_layers(weights, family))
+    own, across = _layers(weights, "decoder"), _layers(weights, "cross")
+    has_encoder = any(site.startswith("encoder.") for site in weights)
+    source = rollout(_layers(weights, "encoder")) if has_encoder else np.eye(across[0].shape[-1])
+    return rollout_across(source, own, across)
+
+
+def _layers(weights: Mapping[str, np.ndarray], family: str) -> list[np.ndarray]:
+    """The weights of a family's layers, of which none may be missing."""
+    numbers = sorted(
+        int(rest) for head, _, rest in (site.partition(".") for site in weights) if head == family and rest.isdecimal()
+    )
+    if not numbers or numbers != list(range(len(numbers))):
+        found = ", ".join(f"{family}.{number}" for number in numbers) or f"no site {family}.0"
+        raise RequestError(
+            f"rollout: it needs the attention of every layer of the {family} family from {family}.0 on, and the record has "
+            f"{found}; record them all"
+        )
+    return [weights[f"{family}.{number}"] for number in numbers]
+
+
+def _mean(layer: np.ndarray) -> np.ndarray:
+    array = np.asarray(layer, np.float64)
+    return array.mean(0) if array.ndim == 3 else array
+
+
+def _square(weights: Iterable[np.ndarray], caller: str) -> list[np.ndarray]:
+    means = [_mean(layer) for layer in weights]
+    shapes = {mean.shape for mean in means}
+    if len(shapes) != 1 or any(len(shape) != 2 or shape[0] != shape[1] for shape in shapes):
+        got = ", ".join(str(mean.shape) for mean in means) or "none"
+        raise ShapeError(
+            f"{caller}: got layers of shapes {got}, expected one or more, all (S, S), or with heads in front (H, S, S)"
+        )
+    return means
+
+
+def _with_residual(layer: np.ndarray) -> np.ndarray:
+    return _normalised(0.5 * layer + 0.5 * np.eye(len(layer)))
+
+
+def _normalised(rows: np.ndarray) -> np.ndarray:
+    total = rows.sum(-1, keepdims=True)
+    return np.divide(rows, total, out=np.zeros_like(rows), where=total > 0)
