@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from regard.config import AnyConfig, ClassificationConfig, TranslationConfig
+from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
 from regard.models.seq2seq import Seq2Seq
 from regard.models.text_classifier import TextClassifier
 from regard.text.labelled.labels import Labels
@@ -15,7 +15,7 @@ FORMAT_VERSION = 1
 
 CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD = "config.yaml", "model.safetensors", "signature.json", "report.json", "README.md"
 TOKENIZER = "tokenizer.json"
-"""Of a classifier, or of both sides of a translator."""
+"""Of a classifier, of a language model, or of both sides of a translator."""
 SOURCE_TOKENIZER, TARGET_TOKENIZER = "tokenizer.source.json", "tokenizer.target.json"
 LABELS = "labels.json"
 FAITHFULNESS = "faithfulness.json"
@@ -64,3 +64,13 @@ class ClassificationBundle(Bundle):
     """What the scores are divided by before they become probabilities (Guo et al. 2017)."""
     faithfulness: str = ""
     """What was found about how far the attention can be trusted; empty where nobody has looked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageBundle(Bundle):
+    """A trained language model."""
+
+    config: LanguageConfig
+    model: Seq2Seq
+    """One that makes nothing of its source."""
+    tokenizer: Tokenizer

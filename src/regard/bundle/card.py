@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from regard.bundle.bundle import Bundle, ClassificationBundle, TranslationBundle
+from regard.bundle.bundle import Bundle, ClassificationBundle, LanguageBundle, TranslationBundle
 from regard.config import DataConfig
 from regard.config.loading import dump_config
 
@@ -30,6 +30,7 @@ def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
     titles = {
         "translation": "A sequence-to-sequence model with attention",
         "classification": "A text classifier with attention",
+        "language": "A language model, which goes on with a text",
     }
     parts = [
         _front_matter(bundle),
@@ -51,15 +52,16 @@ def _title(bundle: Bundle) -> str:
         )
         return f"Classification of texts as {shown}"
     data = bundle.config.data
-    assert isinstance(data, DataConfig)
+    if not isinstance(data, DataConfig):
+        return "Language model" + (f" of {', '.join(Path(name).name for name in data.train)}" if data.train else "")
     return f"Translation from {data.source} to {data.target}"
 
 
 def _front_matter(bundle: Bundle) -> str:
     data = bundle.config.data
     languages = [data.source, data.target] if isinstance(data, DataConfig) else [data.language] if data.language else []
-    kind = "translation" if isinstance(data, DataConfig) else "text-classification"
-    facts = {"language": languages, "library_name": "regard", "pipeline_tag": kind}
+    kinds = {"translation": "translation", "classification": "text-classification", "language": "text-generation"}
+    facts = {"language": languages, "library_name": "regard", "pipeline_tag": kinds[bundle.config.task]}
     return f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---"
 
 
@@ -69,6 +71,10 @@ def _usage(bundle: Bundle) -> str:
         lines = [] if own else ['regard classify DIR "a text"', 'regard look DIR "a text"', ""]
         lines += ["import regard", f'classifier = regard.load("DIR"{own})', '[result] = classifier.classify(["a text"])']
         lines += ["result.label, result.probability, result.attention"]
+    elif isinstance(bundle, LanguageBundle):
+        lines = [] if own else ['regard generate DIR "the beginning"', "regard evaluate DIR texts.txt", ""]
+        lines += ["import regard", f'model = regard.load("DIR"{own})', '[[result]] = model.generate(["the beginning"])']
+        lines += ["result.text, result.log_probability"]
     else:
         lines = [] if own else ['regard translate DIR "a sentence"', 'regard look DIR "a sentence"', ""]
         lines += ["import regard", f'translator = regard.load("DIR"{own})', '[result] = translator.translate(["a sentence"])']
@@ -95,6 +101,8 @@ def _model_rows(bundle: Bundle) -> list[tuple[str, str]]:
         rows.append(("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`"))
         rows.append(("labels", f"{len(bundle.labels.names):,}{', several for a text' if bundle.labels.multiple else ''}"))
         rows.append(("temperature of the probabilities", f"{bundle.temperature:.3f}"))
+    elif isinstance(bundle, LanguageBundle):
+        rows.append(("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`"))
     return rows
 
 
@@ -113,7 +121,7 @@ def _data_rows(bundle: Bundle, signature: Mapping[str, Any]) -> list[tuple[str, 
 
 
 def _scores(bundle: Bundle, scores: Mapping[str, Any]) -> str:
-    examples = "texts" if isinstance(bundle, ClassificationBundle) else "pairs"
+    examples = "pairs" if isinstance(bundle, TranslationBundle) else "texts"
     if not scores:
         return f"None: no {examples} were held out."
     rows = [(str(name), f"{value:.4g}" if isinstance(value, float) else f"`{value}`") for name, value in scores.items()]
@@ -128,6 +136,14 @@ def _limits(bundle: Bundle) -> str:
             f"- It knows texts like those it was trained on; of more than {data.max_tokens} tokens, it reads so many.\n"
             "- It gives one of its labels to any text, also to one that none of them fits.\n"
             f"- Attention shows what the model read, and proves no cause: {found}.\n"
+            "- Its training data may hold private or biased text; nothing was filtered for it."
+        )
+    if isinstance(bundle, LanguageBundle):
+        return (
+            f"- It goes on with texts like those it was trained on; it sees at most some {data.max_tokens} tokens back with "
+            "any practice.\n"
+            "- What it writes is likely, not true; it may repeat its training texts word for word.\n"
+            "- Attention shows what the model read at a word, and proves no cause.\n"
             "- Its training data may hold private or biased text; nothing was filtered for it."
         )
     return (

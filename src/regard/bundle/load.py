@@ -19,19 +19,21 @@ from regard.bundle.bundle import (
     TOKENIZER,
     WEIGHTS,
     ClassificationBundle,
+    LanguageBundle,
     TranslationBundle,
 )
 from regard.bundle.folder import find, read, version
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import read_shapes, unpack
-from regard.config import AnyConfig, ClassificationConfig, TranslationConfig
+from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError
-from regard.models.build import build_classifier, build_translator
+from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
 from regard.text.tokenizer import Tokenizer
 
+AnyBundle = TranslationBundle | ClassificationBundle | LanguageBundle
 _LONGEST_SENTENCE = 2000
 _TRIES = 20
 """How often a folder is read anew because a run was replacing its model meanwhile."""
@@ -43,7 +45,7 @@ def load_bundle(
     device: str | torch.device = "cpu",
     model: nn.Module | None = None,
     attention: nn.Module | None = None,
-) -> TranslationBundle | ClassificationBundle:
+) -> AnyBundle:
     """Read a trained model.
 
     Args:
@@ -70,9 +72,7 @@ def load_bundle(
     return _load_once(folder, device, model, attention)
 
 
-def _load_once(
-    folder: Path, device: str | torch.device, model: nn.Module | None, attention: nn.Module | None
-) -> TranslationBundle | ClassificationBundle:
+def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None, attention: nn.Module | None) -> AnyBundle:
     signature, files = read_signed(folder)
     _check_custom(folder, signature["custom"], model, attention)
     config = _read_config(files[CONFIG], find(folder, CONFIG))
@@ -87,6 +87,8 @@ def _load_once(
         return TranslationBundle(
             config=config, model=built.to(device).eval(), source_tokenizer=source, target_tokenizer=target, **facts
         )
+    if isinstance(config, LanguageConfig):
+        return _load_language_model(folder, files, config, device, model, facts)
     return _load_classifier(folder, files, config, device, model, attention, facts)
 
 
@@ -122,6 +124,19 @@ def _load_classifier(
         faithfulness=_read_faithfulness(folder, facts["signature"]["files"][WEIGHTS]),
         **facts,
     )
+
+
+def _load_language_model(
+    folder: Path,
+    files: dict[str, bytes],
+    config: LanguageConfig,
+    device: str | torch.device,
+    model: nn.Module | None,
+    facts: dict[str, Any],
+) -> LanguageBundle:
+    tokenizer = _read_tokenizer(folder, files, TOKENIZER)
+    built = _fill(folder, files, model, lambda _: build_language_model(config.model, vocabulary_size=tokenizer.size), None)
+    return LanguageBundle(config=config, model=built.to(device).eval(), tokenizer=tokenizer, **facts)
 
 
 def _fill(

@@ -17,6 +17,7 @@ from regard.bundle.bundle import (
     WEIGHTS,
     Bundle,
     ClassificationBundle,
+    LanguageBundle,
     TranslationBundle,
 )
 from regard.bundle.card import render_card
@@ -45,6 +46,8 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
             bundle.tokenizer.save(stage / TOKENIZER)
             labels = {"labels": bundle.labels.to_dict(), "temperature": bundle.temperature}
             (stage / LABELS).write_text(_render(labels), encoding="utf-8")
+        elif isinstance(bundle, LanguageBundle):
+            bundle.tokenizer.save(stage / TOKENIZER)
         files = {path.name: path.read_bytes() for path in stage.iterdir()}
         signature = sign(bundle, files)
         (stage / CARD).write_text(render_card(bundle, signature), encoding="utf-8")

@@ -25,7 +25,7 @@ from regard.bundle.bundle import (
     TranslationBundle,
 )
 from regard.bundle.folder import find, read
-from regard.config import ClassificationConfig, SpacyConfig, TokenizerConfig
+from regard.config import ClassificationConfig, LanguageConfig, SpacyConfig, TokenizerConfig
 from regard.errors import BundleError
 
 _SMALL = 1 << 26  # bytes of a text file
@@ -33,6 +33,7 @@ _EVERY = {CONFIG, WEIGHTS, REPORT}
 _FILES = {
     "translation": (_EVERY | {TOKENIZER}, _EVERY | {SOURCE_TOKENIZER, TARGET_TOKENIZER}),
     "classification": (_EVERY | {TOKENIZER, LABELS},),
+    "language": (_EVERY | {TOKENIZER},),
 }
 
 
@@ -124,7 +125,7 @@ def _versions(bundle: Bundle) -> dict[str, str]:
 def _tokenizers(bundle: Bundle) -> tuple[TokenizerConfig, ...]:
     if isinstance(bundle, TranslationBundle):
         return bundle.config.tokenizers.source, bundle.config.tokenizers.target
-    assert isinstance(bundle.config, ClassificationConfig)
+    assert isinstance(bundle.config, ClassificationConfig | LanguageConfig)
     return (bundle.config.tokenizer,)
 
 

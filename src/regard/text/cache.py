@@ -19,8 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from regard.config import DataConfig
-from regard.config.labelled import LabelledDataConfig
+from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.disk import flush
 from regard.errors import DataError
 from regard.text.lines import check_file
@@ -37,7 +36,7 @@ ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which the unfinished work of a killed run is cleared away."""
 
 
-def cache_folder(data: DataConfig | LabelledDataConfig) -> Path:
+def cache_folder(data: DataConfig | LabelledDataConfig | TextDataConfig) -> Path:
     """`data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder (XDG_CACHE_HOME, ~/.cache)."""
     chosen = data.cache or os.environ.get("REGARD_CACHE", "")
     if chosen:
@@ -67,7 +66,7 @@ def fingerprint_of(digests: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
-def reading_settings(data: DataConfig | LabelledDataConfig) -> dict[str, Any]:
+def reading_settings(data: DataConfig | LabelledDataConfig | TextDataConfig) -> dict[str, Any]:
     """The settings of `data` that decide what is read, but for the files."""
     return {
         key: value for key, value in asdict(data).items() if key not in ("train", "dev", "cache", "vectors", "vectors_size")

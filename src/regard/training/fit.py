@@ -1,4 +1,4 @@
-"""Training from a configuration to a translator or a classifier, and going on with a run that was stopped."""
+"""Training from a configuration to what predicts with it, and going on with a run that was stopped."""
 
 import logging
 import warnings
@@ -14,7 +14,7 @@ from regard import __version__
 from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
 from regard.bundle import save_bundle
-from regard.config import AnyConfig, ClassificationConfig, TranslationConfig
+from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
 from regard.config.checks import check_config
 from regard.errors import ConfigError, DataError
 from regard.text.batching import BucketBatchSampler
@@ -22,6 +22,7 @@ from regard.training.callbacks import Checkpointing, Display, Validation
 from regard.training.classification import ClassificationTask, ClassifierModel, check_classification
 from regard.training.data import UpdateLoader
 from regard.training.folder import RunFolder
+from regard.training.language import LanguageModelGiven, LanguageTask, check_language
 from regard.training.logs import Logs
 from regard.training.machine import Machine, prepared, resolve_machine
 from regard.training.module import TrainingModule
@@ -33,7 +34,7 @@ from regard.training.task import Task, Validator
 from regard.training.translation import Model, TranslationTask, check_translation
 
 if TYPE_CHECKING:
-    from regard.predict import Classifier, Translator
+    from regard.predict import Classifier, LanguageModel, Translator
 
 
 @overload
@@ -48,20 +49,25 @@ def fit(
     attention: Pooling | None = None,
     progress: bool = True,
 ) -> "Classifier": ...
-def fit(config: AnyConfig, *, model: Any = None, attention: Any = None, progress: bool = True) -> "Translator | Classifier":
-    """Train a translator or a classifier.
+@overload
+def fit(config: LanguageConfig, *, model: LanguageModelGiven | None = None, progress: bool = True) -> "LanguageModel": ...
+def fit(
+    config: AnyConfig, *, model: Any = None, attention: Any = None, progress: bool = True
+) -> "Translator | Classifier | LanguageModel":
+    """Train a translator, a classifier or a language model.
 
     Args:
         config: The run. `out` names its folder, `runs/` and the training file's name if empty.
         model: A model of your own in place of the configured one, or a function that makes it: of the two vocabulary sizes for
-            a translator, of the vocabulary's size and the number of labels for a classifier.
+            a translator, of the vocabulary's size and the number of labels for a classifier, of the vocabulary's size for a
+            language model.
         attention: A mechanism of your own, as an object. For a translator an `Attention`, put into the configured decoder, with
             queries as wide as the decoder (`model.decoder.hidden_size`) and keys as wide as the encoder's states
             (`model.encoder.states_size`); for a classifier a pooling of its states.
         progress: Whether to report on standard error.
 
     Returns:
-        The translator or classifier, which is also kept in the run's folder.
+        The translator, classifier or language model, which is also kept in the run's folder.
 
     Raises:
         ConfigError: If a setting is wrong or the folder is taken. Nothing has been written then.
@@ -74,8 +80,10 @@ def fit(config: AnyConfig, *, model: Any = None, attention: Any = None, progress
         raise ConfigError("fit was given a model and an attention; put the attention into the model, and give that alone")
     if isinstance(config, TranslationConfig):
         check_translation(config, model, attention)
-    else:
+    elif isinstance(config, ClassificationConfig):
         check_classification(config, model, attention)
+    else:
+        check_language(config, attention)
     config = replace(config, out=config.out or _default_out(config))
     folder, machine, reporter = RunFolder(config.out), resolve_machine(config), build_reporter(progress=progress)
     folder.check_free(overwrite=config.overwrite)
@@ -89,7 +97,9 @@ def fit(config: AnyConfig, *, model: Any = None, attention: Any = None, progress
         return _train(run, sampler, reporter)
 
 
-def resume(folder: str | Path, *, model: Any = None, attention: Any = None, progress: bool = True) -> "Translator | Classifier":
+def resume(
+    folder: str | Path, *, model: Any = None, attention: Any = None, progress: bool = True
+) -> "Translator | Classifier | LanguageModel":
     """Go on with a run exactly where it stopped: on the same machine it ends with the same bits as one never stopped.
 
     Args:
@@ -99,7 +109,7 @@ def resume(folder: str | Path, *, model: Any = None, attention: Any = None, prog
         progress: Whether to report on standard error.
 
     Returns:
-        The translator or classifier, which is also kept in the run's folder.
+        The translator, classifier or language model, which is also kept in the run's folder.
 
     Raises:
         ConfigError: If the folder holds no run, or a model of one's own is needed.
@@ -138,7 +148,9 @@ def _default_out(config: AnyConfig) -> str:
 def _build_task(config: AnyConfig, model: Any, attention: Any, *, progress: bool) -> Task:
     if isinstance(config, TranslationConfig):
         return TranslationTask.prepare(config, model=model, attention=attention, progress=progress)
-    return ClassificationTask.prepare(config, model=model, pooling=attention, progress=progress)
+    if isinstance(config, ClassificationConfig):
+        return ClassificationTask.prepare(config, model=model, pooling=attention, progress=progress)
+    return LanguageTask.prepare(config, model=model, progress=progress)
 
 
 def _build_run(task: Task, folder: RunFolder, machine: Machine) -> tuple[Run, BucketBatchSampler]:

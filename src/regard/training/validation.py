@@ -1,7 +1,7 @@
 """How good a translator is on pairs that it is not trained on."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.data import to_device
 from regard.training.machine import Machine
 from regard.training.objective import objective
-from regard.training.task import Scores, Validator, evaluating
+from regard.training.task import Corpus, Scores, Validator, evaluating
 
 NUM_SAMPLES = 3
 
@@ -100,6 +100,24 @@ class TranslationScores(Scores):
         return head, [*lines, ""] if self.samples else lines
 
 
+def mean_nll(
+    model: Seq2Seq,
+    corpus: Corpus,
+    batches: Sequence[np.ndarray],
+    machine: Machine,
+    after_batch: Callable[[], None] = lambda: None,
+) -> float:
+    """−log p of a target word, in nats, over batches of targets; called without gradients."""
+    total, count = 0.0, 0
+    for indices in batches:
+        batch = to_device(corpus.batch(indices), machine.device)
+        with machine.autocast():
+            total += objective(model, batch)[1].item()
+        count += int(batch.target_mask.sum())
+        after_batch()
+    return total / count
+
+
 class TranslationValidator(Validator):
     """Scores models on the dev pairs."""
 
@@ -151,7 +169,7 @@ class TranslationValidator(Validator):
             RequestError: If the model's scores for a next word are not finite.
         """
         with evaluating(model):
-            nll = self._loss(model, after_batch)
+            nll = mean_nll(model, self._corpus, self._loss_batches, self._machine, after_batch)
             predictions = self._translate(model, after_batch) if math.isfinite(nll) else []
         sources, references = self._corpus.texts(self._chosen)
         bleu = self._bleu.corpus_score(predictions, [references]) if predictions else None
@@ -167,16 +185,6 @@ class TranslationValidator(Validator):
             num_translated=len(predictions),
             samples=tuple(Sample(sources[place], predictions[place], references[place]) for place in shown),
         )
-
-    def _loss(self, model: Seq2Seq, after_batch: Callable[[], None]) -> float:
-        total, tokens = 0.0, 0
-        for indices in self._loss_batches:
-            batch = to_device(self._corpus.batch(indices), self._machine.device)
-            with self._machine.autocast():
-                total += objective(model, batch)[1].item()
-            tokens += int(self._corpus.target_lengths[indices].sum())
-            after_batch()
-        return total / tokens
 
     def _translate(self, model: Seq2Seq, after_batch: Callable[[], None]) -> list[str]:
         texts: dict[int, str] = {}

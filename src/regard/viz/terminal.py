@@ -59,7 +59,8 @@ def render(
             _print(console, line)
         _print(console, Text(""))
     unit = "hundredths" if scale == 1 else f"hundredths of {scale:g}"
-    console.print(Text(f"Weights in {unit}: source words across, output words down.", style="dim"))
+    down, across = ({"source": "source", "target": "output"}[side] for side in sides(site))
+    console.print(Text(f"Weights in {unit}: {across} words across, {down} words down.", style="dim"))
 
 
 def _print(console: Console, text: Text) -> None:

@@ -1,0 +1,186 @@
+"""Learning to go on with a text."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.bundle import LanguageBundle
+from regard.bundle.bundle import Custom
+from regard.config import LanguageConfig
+from regard.errors import ConfigError
+from regard.models.build import build_language_model
+from regard.models.seq2seq import Seq2Seq
+from regard.text.batching import Batch, BucketBatchSampler, length_batches
+from regard.text.plain.encoded import TextCorpus
+from regard.text.plain.prepare import TextData, prepare_texts
+from regard.training.machine import Machine, seed_step
+from regard.training.objective import objective
+from regard.training.task import Scores, Task, Validator, evaluating
+from regard.training.validation import mean_nll
+
+LanguageModelGiven = Seq2Seq | Callable[[int], Seq2Seq]
+
+
+class LanguageTask(Task):
+    """−log p(text), summed over tokens, end symbols included."""
+
+    unit: ClassVar[str] = "tokens"
+    columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
+    config: LanguageConfig
+    data: TextData
+    model: Seq2Seq
+
+    @classmethod
+    def prepare(cls, config: LanguageConfig, *, model: LanguageModelGiven | None, progress: bool) -> "LanguageTask":
+        """Read the data and build the model."""
+        data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress)
+        config = replace(config, tokenizer=data.tokenizer_config)
+        seed_step(config.seed, 0)
+        custom: Custom = "model" if model is not None else ""
+        return cls(config, data, _build_model(config, data.tokenizer.size, model), custom)
+
+    def sampler(self) -> BucketBatchSampler:
+        """Batches by length."""
+        training, lengths = self.config.training, self.data.train.lengths
+        return BucketBatchSampler(
+            lengths,
+            lengths,
+            batch_tokens=training.batch_tokens,
+            batch_sentences=training.batch_sentences,
+            seed=self.config.seed,
+        )
+
+    def count(self, batch: Batch) -> int:
+        """Tokens."""
+        return int(batch.target_mask.sum())
+
+    def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """With label smoothing, and without."""
+        return objective(self.model, batch, label_smoothing=self.config.training.label_smoothing)
+
+    def validator(self, machine: Machine) -> "LanguageValidator | None":
+        """Loss and perplexity of all dev texts."""
+        if not len(self.data.dev):
+            return None
+        return LanguageValidator(self.data.dev, machine, batch_tokens=self.config.training.batch_tokens)
+
+    def describe_scores(self, scores: dict[str, Any]) -> str:
+        """Loss and perplexity."""
+        return f"loss {scores['loss']:.3f}, perplexity {scores['perplexity']:,.2f}"
+
+    def bundle(self, signature: dict[str, Any]) -> LanguageBundle:
+        """Model, tokenizer, settings and report."""
+        return LanguageBundle(
+            config=self.config,
+            model=self.model,
+            tokenizer=self.data.tokenizer,
+            signature=signature,
+            report=self.data.report.to_dict(),
+            custom=self.custom,
+        )
+
+    def predictor(self, bundle: Any) -> Any:
+        """A `LanguageModel`."""
+        from regard.predict import LanguageModel
+
+        return LanguageModel(bundle)
+
+
+@dataclass(frozen=True)
+class LanguageScores(Scores):
+    """What one validation found."""
+
+    nll: float
+    """−log p of a token, in nats, over all dev texts."""
+    num_tokens: int
+    """End symbols included."""
+
+    @property
+    def loss(self) -> float:
+        """`nll`."""
+        return self.nll
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nll), infinity where that is more than a float can hold."""
+        return math.exp(self.nll) if self.nll < 700 else math.inf
+
+    def monitored(self, name: str) -> float:
+        """The figure that picks the best model, the higher the better."""
+        return -self.nll
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a bundle's signature."""
+        return {"loss": self.nll, "perplexity": self.perplexity, "tokens": self.num_tokens}
+
+    def to_row(self) -> dict[str, float]:
+        """Columns of the logs."""
+        return {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
+
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """The figures."""
+        return f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})", []
+
+
+class LanguageValidator(Validator):
+    """Scores models on the dev texts."""
+
+    def __init__(self, corpus: TextCorpus, machine: Machine, *, batch_tokens: int) -> None:
+        self._corpus, self._machine = corpus, machine
+        self._batches = length_batches(corpus.lengths, batch_tokens)
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of one validation, for progress bars."""
+        return len(self._batches)
+
+    def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> LanguageScores:
+        """Score a model on all dev texts; it is left in the mode it came in."""
+        with evaluating(model):
+            nll = mean_nll(model, self._corpus, self._batches, self._machine, after_batch)
+        return LanguageScores(nll, int(self._corpus.lengths.sum()))
+
+
+def check_language(config: LanguageConfig, attention: object) -> None:
+    """Refuse what cannot be trained, before any work is done.
+
+    Raises:
+        ConfigError: If a setting or an object is wrong.
+    """
+    if not config.data.train:
+        raise ConfigError("data.train is empty; name a text file to learn from")
+    if attention is not None:
+        raise ConfigError(
+            "a language model has an attention in every layer, and one object cannot take the place of all: build a "
+            "regard.models.language.TransformerLanguageModel of layers that hold your own, and give that as `model`"
+        )
+
+
+def _build_model(config: LanguageConfig, vocabulary_size: int, model: LanguageModelGiven | None) -> Seq2Seq:
+    if model is None:
+        try:
+            return build_language_model(config.model, vocabulary_size=vocabulary_size)
+        except RuntimeError as error:
+            if "alloc" not in str(error):
+                raise
+            raise ConfigError(
+                f"the model does not fit into memory, with a vocabulary of {vocabulary_size:,} symbols; lower the sizes under "
+                "model, or set tokenizer.size"
+            ) from error
+    made = model if isinstance(model, Seq2Seq) else model(vocabulary_size)
+    if not isinstance(made, Seq2Seq):
+        raise ConfigError(
+            f"model is a {type(made).__name__}, expected a regard.models.seq2seq.Seq2Seq that makes nothing of its source, or "
+            "a function of the vocabulary's size that makes one"
+        )
+    words = made.output_weight()[0].shape[0]
+    if words != vocabulary_size:
+        raise ConfigError(
+            f"model predicts {words:,} words, but the vocabulary has {vocabulary_size:,}; give fit a function of the "
+            "vocabulary's size that makes the model"
+        )
+    return made
