@@ -10,6 +10,7 @@ from regard.errors import BundleError, ConfigError, DataError, RegardError, Requ
 
 if TYPE_CHECKING:
     import regard.record as record
+    from regard.analysis.capture import capture
     from regard.config import ClassificationConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
     from regard.predict import Classification, Classifier, Translation, Translator, load
@@ -28,6 +29,7 @@ _HOMES = {
     "TranslationConfig": "regard.config",
     "Translator": "regard.predict",
     "alignment_error_rate": "regard.record",
+    "capture": "regard.analysis.capture",
     "fit": "regard.training",
     "load": "regard.predict",
     "load_config": "regard.config.loading",
@@ -52,6 +54,7 @@ __all__ = [
     "TranslationConfig",
     "Translator",
     "alignment_error_rate",
+    "capture",
     "fit",
     "load",
     "load_config",

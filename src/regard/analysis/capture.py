@@ -1,0 +1,227 @@
+"""The attention inside any PyTorch module, caught while it runs.
+
+with regard.capture(model) as caught:
+    model(tokens)
+caught["encoder.layers.0.self_attn"]                 # (B,H,Q,K)
+caught.to_record(["she", "kissed", "him"]).save("grid.png", site="encoder")
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.errors import RequestError, nearest
+from regard.record import AttentionRecord, join_subwords
+from regard.record.data import NOTE
+from regard.record.subwords import Scheme
+
+_SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of one attention."""
+
+    name: str
+    """Of the module that was called, as `named_modules` has it; empty for the module itself."""
+    weights: Tensor
+    """(B,H,Q,K), or (B,Q,K) of a mechanism without heads; detached."""
+    within: bool
+    """Whether the queries were the keys."""
+
+
+class Captured(Mapping[str, Tensor]):
+    """What was caught: the weights by the attention's name, those of the last call where there were several.
+
+    The names are those of `module.named_modules()`; `calls` has all calls in order.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def __getitem__(self, name: str) -> Tensor:
+        for call in reversed(self.calls):
+            if call.name == name:
+                return call.weights
+        names = list(self)
+        raise KeyError(f"no attention {name!r} was called, only {', '.join(names) or 'none at all'}{nearest(name, names)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(call.name for call in self.calls))
+
+    def __len__(self) -> int:
+        return len({call.name for call in self.calls})
+
+    def __contains__(self, name: object) -> bool:
+        return any(call.name == name for call in self.calls)
+
+    def to_record(
+        self,
+        tokens: Sequence[str],
+        target_tokens: Sequence[str] | None = None,
+        *,
+        batch: int = 0,
+        families: Mapping[str, str] | None = None,
+        subwords: Scheme = "auto",
+        special: Collection[str] | None = None,
+        source_text: str = "",
+        target_text: str = "",
+        note: str = NOTE,
+    ) -> AttentionRecord:
+        """Make a record of one run of the module.
+
+        Each call becomes a site, numbered within its family from 0: `cross.i` where queries and keys differ, `decoder.i` within
+        the target, `encoder.i` within the source. Attention within one sequence counts as the decoder's if the module's
+        name has `decoder` in it and targets are given.
+
+        Args:
+            tokens: S of them, special ones and padding included.
+            target_tokens: T of them, where the module reads a target too.
+            batch: Which sentence of the batch, from 0.
+            families: Module name → `encoder`, `decoder` or `cross`, where the above would not fit.
+            subwords: How tokens mark words; see `regard.record.join_subwords`.
+            special: Tokens that belong to no word; see there.
+            source_text: The text as it was given; by default its words with spaces between.
+            target_text: Likewise.
+            note: What the pictures prove and what not.
+
+        Raises:
+            RequestError: If nothing was caught, there is no such sentence, or `families` names what was not called or is none.
+            ShapeError: If weights and tokens differ in number: did the module run more than once?
+        """
+        if not self.calls:
+            raise RequestError(
+                "to_record: nothing was caught: run the module within `with capture(module)`; what is caught are calls of "
+                "nn.MultiheadAttention and of regard's own attention"
+            )
+        _check_families(families or {}, list(self))
+        weights: dict[str, Any] = {}
+        count: dict[str, int] = {}
+        for call in self.calls:
+            family = (families or {}).get(call.name) or _family(call, has_target=target_tokens is not None)
+            number = count.setdefault(family, 0)
+            count[family] += 1
+            if not 0 <= batch < len(call.weights):
+                raise RequestError(f"to_record: batch is {batch}, and there are {len(call.weights)} sentences")
+            weights[f"{family}.{number}"] = call.weights[batch]
+        source_words, source_word_of = join_subwords(tokens, scheme=subwords, special=special)
+        target_words, target_word_of = join_subwords(target_tokens or (), scheme=subwords, special=special)
+        return AttentionRecord(
+            source_tokens=tuple(tokens),
+            target_tokens=tuple(target_tokens or ()),
+            source_words=tuple(source_words),
+            target_words=tuple(target_words),
+            source_word_of=tuple(source_word_of),
+            target_word_of=tuple(target_word_of),
+            weights=weights,
+            source_text=source_text,
+            target_text=target_text,
+            note=note,
+        )
+
+
+@contextmanager
+def capture(module: nn.Module) -> Iterator[Captured]:
+    """Catch the attention weights of every `nn.MultiheadAttention`, and of regard's own mechanisms, inside a module.
+
+    Each is made to compute the weights of all its heads, and returns what it would have returned. PyTorch's fused path through
+    `nn.TransformerEncoder`, which has no weights, is switched off for the time (for the whole process), so padding's outputs
+    are not zeroed there. In training mode `nn.MultiheadAttention` gives weights after dropout. Afterwards, and after an
+    exception too, the module is as it was. What is compiled or scripted already is not caught.
+
+    Args:
+        module: Any.
+
+    Yields:
+        What has been caught so far.
+
+    Raises:
+        RequestError: If there is no such attention in the module.
+    """
+    found = {name: part for name, part in module.named_modules() if isinstance(part, nn.MultiheadAttention | Attention)}
+    if not found:
+        raise RequestError(
+            f"capture: there is no nn.MultiheadAttention in this {type(module).__name__}, nor an attention of regard's; a "
+            "model with attention of its own kind has to return it, see regard.record.from_huggingface"
+        )
+    caught = Captured()
+    fast = torch.backends.mha.get_fastpath_enabled()
+    with ExitStack() as stack:
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+        torch.backends.mha.set_fastpath_enabled(False)
+        for name, part in found.items():
+            if isinstance(part, Attention):
+                _watch(part, name, caught.calls.append, stack)
+            else:
+                _hook(part, name, caught.calls.append, stack)
+        yield caught
+
+
+def _hook(module: nn.MultiheadAttention, name: str, catch: Callable[[Call], None], stack: ExitStack) -> None:
+    """Let a module of PyTorch's compute the weights of all heads, and give back what it was asked for."""
+    asked: list[tuple[bool, bool, bool]] = []  # a stack, should a call be made within another
+
+    def before(_: nn.Module, positional: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        bound = _SIGNATURE.bind(module, *positional, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        asked.append((given["need_weights"], given["average_attn_weights"], given["query"] is given["key"]))
+        given.update(need_weights=True, average_attn_weights=False)
+        return bound.args[1:], bound.kwargs
+
+    def after(_: nn.Module, __: tuple, output: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor | None]:
+        need_weights, average, within = asked.pop()
+        context, weights = output
+        heads = weights if weights.ndim == 4 else weights[None]  # a call without a batch
+        catch(Call(name, heads.detach(), within))
+        if not need_weights:
+            return context, None
+        return context, weights.mean(-3) if average else weights
+
+    # First of all before the call and last of all after it: other hooks see what they would have seen.
+    stack.callback(module.register_forward_hook(after, prepend=True).remove)
+    stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+
+
+def _watch(module: Attention, name: str, catch: Callable[[Call], None], stack: ExitStack) -> None:
+    """The same for one of regard's, whose steps callers may call one by one."""
+    prepare, attend = module.prepare, module.attend
+    keys: list[Tensor] = []
+
+    def prepare_watched(key: Float[Tensor, "B K Dk"], value: Tensor | None = None, **options: Any) -> Memory:
+        keys[:] = [key]
+        return prepare(key, value, **options)
+
+    def attend_watched(
+        query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any = None, *, need_weights: bool = True, **options: Any
+    ) -> tuple[AttentionOutput, Any]:
+        out, state = attend(query, memory, state, need_weights=True, **options)
+        assert out.weights is not None
+        catch(Call(name, out.weights.detach(), bool(keys) and keys[0] is query))
+        return (out if need_weights else replace(out, weights=None)), state
+
+    for method, watched in (("prepare", prepare_watched), ("attend", attend_watched)):
+        had = vars(module).get(method)  # of a capture around this one
+        stack.callback(vars(module).pop, method) if had is None else stack.callback(vars(module).__setitem__, method, had)
+        vars(module)[method] = watched
+
+
+def _family(call: Call, *, has_target: bool) -> str:
+    if not call.within:
+        return "cross"
+    return "decoder" if has_target and "decoder" in call.name.lower() else "encoder"
+
+
+def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:
+    for name, family in families.items():
+        if name not in names:
+            raise RequestError(f"to_record: families names {name!r}, which was not called{nearest(name, names)}")
+        if family not in ("encoder", "decoder", "cross"):
+            raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
