@@ -16,7 +16,7 @@ from regard.errors import ConfigError, Interrupted
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.predict import Classifier, load
 from regard.text.tokenizer import Tokenizer
-from regard.training import callbacks, cross_validate, fit, resume
+from regard.training import callbacks, cross_validate, fit, holds_folds, resume, resume_folds
 from regard.training.callbacks import Checkpointing
 from regard.training.classification import label_loss
 
@@ -79,20 +79,31 @@ def test_it_learns_and_its_folder_is_a_classifier(config):
     assert len(first.split(",")) == 9
 
 
-def test_interrupted_and_resumed_it_ends_with_the_same_bits(config, monkeypatch):
+@pytest.fixture
+def stop_at(monkeypatch):
+    """As Ctrl-C after an update."""
+
+    def set_up(folder, step):
+        inner = Checkpointing.on_train_batch_end
+
+        def stop(self, trainer, module, outputs, batch, index):
+            if str(self._run.folder.path) == folder and self._run.progress.step == step:
+                self._signals.received = 2
+            inner(self, trainer, module, outputs, batch, index)
+
+        monkeypatch.setattr(callbacks.Checkpointing, "on_train_batch_end", stop)
+        return monkeypatch.undo
+
+    return set_up
+
+
+def test_interrupted_and_resumed_it_ends_with_the_same_bits(config, stop_at):
     whole = replace(config, out=config.out + "-whole")
     fit(whole, progress=False)
-    inner = Checkpointing.on_train_batch_end
-
-    def stop(self, trainer, module, outputs, batch, index):
-        if self._run.progress.step == 7:
-            self._signals.received = 2
-        inner(self, trainer, module, outputs, batch, index)
-
-    monkeypatch.setattr(callbacks.Checkpointing, "on_train_batch_end", stop)
+    let_go = stop_at(config.out, 7)
     with pytest.raises(Interrupted):
         fit(config, progress=False)
-    monkeypatch.undo()
+    let_go()
     resume(config.out, progress=False)
     assert model_bytes(config.out) == model_bytes(whole.out)
 
@@ -164,3 +175,29 @@ def test_cross_validation_holds_out_every_text_once(config):
     assert result.render().splitlines()[-1].startswith("sd")
     with pytest.raises(ConfigError, match=r"needs data.folds of 2 or more"):
         cross_validate(replace(config, data=replace(config.data, folds=0)))
+
+
+def test_a_cross_validation_is_resumed_as_a_whole(config, stop_at):
+    config = replace(change(config, max_epochs=1), data=replace(config.data, folds=3))
+    whole = cross_validate(replace(config, out=config.out + "-whole"), progress=False)
+    # An older one, with other settings, is to be replaced, and its third fold is still there.
+    cross_validate(replace(config, seed=2), progress=False)
+    let_go = stop_at(str(Path(config.out, "fold-2")), 3)
+    with pytest.raises(Interrupted, match=rf"stopped in fold 2 of 3; go on with: regard resume {config.out}$") as caught:
+        cross_validate(replace(config, overwrite=True), progress=False)
+    assert caught.value.exit_code == 130
+    let_go()
+    assert holds_folds(config.out)
+    assert not holds_folds(Path(config.out, "fold-1"))
+    with pytest.raises(ConfigError, match=rf"already holds folds; .* go on with `regard resume {config.out}`"):
+        cross_validate(config, progress=False)
+    assert resume_folds(config.out, progress=False) == whole
+    assert json.loads(Path(config.out, "folds.json").read_text())["mean"]["loss"] == pytest.approx(whole.mean("loss"))
+
+
+def test_every_fold_has_a_place_before_the_first_is_trained(config):
+    Path(config.out, "fold-3").mkdir(parents=True)
+    Path(config.out, "fold-3", "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"fold-3', which holds files that are not a run's"):
+        cross_validate(replace(config, data=replace(config.data, folds=3)), progress=False)
+    assert not Path(config.out, "fold-1").exists()

@@ -1,14 +1,16 @@
 """Training several times, each time with another part of the data held out."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from regard.config import ClassificationConfig
-from regard.errors import ConfigError
-from regard.training.fit import fit
+from regard.errors import ConfigError, Interrupted
+from regard.training.fit import fit, resume
+from regard.training.folder import RunFolder
 
 _FIGURES = ("loss", "accuracy", "macro_f1")
 
@@ -58,16 +60,75 @@ def cross_validate(config: ClassificationConfig, *, progress: bool = True) -> Cr
         The scores, which are also in `out/folds.json`.
 
     Raises:
-        ConfigError: If `data.folds` is 0 or `out` is empty, and as `fit`.
+        ConfigError: If `data.folds` is 0 or `out` is empty or holds folds already, and as `fit`.
+        Interrupted: As `fit`; `resume_folds` goes on.
     """
     if not config.data.folds or not config.out:
         raise ConfigError("cross_validate needs data.folds of 2 or more, and a folder in out")
+    if holds_folds(config.out) and not config.overwrite:
+        raise ConfigError(
+            f"out is '{config.out}', which already holds folds; name another folder, go on with `regard resume {config.out}`, "
+            "or set overwrite to true to replace them"
+        )
+    for fold in range(1, config.data.folds + 1):  # before hours are spent on the first
+        RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)
+    return _run(config, lambda own: fit(own, progress=progress))
+
+
+def holds_folds(folder: str | Path) -> bool:
+    """Whether a cross-validation has begun in this folder."""
+    return not RunFolder(folder).holds_run() and RunFolder(_fold_folder(folder, 1)).holds_run()
+
+
+def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidation:
+    """Go on with a cross-validation that was stopped: finish the fold that was begun, and train those that were not.
+
+    Args:
+        folder: What `out` was.
+        progress: Whether to report on standard error.
+
+    Returns:
+        The scores, as `cross_validate`.
+
+    Raises:
+        ConfigError: If the folder holds no folds.
+        DataError: If the data have changed.
+        Interrupted: As `fit`.
+    """
+    config, facts = RunFolder(_fold_folder(folder, 1)).read_start()
+    if not isinstance(config, ClassificationConfig) or not config.data.folds:
+        raise ConfigError(f"cannot resume '{folder}': it holds no folds of a cross-validation")
+
+    def go_on(own: ClassificationConfig) -> Any:
+        place = RunFolder(own.out)
+        if place.holds_run():
+            begun, its_facts = place.read_start()
+            # An earlier cross-validation, which this one was to replace, may have left its later folds behind.
+            if replace(begun, out=own.out) == own and its_facts["fingerprint"] == facts["fingerprint"]:
+                return resume(own.out, progress=progress)
+        return fit(replace(own, overwrite=True), progress=progress)
+
+    return _run(replace(config, out=str(folder)), go_on)
+
+
+def _run(config: ClassificationConfig, train: Callable[[ClassificationConfig], Any]) -> CrossValidation:
+    """Train each fold, and keep the scores."""
     found = []
     for fold in range(1, config.data.folds + 1):
-        out = Path(config.out, f"fold-{fold}")
-        classifier = fit(replace(config, data=replace(config.data, fold=fold), out=str(out)), progress=progress)
+        out = _fold_folder(config.out, fold)
+        try:
+            classifier = train(replace(config, data=replace(config.data, fold=fold), out=str(out)))
+        except Interrupted as error:
+            raise Interrupted(
+                f"stopped in fold {fold} of {config.data.folds}; go on with: regard resume {config.out}",
+                signal_number=error.exit_code - 128,
+            ) from error
         scores = classifier.bundle.signature["scores"]
         found.append({name: float(scores[name]) for name in _FIGURES})
     result = CrossValidation(tuple(found))
     Path(config.out, "folds.json").write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
     return result
+
+
+def _fold_folder(out: str | Path, fold: int) -> Path:
+    return Path(out, f"fold-{fold}")

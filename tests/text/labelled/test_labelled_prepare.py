@@ -133,6 +133,11 @@ def test_folds_part_the_data(data):
         assert not set(pairs(fold, "dev")) & set(pairs(fold, "train"))
 
 
+def test_more_folds_than_texts(data):
+    with pytest.raises(DataError, match=r"holds \d+ different texts, too few for 1,000 folds"):
+        run(replace(data, folds=1000))
+
+
 def test_max_texts_takes_the_first_of_each_label_and_leaves_dev_as_it_is(data):
     whole, part = run(data), run(replace(data, max_texts=20))
     assert pairs(part, "dev") == pairs(whole, "dev")

@@ -33,7 +33,8 @@ def select(texts: Collection, data: LabelledDataConfig, seed: int, report: Readi
     """Drop repeats, check the labels, hold out dev texts, and keep to `max_texts`; what is left out is in the report.
 
     Raises:
-        DataError: If there is no label, or where each text has one, a single label or a label with a single text.
+        DataError: If there is no label, or where each text has one, a single label or a label with a single text; or if there
+            are more folds than texts.
     """
     hashes, size = texts.spool.hashes[0], len(texts.spool)
     whole = hash_pairs(hashes, _label_sets(texts.labels))
@@ -47,6 +48,11 @@ def select(texts: Collection, data: LabelledDataConfig, seed: int, report: Readi
     _check_labels(texts, labels, groups.of, places, report)
     dev = np.zeros(len(places), np.bool_)
     if data.folds:
+        if data.folds > len(groups.sizes):
+            raise DataError(
+                f"{' + '.join(report.files)}: holds {len(groups.sizes):,} different texts, too few for {data.folds:,} folds "
+                "(data.folds); each needs a text to hold out"
+            )
         dev = draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
     elif not data.dev:
         dev = draw_dev(groups, labels, dev_size=data.dev_size, seed=seed)
