@@ -99,6 +99,20 @@ def test_evaluation_names_the_most_confident_mistakes():
     assert found.to_dict()["accuracy"] == 0
 
 
+def test_with_several_labels_a_mistake_is_as_sure_as_its_surest_wrong_label():
+    classifier = make(multiple=True, names=("a", "b", "c"))
+    text = "one two\nthree"
+    [row] = classifier.probabilities(classifier.scores([text])).tolist()
+    right = [name for name, p in zip("abc", row, strict=True) if p > 0.5]
+    flipped = sorted({*right} ^ {"a", "b"})
+    found = classifier.evaluate([text], [flipped])
+    [mistake] = found.mistakes
+    assert mistake.probability == pytest.approx(max(max(p, 1 - p) for p in row[:2]))
+    assert mistake.predicted == (", ".join(right) or "nothing")
+    assert "one two three" in found.render()
+    assert found.loss == pytest.approx(-sum(np.log(p if n in flipped else 1 - p) for n, p in zip("abc", row, strict=True)))
+
+
 def test_mistakes_in_what_is_asked():
     classifier = make()
     with pytest.raises(RequestError, match="classify: got one text, expected a list of texts"):

@@ -165,7 +165,7 @@ def macro_f1(
 def negative_log_likelihood(
     logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"] | Shaped[np.ndarray, "N C"]
 ) -> float:
-    """Mean of −log p(label | text), natural logarithm; where texts have several labels, the mean over these decisions too.
+    """Mean over texts of −log p(label | text), natural logarithm; of texts with several labels, −log p of all its decisions.
 
     Args:
         logits: Before the softmax, or before the sigmoid where texts have several labels.
@@ -177,7 +177,7 @@ def negative_log_likelihood(
     check_scores("negative_log_likelihood", logits, labels, "logits")
     scores = logits.astype(np.float64)
     if labels.ndim == 2:
-        return float(np.logaddexp(0, np.where(labels.astype(bool), -scores, scores)).mean())
+        return float(np.logaddexp(0, np.where(labels.astype(bool), -scores, scores)).sum(axis=1).mean())
     right = np.take_along_axis(scores, labels[:, None].astype(np.int64), 1)[:, 0]
     return float((np.logaddexp.reduce(scores, axis=1) - right).mean())
 

@@ -9,11 +9,14 @@ import numpy as np
 from regard.errors import DataError, RequestError
 from regard.metrics.calibration import Calibration, calibration
 from regard.metrics.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
+from regard.metrics.tables import shorten
 
 if TYPE_CHECKING:
     from regard.predict.classifier import Classifier
 
 _MISTAKES = 10
+_SHOWN = 160
+"""Cells of a mistaken text in the table."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Mistake:
     """What it has; several with commas between."""
     predicted: str
     probability: float
-    """How sure the model was."""
+    """How sure the model was of what it said; where texts have several labels, of the one it was most surely wrong about."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class LabelledEvaluation:
 
     scores: Scores | SeveralScores
     loss: float
-    """−log p of a text's label, natural logarithm, at the model's temperature."""
+    """−log p of a text's label or labels, natural logarithm, at the model's temperature."""
     calibration: Calibration
     mistakes: tuple[Mistake, ...]
     """The most confident ones first."""
@@ -64,7 +67,8 @@ class LabelledEvaluation:
         if self.mistakes:
             parts.append("the most confident mistakes:")
             parts += [
-                f"  {mistake.predicted} ({mistake.probability:.0%}), not {mistake.label or 'nothing'}: {_shorten(mistake.text)}"
+                f"  {mistake.predicted} ({mistake.probability:.0%}), not {mistake.label or 'nothing'}: "
+                f"{shorten(mistake.text, _SHOWN)}"
                 for mistake in self.mistakes
             ]
         return "\n\n".join(parts[:3]) + "".join(f"\n{line}" for line in parts[3:])
@@ -93,8 +97,8 @@ def evaluate_labelled(
     probabilities = classifier.probabilities(logits)
     if several:
         found: Scores | SeveralScores = score_several(probabilities > 0.5, gold, names)
-        wrong = ((probabilities > 0.5) != gold.astype(bool)).any(axis=-1)
-        certain = np.abs(probabilities - 0.5).min(axis=-1)
+        astray = (probabilities > 0.5) != gold.astype(bool)
+        wrong, certain = astray.any(axis=-1), (np.maximum(probabilities, 1 - probabilities) * astray).max(axis=-1)
     else:
         predicted = probabilities.argmax(axis=-1)
         found, wrong, certain = score_labels(predicted, gold, names), predicted != gold, probabilities.max(axis=-1)
@@ -137,7 +141,3 @@ def _said(names: Sequence[str], probabilities: np.ndarray, several: bool) -> str
     if several:
         return ", ".join(names[place] for place in np.flatnonzero(probabilities > 0.5).tolist()) or "nothing"
     return names[int(probabilities.argmax())]
-
-
-def _shorten(text: str, width: int = 160) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
