@@ -1,9 +1,21 @@
-"""Search for the best target of a source, and the score of a given one: over the `Seq2Seq` contract only."""
+"""Search for the best target of a source, draws of others, and the score of a given one: over the `Seq2Seq` contract only."""
 
 from regard.decoding.beam import beam_search
 from regard.decoding.force import force
 from regard.decoding.greedy import greedy
+from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.sampling import Sampling, sample
 from regard.decoding.search import search
 
-__all__ = ["Hypothesis", "beam_search", "force", "greedy", "length_penalty_of", "search"]
+__all__ = [
+    "Guidance",
+    "Hypothesis",
+    "Sampling",
+    "beam_search",
+    "force",
+    "greedy",
+    "length_penalty_of",
+    "sample",
+    "search",
+]

@@ -13,7 +13,8 @@ and the search of a sentence is over when
   log p(live) / ((5 + limit) / 6)^α bounds whatever may become of it. This never changes what is found. Or
 * its length limit is reached. Hypotheses cut there rank after all finished ones.
 
-A beam of one is greedy search. The results for a sentence do not depend on what else is in the batch.
+A beam of one is greedy search. The results for a sentence do not depend on what else is in the batch. Which continuations take
+the beam's places is an `Extension`'s to say: the best of all, or those on the way to what a target must hold.
 """
 
 from collections.abc import Collection
@@ -23,7 +24,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import best_words
+from regard.decoding.constraints import Constrained
+from regard.decoding.extension import BestOfAll, Extension
+from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of
 from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.trace import Trace
@@ -41,6 +44,7 @@ def beam_search(
     n_best: int = 1,
     length_penalty: float = 1.0,
     max_length: int = 0,
+    guidance: Guidance | None = None,
     record: Collection[str] = (),
 ) -> list[list[Hypothesis]]:
     """Search for the targets with the best scores.
@@ -53,6 +57,7 @@ def beam_search(
         n_best: How many to return, at most `beam_size`.
         length_penalty: α ≥ 0; 0 ranks by log probability, which favours short targets.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
+        guidance: What targets must begin with and hold.
         record: Attention sites to record.
 
     Returns:
@@ -69,23 +74,43 @@ def beam_search(
     check_sites(model, record)
     if not len(source):
         return []
-    limits = length_limits(source_mask, max_length)
+    limits = length_limits(source_mask, max_length, guidance)
+    extension = _extension(beam_size, guidance, limits)
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     live = _Live.begin(limits, n_best)
     while True:
         logits, attention, state = model.step(live.tokens, state, record=record)
-        parent, tokens, total = _extend(live.total, logits, beam_size)
+        parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits)
         trace.add(live.rows, parent, tokens, total, attention)
         done = live.advance(tokens, total, trace, beam_size=beam_size, length_penalty=length_penalty)
         if bool(done.any()):
             kept = (~done).nonzero()[:, 0]
             live.keep(kept)
+            extension.keep(kept)
             if not len(kept):
                 break
             state, parent = state.keep(kept), parent[kept]
         state = _follow(state, parent, logits.shape[1])
+    if isinstance(extension, Constrained):  # one target may meet its phrases in several ways
+        return [_different(found)[:n_best] for found in trace.best(beam_size)]
     return trace.best(n_best)
+
+
+def _extension(beam_size: int, guidance: Guidance | None, limits: Int[Tensor, " B"]) -> Extension:
+    if guidance is None:
+        return BestOfAll(beam_size)
+    if guidance.constrains:
+        return Constrained(beam_size, guidance, limits)
+    return BestOfAll(beam_size, guidance.prefix(limits.device))
+
+
+def _different(found: list[Hypothesis]) -> list[Hypothesis]:
+    """The first of those with the same words."""
+    first: dict[tuple[int, ...], Hypothesis] = {}
+    for hypothesis in found:
+        first.setdefault(tuple(hypothesis.tokens), hypothesis)
+    return list(first.values())
 
 
 @dataclass
@@ -137,20 +162,6 @@ class _Live:
         """Go on with these sentences only."""
         self.rows, self.tokens, self.total = self.rows[kept], self.tokens[kept], self.total[kept]
         self.limits, self.num_finished, self.best = self.limits[kept], self.num_finished[kept], self.best[kept]
-
-
-def _extend(
-    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], beam_size: int
-) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]:
-    """The best continuations of all hypotheses together: parent, word and log probability, best first.
-
-    M is `beam_size`, or less where so few exist yet. A word outside the best `beam_size` of its own hypothesis cannot be
-    among the best `beam_size` of all, so only those are compared.
-    """
-    log_probabilities, words = best_words(logits, beam_size)
-    candidates = (total[:, :, None] + log_probabilities).flatten(1)
-    total, choice = candidates.topk(min(beam_size, candidates.shape[1]), 1)
-    return choice // words.shape[2], words.flatten(1).gather(1, choice), total
 
 
 def _follow(state: DecoderState, parent: Int[Tensor, "B N"], num_before: int) -> DecoderState:

@@ -22,7 +22,9 @@ _BLOCK_ROWS = 64
 """Rows whose log probabilities exist at once, on a CPU."""
 
 
-def best_words(logits: Float[Tensor, "B N V"], count: int) -> tuple[Float[Tensor, "B N C"], Int[Tensor, "B N C"]]:
+def best_words(
+    logits: Float[Tensor, "B N V"], count: int, *, forced: Int[Tensor, " B"] | None = None
+) -> tuple[Float[Tensor, "B N C"], Int[Tensor, "B N C"]]:
     """The most probable words of each hypothesis, and their log probabilities.
 
     Padding and the start symbol are never produced: where they are among the words, their log probability is −∞.
@@ -31,6 +33,7 @@ def best_words(logits: Float[Tensor, "B N V"], count: int) -> tuple[Float[Tensor
     Args:
         logits: Scores before the softmax; −∞ for a word that cannot follow. They are not changed.
         count: How many words are wanted that can be produced.
+        forced: The one word that may follow in a sentence; padding where any may. It comes first, and all others have −∞.
 
     Returns:
         Log probabilities in float32, and the words. C is `count` + 2, or V where that is less.
@@ -39,18 +42,37 @@ def best_words(logits: Float[Tensor, "B N V"], count: int) -> tuple[Float[Tensor
         RequestError: If the scores hold NaN or +∞, or −∞ for all words that can be produced.
     """
     rows = logits.flatten(0, 1).float()
-    words = _top(rows, min(count + 2, rows.shape[-1]))  # two more: padding and the start symbol
-    block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
-    parts = zip(rows.split(block), words.split(block), strict=True)
-    log_probabilities = torch.cat([part.log_softmax(-1).gather(-1, word) for part, word in parts])
+    words = _top(rows, min(count + 2, rows.shape[-1])).unflatten(0, logits.shape[:2])  # two more: padding and start
+    if forced is not None:
+        bound = (forced != PAD)[:, None]
+        words[..., 0] = torch.where(bound, forced[:, None], words[..., 0])
+    log_probabilities = log_probabilities_of(logits, words)
+    if forced is not None:
+        log_probabilities[..., 1:].masked_fill_(bound[..., None], -torch.inf)
     log_probabilities.masked_fill_((words == PAD) | (words == START), -torch.inf)
-    if not bool(torch.isfinite(log_probabilities.amax(-1)).all()):
+    check_scores(log_probabilities.amax(-1))
+    return log_probabilities, words
+
+
+def check_scores(best: Float[Tensor, "*rows"]) -> None:
+    """Check the best score of each row.
+
+    Raises:
+        RequestError: If one is NaN or infinite.
+    """
+    if not bool(torch.isfinite(best).all()):
         raise RequestError(
             "the model's scores for the next word are not finite (NaN or infinity): its weights are damaged, or its "
             "training went astray; go back to an earlier checkpoint, or train with a lower learning rate"
         )
-    shape = logits.shape[:2]
-    return log_probabilities.unflatten(0, shape), words.unflatten(0, shape)
+
+
+def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N C"]) -> Float[Tensor, "B N C"]:
+    """log softmax of the logits in float32, for these words only."""
+    rows, chosen = logits.flatten(0, 1).float(), words.flatten(0, 1)
+    block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
+    parts = zip(rows.split(block), chosen.split(block), strict=True)
+    return torch.cat([part.log_softmax(-1).gather(-1, word) for part, word in parts]).view(words.shape)
 
 
 def _top(rows: Float[Tensor, "R V"], count: int) -> Int[Tensor, "R C"]:

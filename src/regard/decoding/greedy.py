@@ -7,9 +7,11 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.decoding.candidates import best_words
+from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of
 from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.trace import Trace
+from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import END, START
 
@@ -22,6 +24,7 @@ def greedy(
     *,
     length_penalty: float = 1.0,
     max_length: int = 0,
+    guidance: Guidance | None = None,
     record: Collection[str] = (),
 ) -> list[Hypothesis]:
     """Take the most probable word at each step until it is the end symbol.
@@ -34,6 +37,7 @@ def greedy(
         source_mask: True for the source's symbols, False for padding.
         length_penalty: α of the reported score; it does not change which target is found.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
+        guidance: What targets must begin with; phrases need `beam_search`.
         record: Attention sites to record.
 
     Returns:
@@ -44,9 +48,12 @@ def greedy(
     """
     check_beam(1, 1, length_penalty)
     check_sites(model, record)
+    if guidance is not None and guidance.constrains:
+        raise RequestError("greedy search does not look for constraints: search by beam_search, a beam of one will do")
     if not len(source):
         return []
-    limits = length_limits(source_mask, max_length)
+    limits = length_limits(source_mask, max_length, guidance)
+    prefix = None if guidance is None else guidance.prefix(source.device)
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     rows = torch.arange(len(source), device=source.device)
@@ -56,7 +63,7 @@ def greedy(
     while True:
         length += 1
         logits, attention, state = model.step(tokens, state, record=record)
-        candidates, words = best_words(logits, 1)
+        candidates, words = best_words(logits, 1, forced=None if prefix is None else prefix.at(length - 1, rows))
         value, choice = candidates.max(-1, keepdim=True)
         total, tokens = total + value[..., 0], words.gather(-1, choice)[..., 0]
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.decoding.guidance import Guidance
 from regard.errors import RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
 
@@ -13,21 +14,35 @@ _LONGEST = 500
 """Bound of the default length, so that a runaway sentence ends."""
 
 
-def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int) -> Int[Tensor, " B"]:
+def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int, guidance: Guidance | None = None) -> Int[Tensor, " B"]:
     """Steps that each sentence may take.
 
     Args:
         source_mask: True for the source's symbols.
-        max_length: The limit, the end symbol included; 0 for 2·S + 20 with S the sentence's own length, at most 500.
+        max_length: The limit, the end symbol included; 0 for 2·S + 20 with S the sentence's own length, at most 500, and as
+            many more as the target must have.
+        guidance: What targets must have.
 
     Raises:
-        RequestError: If `max_length` is negative.
+        RequestError: If `max_length` is negative, or leaves no place for what a target must have; or guidance is not for as
+            many sentences.
     """
     if max_length < 0:
         raise RequestError(f"max_length is {max_length}, expected 0 (twice the source and 20 more) or more")
-    if max_length:
-        return torch.full((len(source_mask),), max_length, device=source_mask.device)
-    return (2 * source_mask.sum(1) + 20).clamp(max=_LONGEST)
+    if guidance is not None and len(guidance.prefixes) != len(source_mask):
+        raise RequestError(
+            f"got {len(source_mask)} sentences and guidance for {len(guidance.prefixes)}, expected as many of each"
+        )
+    room = None if guidance is None else guidance.room(source_mask.device)
+    if not max_length:
+        limits = (2 * source_mask.sum(1) + 20).clamp(max=_LONGEST)
+        return limits if room is None else limits + room
+    if room is not None and int(room.amax()) >= max_length:
+        raise RequestError(
+            f"max_length is {max_length}, but the prefix and the constraints of sentence {int(room.argmax())} need "
+            f"{int(room.amax())} symbols and the end one more: allow at least {int(room.amax()) + 1}"
+        )
+    return torch.full((len(source_mask),), max_length, device=source_mask.device)
 
 
 _WIDEST = 1000

@@ -8,6 +8,7 @@ from torch import Tensor
 from regard.config import DecodingConfig
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
+from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import check_beam
 from regard.models.seq2seq import Seq2Seq
@@ -20,9 +21,10 @@ def search(
     decoding: DecodingConfig,
     *,
     n_best: int = 1,
+    guidance: Guidance | None = None,
     record: Collection[str] = (),
 ) -> list[list[Hypothesis]]:
-    """Search greedily for a beam of one, by `beam_search` for a wider one.
+    """Search greedily for a beam of one, by `beam_search` for a wider one, or where targets must hold given phrases.
 
     Returns:
         For each sentence at most `n_best` hypotheses, the best first.
@@ -32,8 +34,8 @@ def search(
     """
     check_beam(decoding.beam_size, n_best, decoding.length_penalty)
     penalty, limit = decoding.length_penalty, decoding.max_length
-    if decoding.beam_size == 1:
-        found = greedy(model, source, source_mask, length_penalty=penalty, max_length=limit, record=record)
+    if decoding.beam_size == 1 and not (guidance is not None and guidance.constrains):
+        found = greedy(model, source, source_mask, length_penalty=penalty, max_length=limit, guidance=guidance, record=record)
         return [[hypothesis] for hypothesis in found]
     return beam_search(
         model,
@@ -43,5 +45,6 @@ def search(
         n_best=n_best,
         length_penalty=penalty,
         max_length=limit,
+        guidance=guidance,
         record=record,
     )

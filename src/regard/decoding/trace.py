@@ -73,11 +73,21 @@ class Trace:
 
     def best(self, count: int) -> list[list[Hypothesis]]:
         """The best `count` of each sentence: finished ones first, then by score, then those that ended earlier."""
-        columns = zip(*self._ended, strict=True)
-        ended = _Endings(*(np.concatenate(column) for column in columns))
+        ended = self._endings()
         order = np.lexsort((ended.slot, ended.step, -ended.score, ~ended.finished, ended.row))
         rank = np.arange(len(order)) - np.searchsorted(ended.row[order], ended.row[order])
-        winners = ended[order[rank < count]]
+        return self._by_sentence(ended[order[rank < count]])
+
+    def all(self) -> list[list[Hypothesis]]:
+        """All of each sentence, by their places."""
+        ended = self._endings()
+        return self._by_sentence(ended[np.lexsort((ended.slot, ended.row))])
+
+    def _endings(self) -> _Endings:
+        columns = zip(*self._ended, strict=True)
+        return _Endings(*(np.concatenate(column) for column in columns))
+
+    def _by_sentence(self, winners: _Endings) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.source_mask))]
         for row, hypothesis in zip(winners.row, self._follow(winners), strict=True):
             found[row].append(hypothesis)

@@ -1,0 +1,195 @@
+"""Beam search for targets that hold given phrases: lexical constraints by dynamic beam allocation.
+
+A hypothesis has met some of its sentence's phrases and may be within another. Besides the most probable words, a step considers
+for each hypothesis every word that begins a phrase not yet met or goes on with the one it is within. Candidates fall into
+*banks* by the number of constraint words they have met, and the beam's places go round the banks, to the best of each, then to
+the second best of each, and so on, the bank with most met first. So what has met much does not have to beat what has met
+nothing, and the beam is as wide as without constraints.
+
+That every target holds its phrases is kept by two rules: the end symbol follows only where all are met, and a candidate that
+leaves no room for what is missing is none. A candidate that goes on with a phrase always exists, so a search never runs dry.
+
+Everything is computed for all hypotheses of all sentences at once; sentences without phrases have one bank, and are searched as
+`BestOfAll` does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.decoding.candidates import best_words, log_probabilities_of
+from regard.decoding.extension import Extended
+from regard.decoding.guidance import Guidance, Prefix, padded
+from regard.text.symbols import END, PAD
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """How far hypotheses are with their phrases."""
+
+    met: Bool[Tensor, "B N C"]  # phrases that stand in the hypothesis; True for padding
+    phrase: Int[Tensor, "B N"]  # the phrase it is within, where `position` is not 0
+    position: Int[Tensor, "B N"]  # words of that phrase so far; 0 within none
+    closed: Bool[Tensor, "B N"]  # whether the last word ended a phrase
+
+    def pick(self, index: Int[Tensor, "B M"]) -> "_Progress":
+        """Those of the given hypotheses."""
+        met = self.met.gather(1, index[..., None].expand(-1, -1, self.met.shape[2]))
+        return _Progress(met, self.phrase.gather(1, index), self.position.gather(1, index), self.closed.gather(1, index))
+
+    def keep(self, kept: Int[Tensor, " M"]) -> "_Progress":
+        """Those of the given sentences."""
+        return _Progress(self.met[kept], self.phrase[kept], self.position[kept], self.closed[kept])
+
+
+@dataclass(frozen=True)
+class _Phrases:
+    """What B sentences are constrained to."""
+
+    words: Int[Tensor, "B C L"]  # padding behind the end of each
+    lengths: Int[Tensor, "B C"]  # 0 for a phrase that is padding
+    before: Bool[Tensor, "B C C"]  # [c,d]: d is the same phrase as c and stands before it
+    limits: Int[Tensor, " B"]
+
+    @classmethod
+    def of(cls, phrases: Sequence[Sequence[Sequence[int]]], limits: Int[Tensor, " B"]) -> "_Phrases":
+        most = max(map(len, phrases))
+        flat = padded([phrase for own in phrases for phrase in [*own, *[()] * (most - len(own))]])
+        words = flat.view(len(phrases), most, -1).to(limits.device)
+        same = (words[:, :, None] == words[:, None]).all(-1)
+        return cls(words, (words != PAD).sum(-1), same.tril(-1), limits)
+
+    def keep(self, kept: Int[Tensor, " M"]) -> "_Phrases":
+        return _Phrases(self.words[kept], self.lengths[kept], self.before[kept], self.limits[kept])
+
+    def begin(self) -> _Progress:
+        """Nothing is met."""
+        nothing = torch.zeros_like(self.limits)[:, None]
+        return _Progress((self.lengths == 0)[:, None], nothing, nothing, nothing.bool())
+
+    def met_words(self, met: Bool[Tensor, "B N C"]) -> Int[Tensor, "B N"]:
+        return (met * self.lengths[:, None]).sum(-1)
+
+    def next_words(self, now: _Progress) -> Int[Tensor, "B N C"]:
+        """The word that goes on with each phrase, or begins it; padding for those met, and for all but one of equal ones."""
+        within = self._within(now)
+        place = (within * now.position[..., None])[..., None]
+        words = self.words[:, None].expand(-1, now.met.shape[1], -1, -1).gather(3, place)[..., 0]
+        earlier = (self.before[:, None] & ~now.met[:, :, None]).any(-1)
+        return words.masked_fill(now.met | (earlier & ~within), PAD)
+
+    def broken(self, now: _Progress, words: Int[Tensor, "B N K"]) -> Int[Tensor, "B N K"]:
+        """Words met of the phrase a hypothesis is within after a word that does not go on with it: 1 where it begins anew."""
+        first = self.words[:, None, :, 0].expand_as(now.met).gather(2, now.phrase[..., None])
+        return ((words == first) & (now.position[..., None] > 0)).long()
+
+    def _within(self, now: _Progress) -> Bool[Tensor, "B N C"]:
+        numbers = torch.arange(self.lengths.shape[1], device=self.lengths.device)
+        return (now.phrase[..., None] == numbers) & (now.position[..., None] > 0)
+
+    def reached(self, now: _Progress) -> Int[Tensor, "B N C"]:
+        """Words met of each phrase after its word in `next_words`."""
+        return self._within(now) * now.position[..., None] + 1
+
+
+class Constrained:
+    """Keeps a beam on the way to targets that hold the phrases of their sentences.
+
+    Reference:
+        Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
+        section 3.
+    Differs from the paper: places are dealt round the banks that have candidates, where the paper gives each bank a share and
+    then moves what is left over; a candidate that leaves no room for what is missing is left out; a phrase that is broken off
+    may begin anew at once.
+    """
+
+    def __init__(self, beam_size: int, guidance: Guidance, limits: Int[Tensor, " B"]) -> None:
+        """Args:
+        beam_size: Places of the beam.
+        guidance: The phrases, and prefixes.
+        limits: Most steps of each sentence; they leave room for its prefix, its phrases and the end.
+        """
+        device = limits.device
+        self.beam_size = beam_size
+        self._prefix: Prefix = guidance.prefix(device)
+        self._continues = None if guidance.continues is None else guidance.continues.to(device)
+        self._phrases = _Phrases.of(guidance.phrases, limits)
+        self._now = self._phrases.begin()
+
+    def extend(
+        self, rows: Int[Tensor, " B"], step: int, total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"]
+    ) -> Extended:
+        """Choose the best of each bank."""
+        forced = self._prefix.at(step, rows)
+        words, values = self._candidates(logits, forced)
+        progress = self._after(words)
+        scores = total[:, :, None] + values.masked_fill(~self._allowed(words, progress, step), -torch.inf)
+        bank = self._phrases.met_words(progress.met) + progress.position
+        choice = _deal(scores.flatten(1), bank, min(self.beam_size, bank.shape[1]))
+        self._now = progress.pick(choice)
+        return choice // words.shape[2], words.flatten(1).gather(1, choice), scores.flatten(1).gather(1, choice)
+
+    def keep(self, kept: Int[Tensor, " M"]) -> None:
+        """Go on with these sentences only."""
+        self._phrases, self._now = self._phrases.keep(kept), self._now.keep(kept)
+
+    def _candidates(
+        self, logits: Float[Tensor, "B N V"], forced: Int[Tensor, " B"] | None
+    ) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
+        """The most probable words, then those that go on with phrases, then the end symbol; −∞ for what is there already."""
+        values, words = best_words(logits, self.beam_size + 1, forced=forced)
+        wanted = self._phrases.next_words(self._now)
+        extra = torch.cat((wanted, wanted.new_full((*wanted.shape[:2], 1), END)), -1)
+        added = log_probabilities_of(logits, extra).masked_fill(extra == PAD, -torch.inf)
+        if forced is not None:
+            bound = (forced != PAD)[:, None, None]
+            added = added.masked_fill(bound & (extra != forced[:, None, None]), -torch.inf)
+        values = values.masked_fill((words[..., None] == extra[:, :, None]).any(-1), -torch.inf)
+        return torch.cat((words, extra), -1), torch.cat((values, added), -1)
+
+    def _after(self, words: Int[Tensor, "B N K"]) -> _Progress:
+        """How far each candidate is, all of a sentence in a row."""
+        now, phrases = self._now, self._phrases
+        count = phrases.lengths.shape[1]
+        plain = words.shape[2] - count - 1
+        batch, beam = now.phrase.shape
+        numbers = torch.arange(count, device=words.device).expand(batch, beam, -1)
+        reached = phrases.reached(now)
+        complete = reached == phrases.lengths[:, None]
+        broken = phrases.broken(now, words[..., :plain])
+        nothing = broken.new_zeros(batch, beam, 1)
+        phrase = torch.cat((now.phrase[..., None].expand(-1, -1, plain), numbers, nothing), -1)
+        position = torch.cat((broken, reached.masked_fill(complete, 0), nothing), -1)
+        closed = torch.cat((torch.zeros_like(broken, dtype=torch.bool), complete, nothing.bool()), -1)
+        met = now.met[:, :, None].expand(-1, -1, words.shape[2], -1).clone()
+        met[:, :, plain : plain + count] |= torch.diag_embed(complete)
+        return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
+
+    def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: int) -> Bool[Tensor, "B N K"]:
+        """Whether a candidate leaves room for what it lacks, ends only with nothing lacking, and cuts no word's end off."""
+        phrases = self._phrases
+        missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
+        left = (phrases.limits - step - 1)[:, None]
+        fits = ((missing == 0) | (missing < left)).view(words.shape) & ~((words == END) & (missing > 0).view(words.shape))
+        if self._continues is None:
+            return fits
+        plain = words.shape[2] - phrases.lengths.shape[1] - 1
+        glued = self._continues[words] & self._now.closed[..., None]
+        glued[..., plain:] = False
+        return fits & ~glued
+
+
+def _deal(scores: Float[Tensor, "B K"], bank: Int[Tensor, "B K"], count: int) -> Int[Tensor, "B M"]:
+    """Which candidates get the places: the best of each bank, then the second best of each; the highest bank first."""
+    by_score = scores.argsort(dim=1, descending=True, stable=True)
+    order = by_score.gather(1, bank.gather(1, by_score).argsort(dim=1, stable=True))
+    sorted_bank = bank.gather(1, order)
+    place = torch.arange(bank.shape[1], device=bank.device)
+    rank = place - torch.searchsorted(sorted_bank, sorted_bank)
+    highest = bank.amax(1, keepdim=True)
+    turn = rank * (highest + 1) + (highest - sorted_bank)
+    turn = turn.masked_fill(scores.gather(1, order) == -torch.inf, torch.iinfo(turn.dtype).max)
+    return order.gather(1, turn.argsort(dim=1, stable=True)[:, :count])

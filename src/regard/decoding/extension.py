@@ -1,0 +1,62 @@
+"""How a beam goes on from one step to the next: which continuations of its hypotheses take their places."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.decoding.candidates import best_words
+from regard.decoding.guidance import Prefix
+
+Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
+"""Parent, word and log probability of the M hypotheses that the beam holds next."""
+
+
+class Extension(Protocol):
+    """Chooses the next hypotheses of a beam."""
+
+    def extend(
+        self, rows: Int[Tensor, " B"], step: int, total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"]
+    ) -> Extended:
+        """Choose among all continuations.
+
+        Args:
+            rows: The sentences' places in the batch.
+            step: Which word this is, from 0.
+            total: Log probabilities of the hypotheses; −∞ for those that do not go on.
+            logits: Scores of their next words.
+
+        Returns:
+            M is the beam size, or less where so few exist yet.
+        """
+        ...
+
+    def keep(self, kept: Int[Tensor, " M"]) -> None:
+        """Go on with these of the sentences last extended only."""
+        ...
+
+
+@dataclass(frozen=True)
+class BestOfAll:
+    """The best continuations of all hypotheses together, best first.
+
+    A word outside the best `beam_size` of its own hypothesis cannot be among the best `beam_size` of all, so only those are
+    compared.
+    """
+
+    beam_size: int
+    prefix: Prefix | None = None
+
+    def extend(
+        self, rows: Int[Tensor, " B"], step: int, total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"]
+    ) -> Extended:
+        """Choose the best."""
+        forced = None if self.prefix is None else self.prefix.at(step, rows)
+        log_probabilities, words = best_words(logits, self.beam_size, forced=forced)
+        candidates = (total[:, :, None] + log_probabilities).flatten(1)
+        total, choice = candidates.topk(min(self.beam_size, candidates.shape[1]), 1)
+        return choice // words.shape[2], words.flatten(1).gather(1, choice), total
+
+    def keep(self, kept: Int[Tensor, " M"]) -> None:
+        """Nothing is remembered of a sentence."""

@@ -1,0 +1,75 @@
+"""What a target is held to: words that it begins with, and phrases that it holds somewhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.errors import RequestError
+from regard.text.symbols import END, PAD, START
+
+_NEVER = frozenset((PAD, START, END))
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """For each of B sentences, what its target is held to.
+
+    Raises:
+        RequestError: If there are not as many prefixes as lists of phrases, a phrase is empty, or a symbol is among them that
+            no target has within.
+    """
+
+    prefixes: Sequence[Sequence[int]]
+    """The words that the target begins with; an empty list for none."""
+    phrases: Sequence[Sequence[Sequence[int]]]
+    """Phrases of one word or more that the target holds, each at a place of its own: what stands twice comes twice."""
+    continues: Bool[Tensor, " V"] | None = None
+    """Words of the vocabulary that would go on with the word before: none of them may follow a phrase."""
+
+    def __post_init__(self) -> None:
+        if len(self.prefixes) != len(self.phrases):
+            raise RequestError(
+                f"Guidance got {len(self.prefixes)} prefixes and {len(self.phrases)} lists of phrases, expected one of each "
+                "for every sentence"
+            )
+        for number, (prefix, phrases) in enumerate(zip(self.prefixes, self.phrases, strict=True)):
+            if any(not len(phrase) for phrase in phrases):
+                raise RequestError(f"sentence {number} has a constraint without a word: leave it out")
+            if not _NEVER.isdisjoint([*prefix, *(word for phrase in phrases for word in phrase)]):
+                raise RequestError(f"the prefix or a constraint of sentence {number} has a padding, start or end symbol within")
+
+    @property
+    def constrains(self) -> bool:
+        """Whether there is any phrase."""
+        return any(map(len, self.phrases))
+
+    def room(self, device: torch.device) -> Int[Tensor, " B"]:
+        """How many words each target has at least."""
+        pairs = zip(self.prefixes, self.phrases, strict=True)
+        return torch.tensor([len(prefix) + sum(map(len, phrases)) for prefix, phrases in pairs], device=device)
+
+    def prefix(self, device: torch.device) -> "Prefix":
+        """The prefixes as a tensor."""
+        return Prefix(padded(self.prefixes).to(device))
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The words that targets begin with."""
+
+    words: Int[Tensor, "B P"]
+    """Padding behind the end of each."""
+
+    def at(self, step: int, rows: Int[Tensor, " M"]) -> Int[Tensor, " M"] | None:
+        """The word that each of these sentences has at a step, from 0; padding where it is free, None where all are."""
+        return self.words[rows, step] if step < self.words.shape[1] else None
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Int[Tensor, "R L"]:
+    """Lists of words as one tensor, with padding behind them."""
+    longest = max(map(len, rows), default=0)
+    whole = [[*map(int, row), *[PAD] * (longest - len(row))] for row in rows]
+    return torch.tensor(whole, dtype=torch.int64).view(len(rows), longest)
