@@ -35,7 +35,8 @@ _INSIDE = _Range("more than 0 and less than 1", high=1, open_low=True, open_high
 _RANGES = {
     **dict.fromkeys(
         (
-            *("hidden_size", "embedding_size", "feed_forward_size", "num_layers", "num_heads", "max_ngram", "num_buckets"),
+            *("hidden_size", "embedding_size", "feed_forward_size", "num_layers", "num_heads", "max_ngram"),
+            *("num_buckets", "num_recurrent"),
             *("encoder_layers", "decoder_layers"),
             *("max_epochs", "batch_tokens", "accumulate", "beam_size", "max_tokens", "max_sentence", "min_count", "fold"),
         ),

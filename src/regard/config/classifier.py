@@ -135,11 +135,13 @@ class TransformerClassifierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CombinedClassifierConfig:
-    """A bag and a recurrent classifier side by side, each trained by its own loss, and their scores averaged."""
+    """A bag and recurrent classifiers side by side, each trained by its own loss, and their scores averaged."""
 
     kind: Literal["combined"] = "combined"
     bag: BagClassifierConfig = field(default_factory=BagClassifierConfig)
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
+    num_recurrent: int = 1
+    """How many recurrent classifiers there are, which differ in where they start."""
 
 
 ClassifierConfig = (

@@ -1,10 +1,10 @@
 """A bag of words and n-grams under attention pooling.
 
-A word is read alone and in each n-gram that it stands in: "dull" in "not dull" is dull, and it is what follows "not" there.
-So an n-gram has as many vectors as it has words, one for each place in it, and the one of a word's place is added to the word's
-own. That keeps the attention a distribution over words, with nothing to share out afterwards: a word that neighbours turn or
-silence ("not good", "looked good") has the weight that it has in this place, and an n-gram's plain words ("is" in "is dull")
-need not get what its telling word earns. There is no way from words to labels but through the weighted sum.
+A word is read alone and as the last of each n-gram that ends with it: "dull" in "not dull" is dull, and it is what follows
+"not" there. That keeps the attention a distribution over words, with nothing to share out afterwards: a word that those before
+it turn or silence ("not good", "looked good") has the weight that it has in this place. Were an n-gram's vector added to its
+other words too, "is" in "is dull" would know what follows, and get the attention that "dull" earns. There is no way from words
+to labels but through the weighted sum.
 """
 
 import math
@@ -30,14 +30,14 @@ _COUNTED_SCALE = 3.0  # of the first logits: averages of ratios, of which a text
 
 
 class BagClassifier(TextClassifier):
-    """h_s = E[x_s] + Σ_n Σ_k G[hash(x_{s−k} … x_{s−k+n−1}; k)]; logits = W Σ_s weight_s h_s + b, weights of the pooling of h.
+    """h_s = E[x_s] + Σ_n G[hash(x_{s−n+1} … x_s)]; logits = W Σ_s weight_s h_s + b, weights of the pooling of h.
 
-    n goes from 2 to the longest n-grams, and k is the word's place in the n-gram, from 0 to n − 1.
+    n goes from 2 to the longest n-grams.
 
     Shapes: E (V,D), G (buckets,D), W (C,D).
 
     Reference: Joulin et al. 2017 have the hashed n-grams, Wang, Manning 2012 the strength of pairs of words.
-    Differs from the papers: attention in place of the mean, and n-grams belong to the words in them.
+    Differs from the papers: attention in place of the mean, and n-grams belong to their last words.
     """
 
     sites = ("pool",)
@@ -65,21 +65,18 @@ class BagClassifier(TextClassifier):
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Each word's own vector and those of its places in n-grams, summed; an n-gram with padding in it is none."""
+        """Each word's own vector and those of the n-grams that end with it, summed; an n-gram with padding in it is none."""
         embedded: Tensor = self.embedding(tokens)
-        for rows, real, before, after in self._ngrams(tokens):
+        for rows, real in self._ngrams(tokens):
             vectors = self.ngram_embedding(rows).where(real.unsqueeze(-1), 0)
-            embedded = embedded + functional.pad(vectors, (0, 0, before, after))
+            embedded = embedded + functional.pad(vectors, (0, 0, tokens.shape[1] - rows.shape[1], 0))
         return embedded
 
-    def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[Tensor, Tensor, int, int]]:
-        """For each place in n-grams: rows of the table, which are no padding (B, S − n + 1), words of it before and after."""
+    def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each n: the n-grams' rows of the table (B, S − n + 1), and which of them are no padding."""
         for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
             windows = tokens.unfold(1, size, 1)
-            real = (windows != PAD).all(dim=2)
-            for place in range(size):
-                rows = ngram_rows(windows, place=place, num_rows=self.ngram_embedding.num_embeddings)
-                yield rows, real, place, size - 1 - place
+            yield ngram_rows(windows, num_rows=self.ngram_embedding.num_embeddings), (windows != PAD).all(dim=2)
 
     def forward(
         self,
@@ -119,12 +116,12 @@ class BagClassifier(TextClassifier):
             gold = label.float() if label.ndim == 2 else functional.one_hot(label, num_labels).float()
             tokens = tokens.masked_fill(~mask, PAD)
             count_texts(words, tokens, mask, gold)
-            for rows, real, _, _ in self._ngrams(tokens):
+            for rows, real in self._ngrams(tokens):
                 count_texts(ngrams, rows, real, gold)
         directions = nn.init.orthogonal_(torch.empty(num_labels, width, device=device))
         self.embedding.weight.mul_(_COUNTED_NORM / _INITIAL_NORM).add_(log_ratios(words, self.count_smoothing) @ directions)
-        if self.max_ngram > 1:  # halved: each of a pair's words has the ratio of the pair
-            self.ngram_embedding.weight.copy_(log_ratios(ngrams, self.count_smoothing) @ directions / 2)
+        if self.max_ngram > 1:
+            self.ngram_embedding.weight.copy_(log_ratios(ngrams, self.count_smoothing) @ directions)
         heads = self.pooling.output_size // width
         self.output.weight.copy_(directions.repeat(1, heads) * (_COUNTED_SCALE / heads))
 
@@ -147,12 +144,12 @@ def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, 
     return (inside.where(seen, 1) / outside.where(seen, 1)).log()
 
 
-def ngram_rows(ngrams: Int[Tensor, "B S N"], *, place: int, num_rows: int) -> Int[Tensor, "B S"]:
-    """Which row of a table an n-gram's word has: a hash of the words in their order, of how many they are, and of the place.
+def ngram_rows(ngrams: Int[Tensor, "B S N"], *, num_rows: int) -> Int[Tensor, "B S"]:
+    """Which row of a table an n-gram has: a hash of the words in their order, and of how many they are.
 
     Integer products wrap around 64 bits, on every device alike.
     """
-    state = torch.full_like(ngrams[..., 0], ngrams.shape[2] * 256 + place)
+    state = torch.full_like(ngrams[..., 0], ngrams.shape[2])
     for position in range(ngrams.shape[2]):
         state = _mix(state + ngrams[..., position])
     return state.remainder(num_rows)

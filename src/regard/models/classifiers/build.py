@@ -84,10 +84,11 @@ def _build(
                 sentence_ends=sentence_ends,
                 embedding_size=embedding_size,
             )
-        case CombinedClassifierConfig(bag=bag, recurrent=recurrent):
+        case CombinedClassifierConfig(bag=bag, recurrent=recurrent, num_recurrent=count):
             sizes = {"vocabulary_size": vocabulary_size, "num_labels": num_labels, "embedding_size": embedding_size}
-            members = [BagClassifier(bag, **sizes), RecurrentClassifier(recurrent, **sizes)]
-            widths = [embedding_size or part.embedding_size for part in (bag, recurrent)]
-            return CombinedClassifier(members, widths=widths, names=("bag", "recurrent"))
+            members = [BagClassifier(bag, **sizes), *(RecurrentClassifier(recurrent, **sizes) for _ in range(count))]
+            widths = [embedding_size or part.embedding_size for part in (bag, *[recurrent] * count)]
+            names = ["bag", *(f"recurrent.{number}" for number in range(count))]
+            return CombinedClassifier(members, widths=widths, names=names)
         case _:
             assert_never(config)
