@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
         "--pairs",
         type=positive_number,
         metavar="N",
-        help="pairs or reviews to train on (default: 30000 pairs, 8000 reviews)",
+        help="pairs or reviews to train on (default: 30000 pairs, 16000 reviews)",
     )
     add_machine_options(parser)
     options = parser.read(arguments)

@@ -87,7 +87,7 @@ def _build(
         case CombinedClassifierConfig(bag=bag, recurrent=recurrent, num_recurrent=count):
             sizes = {"vocabulary_size": vocabulary_size, "num_labels": num_labels, "embedding_size": embedding_size}
             members = [BagClassifier(bag, **sizes), *(RecurrentClassifier(recurrent, **sizes) for _ in range(count))]
-            widths = [embedding_size or part.embedding_size for part in (bag, *[recurrent] * count)]
+            widths = [embedding_size or bag.embedding_size, *[embedding_size or recurrent.embedding_size] * count]
             names = ["bag", *(f"recurrent.{number}" for number in range(count))]
             return CombinedClassifier(members, widths=widths, names=names)
         case _:
