@@ -11,9 +11,9 @@ from regard.errors import BundleError, ConfigError, DataError, RegardError, Requ
 if TYPE_CHECKING:
     import regard.record as record
     from regard.analysis.capture import capture
-    from regard.config import ClassificationConfig, TranslationConfig
+    from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
-    from regard.predict import Classification, Classifier, Translation, Translator, load
+    from regard.predict import Classification, Classifier, Generation, LanguageModel, Translation, Translator, load
     from regard.presets import load_preset
     from regard.record import AttentionRecord, alignment_error_rate
     from regard.training.fit import fit, resume
@@ -25,6 +25,9 @@ _HOMES = {
     "Classification": "regard.predict",
     "ClassificationConfig": "regard.config",
     "Classifier": "regard.predict",
+    "Generation": "regard.predict",
+    "LanguageConfig": "regard.config",
+    "LanguageModel": "regard.predict",
     "Translation": "regard.predict",
     "TranslationConfig": "regard.config",
     "Translator": "regard.predict",
@@ -47,6 +50,9 @@ __all__ = [
     "Classifier",
     "ConfigError",
     "DataError",
+    "Generation",
+    "LanguageConfig",
+    "LanguageModel",
     "RegardError",
     "RequestError",
     "ShapeError",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.cli.options import Parser, add_machine_options, add_search_options, positive_number, set_threads
+from regard.cli.options import Parser, add_machine_options, add_search_options, kind_of, positive_number, set_threads
 from regard.cli.pairs import read_given_pairs, read_given_texts
 from regard.errors import RequestError
 
@@ -37,20 +37,18 @@ def main(arguments: Sequence[str]) -> None:
     add_machine_options(parser)
     options = parser.read(arguments)
 
-    from regard.predict import Classifier, load
+    from regard.predict import Classifier, Translator, load
 
     set_threads(options.threads)
     first, second = (load(folder, device=options.device) for folder in (options.first, options.second))
     found: ClassifierComparison | TranslatorComparison
     if isinstance(first, Classifier) and isinstance(second, Classifier):
         found = _compare_classifiers(first, second, options)
-    elif isinstance(first, Classifier) or isinstance(second, Classifier):
-        kinds = ["a classifier" if isinstance(each, Classifier) else "a translator" for each in (first, second)]
-        raise RequestError(
-            f"compare: {options.first} holds {kinds[0]} and {options.second} {kinds[1]}; expected two models of one kind"
-        )
-    else:
+    elif isinstance(first, Translator) and isinstance(second, Translator):
         found = _compare_translators(first, second, options)
+    else:
+        kinds = f"{options.first} holds {kind_of(first)} and {options.second} {kind_of(second)}"
+        raise RequestError(f"compare: {kinds}; expected two models of one kind, translators or classifiers")
     print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
 
 

@@ -1,4 +1,4 @@
-"""`regard evaluate`: how good a trained model is on pairs, or on labelled texts."""
+"""`regard evaluate`: how good a trained model is on pairs, on labelled texts, or on texts."""
 
 import argparse
 import json
@@ -6,30 +6,31 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.cli.options import Parser, add_machine_options, add_search_options, check_ending, load_model
-from regard.cli.pairs import read_given_pairs, read_given_texts
+from regard.cli.options import Parser, add_machine_options, add_search_options, check_ending, kind_of, load_model
+from regard.cli.pairs import read_given_pairs, read_given_texts, read_plain_texts
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.predict import Classifier, LabelledEvaluation, Translator
+    from regard.predict import Classifier, LabelledEvaluation, LanguageModel, Translator
 
 _PICTURES = (".png", ".svg", ".pdf")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print loss, perplexity, BLEU and chrF of a translator; accuracy, F1 and calibration of a classifier."""
+    """Print loss, perplexity, BLEU and chrF of a translator; accuracy and the like of a classifier; a language model's loss."""
     parser = Parser(
         "evaluate",
         "Compare a model's output with the right one.\n"
         "A translator translates the sources of some pairs: the loss (nats a target token), the perplexity, and BLEU and chrF\n"
         "with sacrebleu's signatures. A classifier labels labelled texts: accuracy, F1 of every label, confusions,\n"
-        "calibration, and the most confident mistakes.",
+        "calibration, and the most confident mistakes. A language model predicts texts: loss, perplexity, bits a character.",
         "  regard evaluate runs/mine test.tsv\n  regard evaluate runs/mine test.en,test.de --beam 5 --json\n"
-        "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png",
+        "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png\n"
+        "  regard evaluate runs/stories test.txt",
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument(
-        "files", metavar="FILE[,FILE]", help="one file of pairs or of labelled texts, or two parallel text files"
+        "files", metavar="FILE[,FILE]", help="one file of pairs, of labelled texts or of texts, or two parallel text files"
     )
     add_search_options(parser)
     parser.add_argument(
@@ -44,18 +45,29 @@ def main(arguments: Sequence[str]) -> None:
             check_ending(getattr(options, name), _PICTURES, f"--{name}")
     model = load_model(options)
 
-    from regard.predict import Translator
+    from regard.predict import Classifier, Translator
 
+    for name in ("confusion", "reliability"):
+        if getattr(options, name) and not isinstance(model, Classifier):
+            raise RequestError(f"evaluate: --{name} is for classifiers, and {options.dir} holds {kind_of(model)}")
+    if options.beam is not None and not isinstance(model, Translator):
+        raise RequestError(f"evaluate: --beam is for translators, and {options.dir} holds {kind_of(model)}")
     if isinstance(model, Translator):
         _evaluate_translator(model, options)
-    else:
+    elif isinstance(model, Classifier):
         _evaluate_classifier(model, options)
+    else:
+        _evaluate_language_model(model, options)
+
+
+def _evaluate_language_model(model: "LanguageModel", options: argparse.Namespace) -> None:
+    texts, report = read_plain_texts(options.files, model.config)
+    print(report.render(), file=sys.stderr)
+    scores = model.evaluate(texts, progress=True)
+    print(json.dumps(scores.to_dict(), ensure_ascii=False) if options.json else scores.render())
 
 
 def _evaluate_translator(translator: "Translator", options: argparse.Namespace) -> None:
-    for name in ("confusion", "reliability"):
-        if getattr(options, name):
-            raise RequestError(f"evaluate: --{name} is for classifiers, and {options.dir} holds a translator")
     chunks, report = read_given_pairs(options.files, translator.config)
     sources, references = [], []
     for chunk in chunks:
@@ -67,8 +79,8 @@ def _evaluate_translator(translator: "Translator", options: argparse.Namespace) 
 
 
 def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) -> None:
-    if options.beam is not None:
-        raise RequestError(f"evaluate: --beam is for translators, and {options.dir} holds a classifier")
+    if options.confusion and classifier.labels.multiple:
+        raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
     texts, labels, report = read_given_texts(options.files, classifier)
     print(report.render(), file=sys.stderr)
     found = classifier.evaluate(texts, labels, progress=True)
@@ -82,11 +94,10 @@ def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) 
 def _draw_confusion(classifier: "Classifier", found: "LabelledEvaluation", path: str) -> None:
     import numpy as np
 
-    from regard.metrics.classification import SeveralScores
+    from regard.metrics.classification import Scores
     from regard.viz.confusion import draw
 
-    if isinstance(found.scores, SeveralScores):
-        raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
+    assert isinstance(found.scores, Scores)
     draw(np.array(found.scores.confusion), classifier.labels.names, path)
 
 

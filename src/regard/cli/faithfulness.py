@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, load_classifier, positive_number
+from regard.cli.options import Parser, add_machine_options, kind_of, load_classifier, positive_number
 from regard.cli.pairs import read_given_texts
 from regard.errors import RequestError
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
     for folder in options.seeds:
         other = load(folder, device=options.device)
         if not isinstance(other, Classifier):
-            raise RequestError(f"faithfulness: {folder} holds a translator, expected a classifier like {options.dir}")
+            raise RequestError(f"faithfulness: {folder} holds {kind_of(other)}, expected a classifier like {options.dir}")
         others.append(other)
     texts, labels, report = read_given_texts(options.files, classifier)
     print(report.render(), file=sys.stderr)
@@ -64,5 +64,6 @@ def main(arguments: Sequence[str]) -> None:
         permutations=options.permutations,
         progress=True,
     )
+    # Printed first: a model whose folder cannot be written to has been measured all the same.
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render(), flush=True)
     save_faithfulness(options.dir, found.to_dict())
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())

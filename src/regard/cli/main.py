@@ -12,25 +12,28 @@ from importlib import import_module
 from regard.errors import RegardError, RequestError, nearest
 
 _HELP = """\
-regard: train a translator or a text classifier on your own file, use it, and look at where it looks.
+regard: train a translator, a text classifier or a language model on your own file, use it, and look at where it looks.
 
 Try it (some minutes on two cores, nothing to download):
   regard demo                                              a translator
   regard demo --task classification                        classifiers of reviews
 
-Train on your own file: pairs, the two sides separated by a tab; or texts with their labels:
+Train on your own file: pairs, the two sides separated by a tab; or texts with their labels; or texts:
   regard train translation --data.train pairs.tsv --data.source en --data.target de --preset luong --out runs/mine
   regard train classification --data.train reviews.csv --data.text review --data.label stars --preset bag --out runs/reviews
+  regard train language --data.train stories.txt --preset language-tiny --out runs/stories
   regard resume runs/mine                                  go on after an interruption, exactly where it stopped
 
 Use it:
   regard translate runs/mine "she kissed him ."            sentences as arguments, from --input FILE, or from stdin
   regard classify runs/reviews "a gripping , honest film"  the same for texts to be labelled
+  regard generate runs/stories "once upon a time"          a language model goes on with a text
   regard look runs/mine "she kissed him ." --to map.png    the attention behind it, here and as .png .svg .pdf .html .json
   regard align runs/mine pairs.tsv                         word alignments of given pairs, in Pharaoh format
 
 Judge it:
-  regard evaluate runs/mine test.tsv                       loss, BLEU, chrF; of classifiers accuracy, F1, calibration, mistakes
+  regard evaluate runs/mine test.tsv                       loss, BLEU, chrF; of classifiers accuracy, F1, calibration, mistakes;
+                                                           of language models perplexity
   regard compare runs/a runs/b test.tsv                    which of two models is better, and whether that is chance
   regard faithfulness runs/reviews test.tsv                how far a classifier's attention can be trusted
 
@@ -41,7 +44,8 @@ More:
 """
 
 _COMMANDS = (
-    *("demo", "presets", "train", "resume", "translate", "classify", "evaluate", "compare", "faithfulness", "look", "align"),
+    *("demo", "presets", "train", "resume", "translate", "classify", "generate", "evaluate", "compare"),
+    *("faithfulness", "look", "align"),
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
-    from regard.predict import Classification, Classifier, Translation, Translator
+    from regard.predict import Classification, Classifier, Generation, LanguageModel, ScoredText, Translation, Translator
     from regard.record import AttentionRecord
 
 
@@ -50,7 +50,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive_number, metavar="N", help="beam size; 1 is greedy (default: the run's setting)")
 
 
-def load_model(arguments: argparse.Namespace) -> "Translator | Classifier":
+def load_model(arguments: argparse.Namespace) -> "Translator | Classifier | LanguageModel":
     """Load the trained model that a command names, on the device it names."""
     from regard.predict import load
 
@@ -68,7 +68,7 @@ def load_translator(arguments: argparse.Namespace, command: str) -> "Translator"
 
     found = load_model(arguments)
     if not isinstance(found, Translator):
-        raise RequestError(f"{command}: {arguments.dir} holds a classifier, expected a translator; `regard classify` uses it")
+        raise _other_kind(found, arguments, command, "a translator")
     return found
 
 
@@ -82,11 +82,44 @@ def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier"
 
     found = load_model(arguments)
     if not isinstance(found, Classifier):
-        raise RequestError(f"{command}: {arguments.dir} holds a translator, expected a classifier; `regard translate` uses it")
+        raise _other_kind(found, arguments, command, "a classifier")
     return found
 
 
-def record_of(translation: "Translation | Classification", caller: str) -> "AttentionRecord":
+def load_language_model(arguments: argparse.Namespace, command: str) -> "LanguageModel":
+    """Load a model that must be a language model.
+
+    Raises:
+        RequestError: If it is not one.
+    """
+    from regard.predict import LanguageModel
+
+    found = load_model(arguments)
+    if not isinstance(found, LanguageModel):
+        raise _other_kind(found, arguments, command, "a language model")
+    return found
+
+
+_USES = {
+    "translation": ("a translator", "regard translate"),
+    "classification": ("a classifier", "regard classify"),
+    "language": ("a language model", "regard generate"),
+}
+
+
+def kind_of(model: "Translator | Classifier | LanguageModel") -> str:
+    """What a model is called: a translator, a classifier, a language model."""
+    return _USES[model.config.task][0]
+
+
+def _other_kind(
+    model: "Translator | Classifier | LanguageModel", arguments: argparse.Namespace, command: str, wanted: str
+) -> RequestError:
+    use = _USES[model.config.task][1]
+    return RequestError(f"{command}: {arguments.dir} holds {kind_of(model)}, expected {wanted}; `{use}` uses it")
+
+
+def record_of(translation: "Translation | Classification | ScoredText | Generation", caller: str) -> "AttentionRecord":
     """The attention behind a translation or a classification.
 
     Args:

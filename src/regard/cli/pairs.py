@@ -1,11 +1,11 @@
-"""Sentence pairs, or labelled texts, that a command is given to work on."""
+"""Sentence pairs, labelled texts, or texts, that a command is given to work on."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regard.cli.options import split_files
-from regard.config import TranslationConfig
+from regard.config import LanguageConfig, TranslationConfig
 
 if TYPE_CHECKING:
     from regard.predict import Classifier
@@ -64,6 +64,24 @@ def read_given_texts(files: str, classifier: "Classifier") -> "tuple[list[str], 
         texts += chunk.text
         labels += chunk.labels
     return texts, labels, report
+
+
+def read_plain_texts(files: str, config: LanguageConfig) -> "tuple[list[str], ReadingReport]":
+    """Read texts as those of the model's training were read.
+
+    Args:
+        files: `FILE` or `FILE,FILE`.
+        config: The run's configuration.
+
+    Raises:
+        DataError: If they cannot be read.
+    """
+    from regard.text.plain.readers import read_texts
+    from regard.text.report import ReadingReport
+
+    report = ReadingReport()
+    texts = [text for chunk in read_texts(split_files(files), config.data, report) for text in chunk.text]
+    return texts, report
 
 
 def _ending(path: str) -> str:

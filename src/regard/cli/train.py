@@ -1,4 +1,4 @@
-"""`regard train`: train a translator on a file of sentence pairs, or a classifier on a file of labelled texts."""
+"""`regard train`: a translator on a file of sentence pairs, a classifier on labelled texts, a language model on texts."""
 
 import shutil
 import textwrap
@@ -47,6 +47,16 @@ _TASKS = {
         "a file with a text and a label a line (.tsv .csv .jsonl .parquet, each also .gz), one text file for each label, "
         "or a folder of them",
         "a file of labelled texts",
+    ),
+    "language": _Task(
+        "Train a language model on texts.",
+        """\
+  regard train language --data.train stories.txt --preset language-tiny
+  regard train language --data.train book.txt --data.unit paragraph --training.max_epochs 20
+  regard train language --data.train train.txt --data.dev valid.txt --out runs/language
+""",
+        "text files (each also .gz) with a text a line, or in paragraphs (data.unit)",
+        "a text file",
     ),
 }
 
@@ -186,7 +196,11 @@ def _default_folder(config: AnyConfig, preset: str | None) -> str:
 
 def say_what_next(folder: str, task: str) -> None:
     """Tell the reader how to use the model."""
-    verb, what = {"translation": ("translate", "a sentence"), "classification": ("classify", "a text")}[task]
+    verb, what = {
+        "translation": ("translate", "a sentence"),
+        "classification": ("classify", "a text"),
+        "language": ("generate", "the beginning"),
+    }[task]
     print(f'\nThe model is in {folder}. Next:\n  regard {verb} {folder} "{what}"\n  regard look {folder} "{what}"')
 
 

@@ -4,16 +4,17 @@ from pathlib import Path
 
 from torch import nn
 
-from regard.bundle import TranslationBundle, load_bundle
+from regard.bundle import LanguageBundle, TranslationBundle, load_bundle
 from regard.predict.classifier import Classifier
+from regard.predict.language_model import LanguageModel
 from regard.predict.requests import find_device
 from regard.predict.translator import Translator
 
 
 def load(
     folder: str | Path, device: str = "auto", *, model: nn.Module | None = None, attention: nn.Module | None = None
-) -> Translator | Classifier:
-    """Load a trained translator or classifier.
+) -> Translator | Classifier | LanguageModel:
+    """Load a trained translator, classifier or language model.
 
     Args:
         folder: A folder that training made.
@@ -26,4 +27,6 @@ def load(
         RequestError: If the device is not there, or an object is missing or not needed.
     """
     bundle = load_bundle(folder, device=find_device(device), model=model, attention=attention)
-    return Translator(bundle) if isinstance(bundle, TranslationBundle) else Classifier(bundle)
+    if isinstance(bundle, TranslationBundle):
+        return Translator(bundle)
+    return LanguageModel(bundle) if isinstance(bundle, LanguageBundle) else Classifier(bundle)

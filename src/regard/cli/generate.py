@@ -1,0 +1,102 @@
+"""`regard generate`: let a language model go on with a text."""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from regard.cli.lines import read_lines
+from regard.cli.options import Parser, add_machine_options, load_language_model, positive_number, whole_number
+
+if TYPE_CHECKING:
+    from regard.predict import Generation
+
+_AT_ONCE = 256
+"""Prompts of a file that are gone on with together."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Generate, and print one line for each sample."""
+    parser = _parser()
+    options = parser.read(arguments)
+    if options.prompts and options.input:
+        parser.error("prompts and --input at once; give one of the two")
+    # A file that is not there is found before the model is loaded.
+    lines = read_lines(options.input, "go on with") if options.input else options.prompts or [""]
+    model = load_language_model(options, "generate")
+    first = 0
+    for prompts in _groups(lines):
+        found = model.generate(
+            prompts,
+            samples=options.samples,
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            max_length=options.max_length,
+            seed=options.seed + first,
+            progress=len(prompts) > 1,
+        )
+        first += len(prompts)
+        for one in (generation for own in found for generation in own):
+            print(_render(one, options))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "generate",
+        "Go on with a text: with the prompts given, with each line of --input FILE, or from nothing.\n"
+        "One line comes out for each sample. The same command gives the same texts; another --seed gives others.",
+        '  regard generate runs/stories "once upon a time" --samples 3\n'
+        '  regard generate runs/stories "once upon a time" --temperature 0\n'
+        "  regard generate runs/stories --samples 10 --temperature 0.8 --top-k 50 --seed 7",
+    )
+    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the beginning of a text (default: none)")
+    parser.add_argument("--input", metavar="FILE", help="text file, one prompt a line")
+    parser.add_argument("--samples", type=positive_number, default=1, metavar="N", help="texts for each prompt (default: 1)")
+    parser.add_argument(
+        "--temperature",
+        type=_number,
+        metavar="T",
+        help="below 1 safer, above 1 wilder; 0 takes the most probable word each time (default: the run's setting)",
+    )
+    parser.add_argument("--top-k", type=whole_number, metavar="K", help="draw from the K most probable words only; 0 for all")
+    parser.add_argument(
+        "--top-p", type=_number, metavar="P", help="draw from the most probable words that together have probability P"
+    )
+    parser.add_argument("--max-length", type=whole_number, metavar="N", help="most tokens that are added to a prompt")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="decides what is drawn (default: 0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a text: prompt, text, log probability")
+    add_machine_options(parser)
+    return parser
+
+
+def _groups(lines: Iterable[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    for line in lines:
+        group.append(line)
+        if len(group) == _AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _render(found: "Generation", options: argparse.Namespace) -> str:
+    if not options.json:
+        return found.text
+    plain = {
+        "prompt": found.prompt,
+        "text": found.text,
+        "log_probability": found.log_probability,
+        "tokens": found.num_tokens,
+        "finished": found.finished,
+    }
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from error

@@ -1,0 +1,93 @@
+"""What a language model writes, or thinks of what others wrote, and where it looked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from regard.record import AttentionRecord
+from regard.text.tokenizer import Tokenizer
+
+NOTE = (
+    "Attention weights show what the model read at each word (down), among the words up to it (across), to predict the next. "
+    "They do not prove that those words caused it."
+)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One way of going on with a prompt."""
+
+    prompt: str
+    """As it was given."""
+    text: str
+    """The prompt and what was added."""
+    log_probability: float
+    """log p(what was added | prompt), the end symbol's included where `finished`; the model's own, whatever was drawn from."""
+    num_tokens: int
+    """How many were added, the end symbol not counted."""
+    finished: bool
+    """Whether the model ended the text; False where the length limit cut it off."""
+    _origin: "Origin | None" = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def attention(self) -> AttentionRecord | None:
+        """The record, made when first asked for; None where no attention was recorded."""
+        return None if self._origin is None else self._origin.record(self.prompt, self.text, self.log_probability)
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """What a model thinks of a given text."""
+
+    text: str
+    log_probability: float
+    """log p(text), the end symbol's included."""
+    token_log_probabilities: np.ndarray
+    """(T + 1) float32, the last for the end symbol."""
+    _origin: "Origin | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def perplexity(self) -> float:
+        """exp(−log p / (T + 1))."""
+        return float(np.exp(min(-self.log_probability / len(self.token_log_probabilities), 700.0)))
+
+    @cached_property
+    def attention(self) -> AttentionRecord | None:
+        """The record, made when first asked for; None where no attention was recorded."""
+        return None if self._origin is None else self._origin.record(self.text, self.text, self.log_probability)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a text's record is made from."""
+
+    tokenizer: Tokenizer
+    fed: Sequence[int]
+    """What the model read: the start symbol and T tokens. The last of these is missing where no word follows it."""
+    attention: Mapping[str, np.ndarray]
+    """By site, with a row and a column for each of `fed`."""
+    given: str | None = None
+    """The text where it was given and not generated: its words are shown, known to the model or not."""
+
+    def record(self, before: str, text: str, log_probability: float) -> AttentionRecord:
+        """Assemble the record: the words are those that were read, and special symbols belong to no word."""
+        read = self.tokenizer.describe(self.fed)
+        words, word_of = read.words, read.word_of
+        if self.given is not None:
+            encoding = self.tokenizer.encode(self.given)
+            words, word_of = encoding.words, [-1, *encoding.word_of]
+        return AttentionRecord(
+            source_tokens=(),
+            source_words=(),
+            source_word_of=(),
+            target_tokens=tuple(read.tokens),
+            target_words=tuple(words),
+            target_word_of=tuple(word_of),
+            weights=dict(self.attention),
+            source_text=before,
+            target_text=text,
+            log_probability=min(log_probability, 0.0),
+            note=NOTE,
+        )

@@ -1,0 +1,238 @@
+"""A trained language model: the beginning of a text in, the text out."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.bundle import LanguageBundle, save_bundle
+from regard.config import GenerationConfig, LanguageConfig
+from regard.config.checks import check_config
+from regard.decoding import Guidance, Hypothesis, Sampling, force, greedy, sample
+from regard.errors import ConfigError, RequestError, nearest
+from regard.models.seq2seq import Seq2Seq
+from regard.predict.generation import Generation, Origin, ScoredText
+from regard.predict.language_evaluation import LanguageEvaluation, evaluate_language
+from regard.predict.requests import check_texts, counting_bar
+from regard.text.batching import length_batches
+from regard.text.plain.encoded import as_batch, cut_blocks
+from regard.text.symbols import END, START
+from regard.text.tokenizer import Tokenizer
+
+_BATCH_TOKENS = 8192
+_TEXTS_AT_ONCE = 64
+"""Texts that are generated together, all samples counted."""
+
+
+class LanguageModel:
+    """Goes on with texts, and says how likely given ones are.
+
+    Args:
+        bundle: The model and its tokenizer. The model is put into evaluation mode and stays on its device.
+    """
+
+    def __init__(self, bundle: LanguageBundle) -> None:
+        self.bundle = bundle
+        self.model: Seq2Seq = bundle.model.eval()
+
+    @property
+    def config(self) -> LanguageConfig:
+        """What the run was."""
+        return self.bundle.config
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How texts become symbols."""
+        return self.bundle.tokenizer
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+
+    def generate(
+        self,
+        prompts: Sequence[str] = ("",),
+        *,
+        samples: int = 1,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        max_length: int | None = None,
+        seed: int = 0,
+        record: Collection[str] = (),
+        progress: bool = False,
+    ) -> list[list[Generation]]:
+        """Go on with prompts.
+
+        What stands in the model's configuration (`generation`) holds where an argument is None.
+
+        Args:
+            prompts: Beginnings of texts; an empty one for a text of the model's own.
+            samples: How many texts for each prompt.
+            temperature: What scores are divided by before words are drawn; 0 for the most probable word at each step.
+            top_k: Draw from the so many most probable words only; 0 for all.
+            top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1.
+            max_length: Most tokens that are added to a prompt, the end included; 0 for as many as a text had in training.
+            seed: With a prompt's place in the list, it decides what is drawn.
+            record: Attention sites to record, `decoder.0` and so on.
+            progress: Whether to show a bar on standard error.
+
+        Returns:
+            For each prompt its samples, in the order drawn. What is drawn for a prompt does not depend on the other prompts.
+
+        Raises:
+            RequestError: If an argument is out of range.
+        """
+        prompts, sites = check_texts("generate", prompts), self._sites(record)
+        settings = self._settings(temperature=temperature, top_k=top_k, top_p=top_p, max_length=max_length)
+        if samples < 1:
+            raise RequestError(f"generate: samples is {samples}, expected 1 or more for each prompt")
+        if not settings.temperature and samples > 1:
+            raise RequestError(f"generate: at temperature 0 all {samples} samples would be the same; ask for one")
+        ids, offsets = self.tokenizer.encode_batch(prompts)
+        rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
+        found: list[list[Generation]] = [[]] * len(prompts)
+        with counting_bar("generating", len(prompts), shown=progress) as advance:
+            for numbers in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
+                drawn = self._draw([rows[number] for number in numbers], numbers, settings, samples, seed, sites)
+                for number, hypotheses in zip(numbers, drawn, strict=True):
+                    found[number] = [self._generation(prompts[number], rows[number], one) for one in hypotheses]
+                advance(len(numbers))
+        return found
+
+    def score(self, texts: Sequence[str], *, record: Collection[str] = (), progress: bool = False) -> list[ScoredText]:
+        """How likely given texts are, word by word.
+
+        Args:
+            texts: The texts; one of more than `data.max_tokens` tokens is read in blocks, as in training.
+            record: Attention sites to record, `decoder.0` and so on. Those of several blocks stand in blocks of the record.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            RequestError: If there is no such site.
+        """
+        texts, sites = check_texts("score", texts), self._sites(record)
+        ids, offsets = self.tokenizer.encode_batch(texts)
+        (flat, starts), owner = cut_blocks(ids, offsets, self.config.data.max_tokens)
+        lengths = np.diff(starts) - 1
+        found: list[Hypothesis | None] = [None] * len(lengths)
+        with counting_bar("scoring", len(lengths), shown=progress) as advance:
+            for numbers in length_batches(lengths, _BATCH_TOKENS):
+                batch = as_batch(flat, starts[numbers], lengths[numbers], numbers)
+                given = (batch.source, batch.source_mask, batch.target_in, batch.target_out)
+                hypotheses = force(self.model, *(tensor.to(self.device) for tensor in given), record=sites)
+                for number, hypothesis in zip(numbers.tolist(), hypotheses, strict=True):
+                    found[number] = hypothesis
+                advance(len(numbers))
+        blocks: list[list[Hypothesis]] = [[] for _ in texts]
+        for place, one in zip(owner.tolist(), found, strict=True):
+            assert one is not None
+            blocks[place].append(one)
+        bounds = offsets.tolist()
+        return [
+            self._scored(text, ids[start:stop], own)
+            for text, (start, stop), own in zip(texts, pairwise(bounds), blocks, strict=True)
+        ]
+
+    def evaluate(self, texts: Sequence[str], *, progress: bool = False) -> LanguageEvaluation:
+        """Loss and perplexity on texts; see `regard.predict.evaluate_language`."""
+        return evaluate_language(self, check_texts("evaluate", texts), progress=progress)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model into a folder, from which `regard.load` reads it.
+
+        Raises:
+            BundleError: If it cannot be written.
+        """
+        save_bundle(folder, self.bundle)
+
+    def _draw(
+        self, rows: list[np.ndarray], numbers: list[int], settings: GenerationConfig, samples: int, seed: int, sites: list[str]
+    ) -> list[list[Hypothesis]]:
+        """Go on with prompts of one length, as targets that begin with them."""
+        source = torch.full((len(rows), 1), END, device=self.device)
+        mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
+        limit = length + (settings.max_length or self.config.data.max_tokens)
+        guidance = Guidance(prefixes=[row.tolist() for row in rows], phrases=[()] * len(rows)) if length else None
+        if not settings.temperature:
+            found = greedy(self.model, source, mask, max_length=limit, guidance=guidance, record=sites)
+            return [[hypothesis] for hypothesis in found]
+        sampling = Sampling(
+            count=samples, temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, seed=seed
+        )
+        options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "record": sites}
+        return sample(self.model, source, mask, sampling, numbers=numbers, **options)
+
+    def _generation(self, prompt: str, row: np.ndarray, hypothesis: Hypothesis) -> Generation:
+        tokens, length = hypothesis.tokens, len(row)
+        fed = [START, *tokens][: len(hypothesis.token_log_probabilities)]
+        return Generation(
+            prompt=prompt,
+            text=self._joined(prompt, row, tokens),
+            log_probability=float(hypothesis.token_log_probabilities[length:].sum()),
+            num_tokens=len(tokens) - length,
+            finished=hypothesis.finished,
+            _origin=Origin(self.tokenizer, fed, hypothesis.attention) if hypothesis.attention else None,
+        )
+
+    def _joined(self, prompt: str, row: np.ndarray, tokens: Sequence[int]) -> str:
+        """The prompt as it was given, and what was added: the model may not know all of the prompt, or see it in lower case."""
+        known, whole = self.tokenizer.decode(row.tolist()), self.tokenizer.decode(tokens)
+        return prompt.rstrip() + whole[len(known) :] if whole.startswith(known) else whole
+
+    def _scored(self, text: str, row: np.ndarray, blocks: list[Hypothesis]) -> ScoredText:
+        each = np.concatenate([block.token_log_probabilities for block in blocks])
+        attention = {site: _in_blocks([block.attention[site] for block in blocks]) for site in blocks[0].attention}
+        return ScoredText(
+            text=text,
+            log_probability=sum(block.log_probability for block in blocks),
+            token_log_probabilities=each,
+            _origin=Origin(self.tokenizer, [START, *row.tolist()], attention, text) if attention else None,
+        )
+
+    def _settings(self, **given: Any) -> GenerationConfig:
+        """The configuration's, but for what is given."""
+        settings = replace(self.config.generation, **{name: value for name, value in given.items() if value is not None})
+        try:
+            check_config(settings)
+        except ConfigError as error:
+            raise RequestError(f"generate: {error}") from error
+        return settings
+
+    def _sites(self, record: Collection[str]) -> list[str]:
+        if isinstance(record, str):
+            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
+        for site in record:
+            if site not in self.model.sites:
+                known = ", ".join(self.model.sites)
+                raise RequestError(
+                    f"record names the attention {site!r}; this model has: {known}{nearest(site, self.model.sites)}"
+                )
+        return list(record)
+
+
+def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
+    """The places of rows of one length, at most so many together: the length of a prompt decides how far it may go."""
+    by_length: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        by_length.setdefault(len(row), []).append(place)
+    for places in by_length.values():
+        for start in range(0, len(places), most):
+            yield places[start : start + most]
+
+
+def _in_blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Square maps (…,T,T) along the diagonal of one."""
+    if len(parts) == 1:
+        return parts[0]
+    size = sum(part.shape[-1] for part in parts)
+    whole, at = np.zeros((*parts[0].shape[:-2], size, size), dtype=np.float32), 0
+    for part in parts:
+        whole[..., at : at + part.shape[-2], at : at + part.shape[-1]] = part
+        at += part.shape[-1]
+    return whole

@@ -1,0 +1,136 @@
+"""The commands on a small trained language model, and what bad input gets."""
+
+import json
+import re
+
+import pytest
+
+from regard.cli.main import main
+from regard.record import load_record
+
+SMALL = [
+    "--threads=1",
+    "--device=cpu",
+    "--model.hidden_size=16",
+    "--model.num_layers=2",
+    "--model.num_heads=2",
+    "--model.feed_forward_size=16",
+    "--tokenizer.kind=words",
+    "--training.max_epochs=3",
+    "--training.learning_rate=0.02",
+    "--training.batch_sentences=8",
+    "--training.tensorboard=false",
+]
+WHO, WHAT, WHOM = (
+    ["the cat", "a dog", "my friend", "the bird"],
+    ["sees", "likes", "hears"],
+    ["a tree", "the sea", "an old house"],
+)
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    """A file of texts, no two alike."""
+    path = tmp_path_factory.mktemp("data") / "stories.txt"
+    path.write_text("".join(f"{who} {what} {whom}.\n" for who in WHO for what in WHAT for whom in WHOM), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def teller(tmp_path_factory, stories, cache):
+    """The folder of a trained language model."""
+    folder = tmp_path_factory.mktemp("runs") / "stories"
+    assert main(["train", "language", f"--data.train={stories}", f"--out={folder}", *SMALL]) == 0
+    return folder
+
+
+def call(capsys, *arguments):
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out
+
+
+def fails(capsys, message, *arguments):
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    _, err = capsys.readouterr()
+    assert code == 2, err
+    assert "Traceback" not in err
+    assert re.search(message, err), err
+
+
+def test_training_says_what_next(stories, tmp_path, capsys):
+    out = call(
+        capsys, "train", "language", "--data.train", stories, "--out", tmp_path / "run", *SMALL, "--training.max_epochs=1"
+    )
+    assert f'regard generate {tmp_path / "run"} "the beginning"' in out
+    assert "usage: regard train language" in call(capsys, "train", "language", "--help")
+
+
+def test_generate(teller, tmp_path, capsys):
+    given = call(capsys, "generate", teller, "the cat", "my friend", "--samples", 3, "--seed", 4, "--max-length", 9)
+    lines = given.splitlines()
+    assert [line.startswith(("the cat", "my friend")[place // 3]) for place, line in enumerate(lines)] == [True] * 6
+    file = tmp_path / "prompts.txt"
+    file.write_text("the cat\nmy friend\n")
+    assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
+    likely = call(capsys, "generate", teller, "a dog", "--temperature", 0)
+    assert call(capsys, "generate", teller, "a dog", "--top-k", 1) == likely
+    plain = json.loads(call(capsys, "generate", teller, "a dog", "--temperature", 0, "--json"))
+    assert plain["text"] + "\n" == likely
+    assert plain["prompt"] == "a dog"
+    assert call(capsys, "generate", teller, "--top-p", 0.5).strip()
+
+
+def test_evaluate(teller, stories, capsys):
+    plain = json.loads(call(capsys, "evaluate", teller, stories, "--json"))
+    assert (plain["texts"], plain["unknown"]) == (36, 0)
+    assert 1 < plain["perplexity"] < 20
+    assert f"perplexity  {plain['perplexity']:.3f}" in call(capsys, "evaluate", teller, stories)
+
+
+def test_look(teller, tmp_path, capsys):
+    out = call(capsys, "look", teller, "the cat sees the sea.", "--to", tmp_path / "map.json")
+    assert "perplexity" in out
+    assert "output words across, output words down" in out
+    record = load_record(tmp_path / "map.json")
+    assert record.target_words == ("the", "cat", "sees", "the", "sea", ".")
+    assert record.sites == ("decoder.0", "decoder.1")
+    call(capsys, "look", teller, "the cat sees", "--to", tmp_path / "map.svg")
+    drawn = (tmp_path / "map.svg").read_text()
+    assert all(f"decoder.{layer} · head {head}" in drawn for layer in (0, 1) for head in (0, 1))
+
+
+def test_resume_an_ended_run(teller, capsys):
+    assert "the beginning" in call(capsys, "resume", teller)
+
+
+def test_bad_input(teller, stories, tmp_path, capsys):
+    train = ["train", "language", *SMALL, "--out", tmp_path / "new", "--data.train"]
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "blank.txt").write_text("\n \n")
+    fails(capsys, "train language: nothing to train on; name a text file with --data.train FILE", *train[:-1])
+    fails(capsys, "nowhere.txt: there is no such file", *train, tmp_path / "nowhere.txt")
+    fails(capsys, "empty.txt: is empty, expected text", *train, tmp_path / "empty.txt")
+    fails(capsys, "no usable text in .*blank.txt", *train, tmp_path / "blank.txt")
+    fails(capsys, "data.unit is 'page', expected one of: line, paragraph", *train, stories, "--data.unit=page")
+    fails(capsys, "model.num_heads is 3, expected a divisor of model.hidden_size", *train, stories, "--model.num_heads=3")
+    fails(capsys, "preset 'luong' is for translation", *train, stories, "--preset", "luong")
+    assert not (tmp_path / "new").exists()
+    fails(capsys, "is empty, expected text", "evaluate", teller, tmp_path / "empty.txt")
+    fails(capsys, "there is no such file", "evaluate", teller, tmp_path / "nowhere.txt")
+    fails(capsys, "--beam is for translators, and .* holds a language model", "evaluate", teller, stories, "--beam=2")
+    fails(capsys, "--target is for translators, and .* holds a language model", "look", teller, "the cat", "--target=a")
+    fails(capsys, "holds a language model, expected a translator; `regard generate` uses it", "translate", teller, "a")
+    fails(capsys, "'warm' is not a number", "generate", teller, "--temperature=warm")
+    fails(capsys, "top_p is 2, expected more than 0 and at most 1", "generate", teller, "--top-p=2")
+    fails(capsys, "at temperature 0 all 2 samples would be the same", "generate", teller, "--temperature=0", "--samples=2")
+    fails(capsys, "prompts and --input at once", "generate", teller, "a", "--input", stories)
+    fails(capsys, "cannot read .*nowhere.txt", "generate", teller, "--input", tmp_path / "nowhere.txt")
+    fails(capsys, "expected two models of one kind, translators or classifiers", "compare", teller, teller, stories)
+
+
+def test_other_models_do_not_generate(run, capsys):
+    fails(capsys, "holds a translator, expected a language model; `regard translate` uses it", "generate", run, "one")

@@ -1,0 +1,223 @@
+"""A language model's predictor: scores, texts that go on with a prompt, records, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from regard.bundle import LanguageBundle, load_bundle, save_bundle
+from regard.config import (
+    BPEConfig,
+    GenerationConfig,
+    LanguageConfig,
+    LanguageModelConfig,
+    TextDataConfig,
+    UnigramConfig,
+    WordsConfig,
+)
+from regard.errors import BundleError, RequestError
+from regard.models.build import build_language_model
+from regard.predict import LanguageModel, load
+from regard.text.symbols import END, START
+from regard.text.tokenizer import build_tokenizer
+
+TEXTS = ["the cat sees the tree", "a dog hears a bird", "the bird likes the old dog"]
+MODEL = LanguageModelConfig(hidden_size=20, num_layers=2, num_heads=2, feed_forward_size=23)
+
+
+def make(tokenizer: object = None, *, longest: int = 50, seed: int = 0) -> LanguageBundle:
+    learned = build_tokenizer([TEXTS], tokenizer or WordsConfig(), progress=False)
+    config = LanguageConfig(
+        data=TextDataConfig(max_tokens=longest),
+        tokenizer=tokenizer or WordsConfig(),
+        model=MODEL,
+        generation=GenerationConfig(max_length=8),
+    )
+    torch.manual_seed(seed)
+    built = build_language_model(MODEL, vocabulary_size=learned.size)
+    with torch.no_grad():
+        built.embedding.weight.mul_(3)  # sharper than at the start of training
+    return LanguageBundle(config=config, model=built, tokenizer=learned, signature={"seed": 1, "scores": {"loss": 2.0}})
+
+
+@pytest.fixture
+def model() -> LanguageModel:
+    return LanguageModel(make())
+
+
+def by_hand(model: LanguageModel, text: str, begin: int = START, last: bool = True) -> float:
+    ids = [begin, *model.tokenizer.encode(text).ids, *([END] if last else [])]
+    words = torch.tensor([ids])
+    with torch.no_grad():
+        features, _ = model.model.decode(words, model.model.encode(words, torch.ones_like(words, dtype=torch.bool)))
+        scores = model.model.logits(features)[0].log_softmax(-1)
+    return sum(scores[place, word].item() for place, word in enumerate(ids[1:]))
+
+
+def test_scores_by_hand(model):
+    scored = model.score([*TEXTS, ""])
+    for text, one in zip([*TEXTS, ""], scored, strict=True):
+        assert one.text == text
+        assert len(one.token_log_probabilities) == len(text.split()) + 1
+        assert one.log_probability == pytest.approx(by_hand(model, text), rel=1e-5)
+        assert one.perplexity == pytest.approx(math.exp(-one.log_probability / len(one.token_log_probabilities)), rel=1e-5)
+        assert one.attention is None
+
+
+def test_long_texts_are_read_in_blocks():
+    model = LanguageModel(make(longest=2))
+    [one] = model.score(["the cat sees the tree"], record=model.model.sites)
+    cat, the = (model.tokenizer.encode(word).ids[0] for word in ("cat", "the"))
+    parts = [("the cat", START, False), ("sees the", cat, False), ("tree", the, True)]
+    assert one.log_probability == pytest.approx(sum(by_hand(model, *part) for part in parts), rel=1e-5)
+    weights = one.attention.weights["decoder.1"]
+    assert weights.shape == (2, 6, 6)
+    assert not weights[:, 2:, :2].any()
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+def test_evaluation_by_hand(model):
+    texts = [*TEXTS, "the zebra"]
+    found = model.evaluate(texts)
+    total = -sum(by_hand(model, text) for text in texts)
+    words = sum(len(text.split()) + 1 for text in texts)
+    assert (found.texts, found.tokens, found.unknown) == (4, words, 1)
+    assert found.loss == pytest.approx(total / words, rel=1e-5)
+    assert found.perplexity == pytest.approx(math.exp(total / words), rel=1e-4)
+    assert found.word_perplexity == pytest.approx(found.perplexity)
+    assert found.bits_per_character == pytest.approx(total / math.log(2) / sum(len(text) + 1 for text in texts), rel=1e-5)
+    assert f"1 of them unknown to the model ({1 / words:.2%})" in found.render()
+    assert found.to_dict()["perplexity"] == found.perplexity
+    with pytest.raises(RequestError, match="evaluate: there are no texts"):
+        model.evaluate([])
+
+
+def test_generation_keeps_the_prompt_and_repeats(model):
+    prompts = ["the cat", "", "a", "a dog hears"]
+    found = model.generate(prompts, samples=3, seed=5)
+    assert [len(own) for own in found] == [3] * 4
+    for prompt, own in zip(prompts, found, strict=True):
+        for one in own:
+            assert one.prompt == prompt
+            assert one.text.startswith(prompt)
+            assert one.num_tokens <= 8 - one.finished
+            assert len(one.text.split()) == len(prompt.split()) + one.num_tokens
+            assert one.log_probability < 0
+    assert [[one.text for one in own] for own in model.generate(prompts, samples=3, seed=5)] == texts_of(found)
+    assert texts_of(model.generate(prompts, samples=3, seed=6)) != texts_of(found)
+    # What is drawn depends on a prompt and its place, and on nothing else of the batch.
+    assert texts_of(model.generate(["the cat", "the bird likes"], samples=3, seed=5))[0] == texts_of(found)[0]
+
+
+def texts_of(found) -> list[list[str]]:
+    return [[one.text for one in own] for own in found]
+
+
+def test_the_most_probable_word(model):
+    prompts = ["the", "a dog"]
+    greedy = model.generate(prompts, temperature=0)
+    assert texts_of(model.generate(prompts, top_k=1)) == texts_of(greedy)
+    assert texts_of(model.generate(prompts, temperature=1e-4, top_p=1.0)) == texts_of(greedy)
+    for prompt, [one] in zip(prompts, greedy, strict=True):
+        if one.finished:
+            rest = by_hand(model, one.text) - by_hand(model, prompt, last=False)
+            assert one.log_probability == pytest.approx(rest, rel=1e-4)
+
+
+def test_limits(model):
+    assert model.generate(["the cat"], max_length=1, temperature=0)[0][0].num_tokens <= 1
+    assert all(one.num_tokens <= 50 for [one] in model.generate(["the cat"], max_length=0))
+    assert model.generate([]) == []
+
+
+def test_words_of_the_prompt_that_are_unknown_stay(model):
+    [[one]] = model.generate(["the zebra sees "])
+    assert one.text.startswith("the zebra sees")
+    assert "  " not in one.text
+
+
+@pytest.mark.parametrize("tokenizer", [BPEConfig(size=60), UnigramConfig(size=40)])
+def test_pieces_of_words(tokenizer):
+    model = LanguageModel(make(tokenizer))
+    [own] = model.generate(["the cat"], samples=4, max_length=20)
+    assert all(one.text.startswith("the cat") for one in own)
+    [one] = model.score([TEXTS[2]], record=["decoder.0"])
+    assert one.attention.target_words == tuple(TEXTS[2].split())
+    assert one.attention.matrix("decoder.0").shape == (6, 6)
+
+
+def test_records_are_of_the_words_that_were_read(model, tmp_path):
+    [one] = model.score([TEXTS[0]], record=model.model.sites)
+    record = one.attention
+    assert record.sites == ("decoder.0", "decoder.1")
+    assert record.target_tokens == ("<s>", *TEXTS[0].split())
+    assert record.target_words == tuple(TEXTS[0].split())
+    matrix = record.matrix("decoder.0", 1)
+    assert matrix.shape == (5, 5)
+    assert not np.triu(matrix, 1).any()
+    np.testing.assert_allclose(matrix.sum(1) + record.trimmed_mass("decoder.0", 1), 1, rtol=1e-5)
+    for name in ("map.html", "map.json", "map.npz"):
+        record.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size
+    [[drawn]] = model.generate(["the"], record=["decoder.1"], max_length=3, seed=2)
+    given = drawn.attention.weights["decoder.1"]
+    size = drawn.num_tokens + 1 + drawn.finished
+    assert given.shape == (2, size, size)
+    [again] = model.score([drawn.text], record=["decoder.1"])
+    np.testing.assert_allclose(again.attention.weights["decoder.1"][:, :size, :size], given, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "temperature is -1, expected 0 or more"),
+        ({"top_p": 0.0}, "top_p is 0, expected more than 0 and at most 1"),
+        ({"top_k": -1}, "top_k is -1, expected 0 or more"),
+        ({"max_length": -1}, "max_length is -1, expected 0 or more"),
+        ({"temperature": 0, "samples": 2}, "at temperature 0 all 2 samples would be the same; ask for one"),
+        ({"samples": 0}, "samples is 0, expected 1 or more"),
+        ({"record": ["decoder.7"]}, "record names the attention 'decoder.7'; this model has: decoder.0, decoder.1"),
+        ({"record": "decoder.0"}, "record is the text 'decoder.0', expected a list"),
+    ],
+)
+def test_bad_requests(model, options, message):
+    with pytest.raises(RequestError, match=message):
+        model.generate(["the"], **options)
+
+
+def test_one_text_is_no_list(model):
+    with pytest.raises(RequestError, match="generate: got one text, expected a list"):
+        model.generate("the")
+    with pytest.raises(RequestError, match="score: got one text, expected a list"):
+        model.score("the")
+
+
+def test_a_bundle_comes_back(tmp_path):
+    bundle = make(seed=4)
+    save_bundle(tmp_path / "one", bundle)
+    assert {"config.yaml", "model.safetensors", "tokenizer.json", "signature.json", "report.json", "README.md"} == {
+        path.name for path in (tmp_path / "one").iterdir()
+    }
+    again = load_bundle(tmp_path / "one")
+    assert isinstance(again, LanguageBundle)
+    assert again.config == bundle.config
+    saved, loaded = bundle.model.state_dict(), again.model.state_dict()
+    assert all(torch.equal(saved[name], loaded[name]) for name in saved)
+    model, other = load(tmp_path / "one", device="cpu"), LanguageModel(bundle)
+    assert isinstance(model, LanguageModel)
+    assert texts_of(model.generate(["the"], samples=2)) == texts_of(other.generate(["the"], samples=2))
+    model.save(tmp_path / "two")
+    for name in ("model.safetensors", "config.yaml", "tokenizer.json", "README.md"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    card = (tmp_path / "one" / "README.md").read_text()
+    assert "pipeline_tag: text-generation" in card
+    assert "regard generate DIR" in card
+    assert "`words`" in card
+
+
+def test_a_bundle_that_lacks_a_file_is_refused(tmp_path):
+    save_bundle(tmp_path / "one", make())
+    (tmp_path / "one" / "tokenizer.json").unlink()
+    with pytest.raises(BundleError, match=r"tokenizer\.json is missing"):
+        load_bundle(tmp_path / "one")

@@ -1,0 +1,143 @@
+"""Texts alone: what is read, how long ones are cut, and what becomes of the file."""
+
+import gzip
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import AutoConfig, CharactersConfig, TextDataConfig, WordsConfig
+from regard.errors import DataError
+from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
+from regard.text.plain.prepare import prepare_texts
+from regard.text.plain.readers import read_texts
+from regard.text.plain.report import TextReport
+from regard.text.report import ReadingReport
+from regard.text.symbols import END, START
+
+
+def read(path, **settings) -> tuple[list[tuple[str, int]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_texts([path], TextDataConfig(**settings), report))
+    return [pair for chunk in chunks for pair in zip(chunk.text, chunk.line, strict=True)], report
+
+
+def write(path, text: str):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_text_a_line(tmp_path):
+    found, report = read(write(tmp_path / "a.txt", " one two \r\n\nthree\tfour\n\0\nfive"))
+    assert found == [("one two", 1), ("three\tfour", 3), ("five", 5)]
+    assert (report.read, report.kept, report.num_skipped, report.unit) == (5, 3, 2, "lines")
+    assert "skipped 1: empty line (line 2)" in report.render()
+
+
+def test_paragraphs_are_joined(tmp_path):
+    found, report = read(write(tmp_path / "a.txt", "\n\none\n two\n\n \nthree\n"), unit="paragraph")
+    assert found == [("one two", 3), ("three", 7)]
+    assert (report.read, report.kept, report.unit) == (2, 2, "paragraphs")
+
+
+def test_packed_and_several_files(tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n"))
+    report = ReadingReport()
+    paths = [tmp_path / "a.txt.gz", write(tmp_path / "b.txt", "two\n")]
+    assert [chunk.text for chunk in read_texts(paths, TextDataConfig(), report)] == [["one"], ["two"]]
+    assert report.kept == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "there is no such file"),
+        ("", "is empty, expected text"),
+        ("\n\n", "no usable text in .*a.txt; what became"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    path = tmp_path / "a.txt"
+    if text is not None:
+        write(path, text)
+    with pytest.raises(DataError, match=message):
+        read(path)
+
+
+@given(st.lists(st.integers(0, 9), max_size=7), st.integers(1, 5))
+def test_blocks_predict_every_token_once_and_begin_with_the_one_before(sizes, longest):
+    offsets = np.r_[0, np.cumsum(sizes)].astype(np.int64)
+    ids = np.arange(10, 10 + offsets[-1], dtype=np.int32)
+    (flat, starts), owner = cut_blocks(ids, offsets, longest)
+    rows = [flat[start:stop].tolist() for start, stop in pairwise(starts.tolist())]
+    assert all(2 <= len(row) <= longest + 1 for row in rows)
+    for number, size in enumerate(sizes):
+        text = [START, *range(10 + offsets[number], 10 + offsets[number] + size), END]
+        own = [row for row, place in zip(rows, owner, strict=True) if place == number]
+        assert [token for row in own for token in row[1:]] == text[1:]
+        assert [row[0] for row in own] == text[: len(text) - 1 : longest]
+
+
+def test_a_corpus_gives_targets_one_step_apart(tmp_path):
+    with TextWriter(tmp_path / "a.arrow") as writer:
+        writer.write(cut_blocks(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 4]), 3)[0])
+    corpus = TextCorpus(tmp_path / "a.arrow")
+    assert corpus.lengths.tolist() == [2, 3, 1]
+    batch = pickle.loads(pickle.dumps(corpus)).batch([1, 2, 0])
+    assert batch.target_in.tolist() == [[START, 6, 7], [8, 0, 0], [START, 5, 0]]
+    assert batch.target_out.tolist() == [[6, 7, 8], [END, 0, 0], [5, END, 0]]
+    assert batch.target_mask.sum(1).tolist() == [3, 1, 2]
+    assert batch.source.tolist() == [[END]] * 3
+    assert batch.index.tolist() == [1, 2, 0]
+
+
+def prepared(tmp_path, text: str, tokenizer=None, **settings):
+    path = write(tmp_path / "a.txt", text)
+    return prepare_texts(
+        TextDataConfig(train=(str(path),), cache=str(tmp_path / "cache"), **settings),
+        tokenizer or WordsConfig(),
+        seed=3,
+        progress=False,
+    )
+
+
+LINES = "".join(f"number {number} .\n" for number in range(40))
+
+
+def test_preparing_splits_drops_repeats_and_keeps(tmp_path):
+    data = prepared(tmp_path, LINES + "number 7 .\n", dev_size=4)
+    assert (len(data.train), len(data.dev)) == (36, 4)
+    assert data.report.train.skipped["exact repeat of an earlier text"].lines == [41]
+    assert (data.report.train_tokens, data.report.dev_tokens) == (36 * 4, 4 * 4)
+    assert data.tokenizer.size == 4 + 2 + 36
+    assert TextReport.from_dict(data.report.to_dict()) == data.report
+    assert "36 texts to train on, 4 to validate on" in data.report.render()
+    entries = list((tmp_path / "cache").iterdir())
+    again = prepared(tmp_path, LINES + "number 7 .\n", dev_size=4)
+    assert list((tmp_path / "cache").iterdir()) == entries
+    assert again.train.batch([0]).target_out.tolist() == data.train.batch([0]).target_out.tolist()
+
+
+def test_dev_files_and_their_overlap(tmp_path):
+    dev = write(tmp_path / "dev.txt", "number 3 .\nsomething else .\n")
+    data = prepared(tmp_path, LINES, dev=(str(dev),))
+    assert (len(data.train), len(data.dev), data.report.overlap) == (40, 2, 1)
+    assert "of the dev texts, training holds 1 too" in data.report.render()
+
+
+def test_max_texts_long_texts_and_kinds(tmp_path):
+    data = prepared(tmp_path, LINES, AutoConfig(), max_texts=20, max_tokens=2, dev_size=2)
+    assert data.tokenizer_config.kind == "whitespace"
+    assert (data.report.train_texts, data.report.dev_texts) == (20, 2)
+    assert data.train.lengths.tolist() == [2, 2] * 20
+    assert "cut into blocks of 2 tokens (data.max_tokens): 22" in data.report.render()
+    assert data.report.train.skipped["beyond max_texts"].count == 18
+
+
+def test_spaces_come_back(tmp_path):
+    data = prepared(tmp_path, LINES, CharactersConfig(), dev_size=0)
+    [row] = data.train.batch([0]).target_out.tolist()
+    assert data.tokenizer.decode(row) == "number 0 ."
