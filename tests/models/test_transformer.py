@@ -61,6 +61,39 @@ def test_cross_is_the_mean_of_one_layers_heads():
     torch.testing.assert_close(other["cross"], attention["cross.2"].mean(1))
 
 
+def test_cross_may_be_one_head():
+    model = build()
+    source, mask, target = texts()
+    model.alignment_head = 1
+    _, attention = model.decode(target, model.encode(source, mask), record=("cross", "cross.1"))
+    torch.testing.assert_close(attention["cross"], attention["cross.1"][:, 1])
+
+
+@pytest.mark.parametrize("heads", [2, 1])
+def test_norms_are_those_of_what_the_heads_take(heads):
+    """Σ_h α_h (W_v,h x + b_v,h) W_o,h as vectors, one for each query and key, and their lengths."""
+    model = build()
+    attention = model.decoder.layers[1].cross_attention
+    if heads == 1:  # shared keys and values
+        attention = model.decoder.layers[1].cross_attention = MultiHead(20, num_heads=2, num_kv_heads=1).double()
+    torch.nn.init.normal_(attention.value_projection.bias)
+    torch.nn.init.normal_(attention.output_projection.bias)
+    source, mask, target = texts()
+    mask[0, 5:] = False
+    read = []
+    attention.value_projection.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+    state = model.encode(source, mask)
+    _, maps = model.decode(target, state, record=("norm.1", "cross.1"))
+    values = attention.value_projection(read[0]).unflatten(-1, (heads, 10)).repeat_interleave(2 // heads, dim=2)
+    out = attention.output_projection.weight.T.unflatten(0, (2, 10))
+    vectors = [[values[:, :, head] @ out[head]] for head in range(2)]
+    taken = sum(maps["cross.1"][:, head, :, :, None] * vectors[head][0][:, None] for head in range(2))
+    norms = taken.norm(dim=-1)
+    assert not norms[0, :, 5:].any()
+    torch.testing.assert_close(maps["norm.1"], norms / norms.sum(-1, keepdim=True))
+    assert not torch.allclose(maps["norm.1"], maps["cross.1"].mean(1), atol=1e-2)
+
+
 def test_only_the_sites_that_are_asked_for():
     model = build()
     source, mask, target = texts()
@@ -144,5 +177,9 @@ def test_refusals():
     pieces = {name: getattr(model, name) for name in names}
     with pytest.raises(ConfigError, match=r"alignment_layer=3\): the decoder has 3 layers, expected from 0 to 2"):
         TransformerTranslator(**pieces, alignment_layer=3)
+    with pytest.raises(
+        ConfigError, match=r"alignment_head=2\): layer 1 attends to the source with 2 heads, expected from 0 to 1"
+    ):
+        TransformerTranslator(**pieces, alignment_head=2)
     with pytest.raises(ConfigError, match=r"all parts must be of one width, got source_embedding 20, .* output 21"):
         TransformerTranslator(**{**pieces, "output": torch.nn.Linear(21, WORDS)})

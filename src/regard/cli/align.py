@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, load_translator, record_of
+from regard.cli.options import Parser, add_machine_options, load_translator, record_of, whole_number
 from regard.cli.pairs import read_given_pairs
 
 
@@ -14,18 +14,30 @@ def main(arguments: Sequence[str]) -> None:
         "Align the words of sentence pairs by the attention of a trained model.\n"
         "For each line of the file one line of source-target links counted from 0, such as `0-0 1-2`; an empty one where the\n"
         "file's line holds no pair.",
-        "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de",
+        "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de\n"
+        "  regard align runs/mine pairs.tsv --site norm.1 --step consume",
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
+    parser.add_argument("--site", metavar="NAME", help="the attention that is read, such as cross.2 or norm.2 (default: cross)")
+    parser.add_argument("--head", type=whole_number, metavar="N", help="one head of it, from 0 (default: the mean of all)")
+    parser.add_argument(
+        "--step",
+        choices=("produce", "consume"),
+        help="read a word's attention at the step that produces it, or at the next, which consumes it (default: consume for a\n"
+        "Transformer, whose attention aligns better there; produce for a recurrent decoder)",
+    )
     add_machine_options(parser)
     options = parser.read(arguments)
     translator = load_translator(options, "align")
     chunks, report = read_given_pairs(options.files, translator.config)
+    step = options.step or translator.model.alignment_step
+    sites = None if options.site is None else (options.site,)
     printed = 0
     for chunk in chunks:
-        for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target), strict=True):
-            print("\n" * (line - printed - 1) + record_of(result, "align").pharaoh())
+        for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target, record=sites), strict=True):
+            links = record_of(result, "align").pharaoh(options.site, options.head, step=step)
+            print("\n" * (line - printed - 1) + links)
             printed = line
     if report.unit == "lines":
         print("\n" * (report.read - printed), end="")

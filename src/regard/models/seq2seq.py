@@ -11,6 +11,8 @@ from typing import Generic, Protocol, Self, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.record.data import Step
+
 AttentionMaps = dict[str, Tensor]
 """Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), with heads (B,H,T,S). Sites that begin with `encoder` are
 (…,S,S), with `decoder` (…,T,T). From a step, N stands for the first T, and `decoder…` is over the t words so far."""
@@ -38,6 +40,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     """Names of the attention sites that `record` may name."""
     feeds_back: bool
     """Whether a step's attention or readout feeds the next, so that a known target needs a loop."""
+    alignment_step: Step = "produce"
+    """At which step an output word's attention says what it is a translation of."""
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()) -> State:

@@ -1,15 +1,18 @@
 """A Transformer that translates: embeddings, encoder, decoder, output layer."""
 
 from collections.abc import Collection, Mapping
+from typing import cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.multihead import HeadMemory, MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.layers.transformer import Given, TransformerDecoder, TransformerEncoder, Wanted
+from regard.layers.transformer import DecoderLayer, Given, TransformerDecoder, TransformerEncoder, Wanted
 from regard.models.drafting import draft
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.transformer.norms import norm_weights
 from regard.models.transformer.output import ready_output, word_scores
 from regard.models.transformer.state import TransformerState
 from regard.shapes import check_shape
@@ -19,13 +22,16 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     """p(target | source) by a decoder that attends to its own words and, in every layer, to the encoder's states.
 
     Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S) for each layer from 0, and `cross` (B,T,S), the
-    mean of the heads of one layer: by default the last but one, whose attention is closest to an alignment (Garg et al. 2019,
-    section 4.1). Row t belongs to the step that predicts word t, and column t of `decoder.i` to the word that is fed to it.
+    mean of the heads of one layer (or one head of it): by default the last but one, whose attention is closest to an alignment
+    (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) is layer i's attention to the source by the length of what its heads take
+    from each word (see `norms.norm_weights`). Row t belongs to the step that predicts word t, and column t of `decoder.i` to
+    the word that is fed to it.
 
     Reference: Vaswani et al. 2017; embeddings times √D, and tied, as in its section 3.4 and in Press and Wolf 2017.
     """
 
     feeds_back = False
+    alignment_step = "consume"
 
     def __init__(
         self,
@@ -39,6 +45,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         output: nn.Linear,
         embedding_dropout: float = 0.0,
         alignment_layer: int | None = None,
+        alignment_head: int | None = None,
     ) -> None:
         """Put the parts together; tied weights are tied by the caller.
 
@@ -52,9 +59,10 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
             output: From D to the target's words.
             embedding_dropout: Of embeddings with their positions.
             alignment_layer: The decoder's layer whose attention is the site `cross`, from 0; None for the last but one.
+            alignment_head: Which of its heads, from 0; None for their mean.
 
         Raises:
-            ConfigError: If widths differ, or there is no such layer.
+            ConfigError: If widths differ, or there is no such layer or head.
         """
         super().__init__()
         widths = {
@@ -68,23 +76,31 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
             shown = ", ".join(f"{name} {width}" for name, width in widths.items())
             raise ConfigError(f"TransformerTranslator: all parts must be of one width, got {shown}")
         layers = len(decoder.layers)
+        across = [cast(DecoderLayer, layer).cross_attention for layer in decoder.layers]
         alignment = max(0, layers - 2) if alignment_layer is None else alignment_layer
         if not 0 <= alignment < layers:
             raise ConfigError(
                 f"TransformerTranslator(alignment_layer={alignment}): the decoder has {layers} layers, expected from 0 to "
                 f"{layers - 1}"
             )
+        heads = getattr(across[alignment], "num_heads", 0)
+        if alignment_head is not None and not 0 <= alignment_head < heads:
+            raise ConfigError(
+                f"TransformerTranslator(alignment_head={alignment_head}): layer {alignment} attends to the source with {heads} "
+                f"heads, expected from 0 to {heads - 1}"
+            )
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
         self.source_positions, self.target_positions = source_positions, target_positions
         self.encoder, self.decoder, self.output = encoder, decoder, output
         self.embedding_dropout = Dropout(embedding_dropout)
-        self.alignment_layer = alignment
+        self.alignment_layer, self.alignment_head = alignment, alignment_head
         self.scale = encoder.size**0.5
         self.sites = (
             "cross",
             *(f"cross.{number}" for number in range(layers)),
             *(f"decoder.{number}" for number in range(layers)),
             *(f"encoder.{number}" for number in range(len(encoder.layers))),
+            *(f"norm.{number}" for number, attention in enumerate(across) if isinstance(attention, MultiHead)),
         )
 
     def encode(
@@ -134,13 +150,19 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
 
     def _wanted(self, record: Collection[str]) -> Wanted:
-        across = _numbers("cross", record)
+        across = _numbers("cross", record) | _numbers("norm", record)
         return Wanted(_numbers("decoder", record), {*across, self.alignment_layer} if "cross" in record else across)
 
     def _maps(self, given: Given, state: TransformerState, record: Collection[str]) -> AttentionMaps:
         maps = {**_named("cross", given.across), **_named("decoder", given.own), **state.encoder}
         if "cross" in record:
-            maps["cross"] = given.across[self.alignment_layer].mean(1)
+            weights, head = given.across[self.alignment_layer], self.alignment_head
+            maps["cross"] = weights.mean(1) if head is None else weights[:, head]
+        for number in _numbers("norm", record):
+            attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memories[number]
+            assert isinstance(attention, MultiHead)
+            assert isinstance(memory, HeadMemory)
+            maps[f"norm.{number}"] = norm_weights(attention, memory, given.across[number])
         return {site: maps[site] for site in record if site in maps}
 
 
