@@ -67,6 +67,9 @@ def test_json_has_probabilities_and_weights(classifier, capsys):
 def test_heatmaps(classifier, tmp_path, capsys):
     call(capsys, "classify", classifier, TEXT, "the book is dull", "--heatmap", tmp_path / "maps")
     assert sorted(path.name for path in (tmp_path / "maps").iterdir()) == ["1.png", "2.png"]
+    assert main(["classify", str(classifier), "", TEXT, "--heatmap", str(tmp_path / "more")]) == 0
+    assert [path.name for path in (tmp_path / "more").iterdir()] == ["2.png"]
+    assert "text 1 has no words, so there is no picture 1.png" in capsys.readouterr().err
     shown = call(capsys, "look", classifier, TEXT, "--to", tmp_path / "record.json")
     assert "positive" in shown
     record = load_record(tmp_path / "record.json")
@@ -121,6 +124,8 @@ def test_several_labels_for_a_text(tmp_path, capsys):
     assert answers[0].split("\t")[0] == "sport"
     found = json.loads(call(capsys, "evaluate", tmp_path / "run", file, "--json"))
     assert found["micro_f1"] > 0.9
+    picture = f"--confusion={tmp_path / 'matrix.png'}"
+    assert not fails(capsys, main(["evaluate", str(tmp_path / "run"), str(file), picture]), r"needs texts with one label each")
 
 
 TOPICS = [("ball", "sport"), ("song", "music"), ("song and ball", "music;sport"), ("stone", "")]

@@ -273,7 +273,7 @@ class Astray(TinyTranslator):
         return features * (float("nan") if self.in_loss and self.broken() else 1.0), maps
 
 
-@pytest.mark.parametrize(("in_loss", "what"), [(False, "score of a word on dev"), (True, "loss on dev")])
+@pytest.mark.parametrize(("in_loss", "what"), [(False, "output on dev"), (True, "loss on dev")])
 def test_a_validation_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(config, monkeypatch, in_loss, what):
     monkeypatch.setattr(Astray, "in_loss", in_loss)
     with pytest.raises(TrainingError, match=f"the {what} is not finite at update .*; the last good checkpoint is kept in"):

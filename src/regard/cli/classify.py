@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,8 @@ def _classifications(
 
 def _render(found: "Classification", options: argparse.Namespace) -> str:
     if not options.json:
-        return f"{', '.join(found.labels)}\t{found.probability:.4f}"
+        labels = (" ".join(label.split()) for label in found.labels)  # a table's label may hold tabs and line ends
+        return f"{', '.join(labels)}\t{found.probability:.4f}"
     plain: dict[str, Any] = {
         "text": found.text,
         "label": found.label,
@@ -106,4 +108,8 @@ def _save(found: "Classification", number: int, target: Path) -> None:
         record_of(found, "--heatmap").save(target)
         return
     target.mkdir(parents=True, exist_ok=True)
-    record_of(found, "--heatmap").save(target / f"{number}.png")
+    record = record_of(found, "--heatmap")
+    if not record.source_words:
+        print(f"regard: text {number} has no words, so there is no picture {number}.png", file=sys.stderr)
+        return
+    record.save(target / f"{number}.png")

@@ -8,6 +8,7 @@ from regard.cli.options import split_files
 from regard.config import LanguageConfig, TranslationConfig
 
 if TYPE_CHECKING:
+    from regard.config import LabelledDataConfig
     from regard.predict import Classifier
     from regard.text.readers import PairChunk
     from regard.text.report import ReadingReport
@@ -35,7 +36,7 @@ def read_given_pairs(files: str, config: TranslationConfig) -> "tuple[Iterator[P
 
 
 def read_given_texts(files: str, classifier: "Classifier") -> "tuple[list[str], list[tuple[str, ...]], ReadingReport]":
-    """Read labelled texts in the form that the model's own were in, as far as the files' names do not say otherwise.
+    """Read labelled texts in the form that the model's own were in, as far as the files' names and columns allow.
 
     Args:
         files: `FILE`, a folder, or for one text file a label `FILE,FILE`.
@@ -47,17 +48,28 @@ def read_given_texts(files: str, classifier: "Classifier") -> "tuple[list[str], 
     Raises:
         DataError: If they cannot be read, or a label is none that the model was trained on.
     """
+    from regard.text.labelled.columns import MissingColumnError
+
+    paths, trained = split_files(files), classifier.config.data.train
+    same = len(paths) == len(trained) == 1 and _ending(paths[0]) == _ending(trained[0])
+    plain = replace(classifier.config.data, format="auto")
+    other = replace(plain, text="", label="", header="auto")
+    try:
+        return _read_texts(files, plain if same else other, classifier)
+    except MissingColumnError:
+        return _read_texts(files, other, classifier)
+
+
+def _read_texts(
+    files: str, data: "LabelledDataConfig", classifier: "Classifier"
+) -> "tuple[list[str], list[tuple[str, ...]], ReadingReport]":
     from regard.text.labelled.readers import read_labelled
     from regard.text.report import ReadingReport
 
     report = ReadingReport()
-    paths, trained = split_files(files), classifier.config.data.train
-    same = len(paths) == len(trained) == 1 and _ending(paths[0]) == _ending(trained[0])
-    plain = replace(classifier.config.data, format="auto")
-    data = plain if same else replace(plain, text="", label="", header="auto")
     texts: list[str] = []
     labels: list[tuple[str, ...]] = []
-    for chunk in read_labelled(paths, data, report):
+    for chunk in read_labelled(split_files(files), data, report):
         for own, line in zip(chunk.labels, chunk.line, strict=True):
             for label in own:
                 classifier.labels.number(label, f"{files}, line {line}")

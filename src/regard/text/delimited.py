@@ -118,8 +118,11 @@ def _csv_rows(path: Path, report: ReadingReport) -> Iterator[NumberedRow]:
         except StopIteration:
             return
         except csv.Error as error:
-            unclosed = re.search("end of data|field limit", str(error))
-            what = "a quote is opened and not closed" if unclosed else f"bad quoting ({error})"
+            what = f"bad quoting ({error})"
+            if "end of data" in str(error):
+                what = "a quote is opened and not closed"
+            elif "field limit" in str(error):
+                what = f"a quote is opened and not closed, or a field has more than {csv.field_size_limit():,} characters"
             raise DataError(
                 f"{path}, line {number}: {what}; write a quote inside a quoted field twice, or read the file with "
                 "data.format tsv if it is separated by tabs and not quoted"

@@ -93,8 +93,8 @@ class Validation(lightning.Callback):
         with self._reporter.validating(validator.num_batches) as advance:
             try:
                 scores = validator.validate(self._run.model, after_batch=lambda: self._go_on(advance))
-            except RequestError as error:  # decoding refuses scores that are not finite, and nothing else here
-                raise not_finite(self._run, "score of a word on dev") from error
+            except RequestError as error:  # validators refuse scores that are not finite, and nothing else here
+                raise not_finite(self._run, "output on dev") from error
         if not math.isfinite(scores.loss):
             raise not_finite(self._run, "loss on dev")
         return scores

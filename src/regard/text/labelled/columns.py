@@ -23,6 +23,10 @@ OTHER_NAMES = ("", "id", "idx", "index", "uid", "no", "number", "date", "author"
 """Further names that a header may hold."""
 
 
+class MissingColumnError(DataError):
+    """A column that the settings ask for is not there."""
+
+
 def labelled_columns(data: LabelledDataConfig) -> Wanted:
     """A text and a label, by the settings of `data`."""
     return Wanted(
@@ -101,7 +105,7 @@ def _find_given(wanted: str, setting: str, names: Sequence[str], path: object) -
     try:
         return find_position(wanted, names, path)
     except DataError as error:
-        raise DataError(f"{error} ({setting})") from None
+        raise MissingColumnError(f"{error} ({setting})") from None
 
 
 def _find_usual(names: Sequence[str], usual: Sequence[str], taken: int | None) -> int | None:
