@@ -23,7 +23,7 @@ from torch import Tensor
 from regard.decoding.candidates import best_words, log_probabilities_of
 from regard.decoding.extension import Extended
 from regard.decoding.guidance import Guidance, Prefix, padded
-from regard.text.symbols import END, PAD
+from regard.text.symbols import END, PAD, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,8 @@ class Constrained:
         """The most probable words, then those that go on with phrases, then the end symbol; −∞ for what is there already."""
         values, words = best_words(logits, self.beam_size + 1, forced=forced)
         wanted = self._phrases.next_words(self._now)
+        if forced is not None:  # an unknown word of a prefix is another one than a phrase's
+            wanted = wanted.masked_fill((forced == UNKNOWN)[:, None, None], PAD)
         extra = torch.cat((wanted, wanted.new_full((*wanted.shape[:2], 1), END)), -1)
         added = log_probabilities_of(logits, extra).masked_fill(extra == PAD, -torch.inf)
         if forced is not None:

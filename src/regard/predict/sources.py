@@ -54,6 +54,11 @@ def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> 
     return sources
 
 
+def guided(source: Source) -> Source:
+    """A source whose translation is held to something: the model is asked for it even where the source is empty."""
+    return source if source.pieces else Source(source.text, (np.array([END]),))
+
+
 def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
     """Rows of ids as one tensor, and the mask of what is not padding."""
     lengths = np.array([len(row) for row in rows])

@@ -1,6 +1,6 @@
 """One translation: text, scores, and where the model looked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -34,6 +34,25 @@ class Translation:
     def attention(self) -> AttentionRecord | None:
         """The record, made when first asked for; None where no attention was recorded."""
         return None if self._origin is None else self._origin.record(self)
+
+
+@dataclass(frozen=True)
+class ScoredPair:
+    """What a model thinks of a given translation."""
+
+    source: str
+    target: str
+    score: float
+    """`log_probability` over the length penalty."""
+    log_probability: float
+    """log p(target | source), natural logarithm."""
+    token_log_probabilities: np.ndarray
+    """Of each token of the target, (T + 1); the last is for the end symbol."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the target, the end symbol included."""
+        return len(self.token_log_probabilities)
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,7 @@ def translation_of(
     *,
     replace_unknown: str | None,
     text: str | None = None,
+    held: Callable[[Sequence[int]], dict[int, str]] | None = None,
 ) -> Translation:
     """Turn what the search found for a source into a translation and its alternatives.
 
@@ -91,10 +111,12 @@ def translation_of(
         replace_unknown: The attention site that says which source word takes an unknown symbol's place; None for no
             replacing.
         text: The target's text where it was given and not searched for.
+        held: The words in place of unknown symbols that the target was held to, by position.
     """
     made = []
     for hypothesis in hypotheses:
         replaced = _replacements(hypothesis, source, tokenizers[0], replace_unknown) if replace_unknown else {}
+        replaced |= {} if held is None else held(hypothesis.tokens)
         made.append(
             Translation(
                 source=source.text,

@@ -3,23 +3,27 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.bundle import TranslationBundle, save_bundle
 from regard.config import DecodingConfig, TranslationConfig
-from regard.decoding import Hypothesis, force, search
+from regard.decoding import Hypothesis, Sampling, force, sample, search
 from regard.errors import RequestError
+from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.predict.evaluate import Evaluation, evaluate
+from regard.predict.guiding import Guide
 from regard.predict.requests import check_texts, counting_bar
-from regard.predict.sources import Source, encode_sources, join, pad
-from regard.predict.translation import Translation, translation_of
+from regard.predict.sources import Source, encode_sources, guided, join, pad
+from regard.predict.translation import ScoredPair, Translation, translation_of
 from regard.record.views import sides
 from regard.text.batching import length_batches
 from regard.text.symbols import END, START
@@ -61,6 +65,10 @@ class Translator:
         max_length: int | None = None,
         replace_unknown: bool | None = None,
         precision: Literal["float32", "bfloat16"] | None = None,
+        prefix: str | Sequence[str] | None = None,
+        constraints: Sequence[Sequence[str]] | None = None,
+        sampling: Sampling | None = None,
+        minimum_risk: Literal["chrf", "bleu"] | None = None,
         record: Collection[str] | None = None,
         progress: bool = False,
     ) -> list[Translation]:
@@ -77,15 +85,33 @@ class Translator:
             replace_unknown: Whether the source word most attended to takes an unknown symbol's place.
             precision: What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses
                 another word.
+            prefix: What translations begin with: one text for all, or one for each, empty for none.
+            constraints: For each text a list of words and phrases that its translation holds; what is listed twice comes twice.
+                The beam should be wider than they have tokens together: a narrow one puts them first.
+            sampling: Draw translations instead of searching for the best; all but the first drawn are its `alternatives`.
+            minimum_risk: Choose, of the samples or else of the `n_best`, the translation that is most like all of them by this
+                measure, and order its `alternatives` so (Eikema and Aziz 2020).
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If an argument is out of range.
+            RequestError: If an argument is out of range, or two do not go together.
         """
         texts = check_texts("translate", texts)
         if precision not in (None, "float32", "bfloat16"):
             raise RequestError(f"translate: precision is {precision!r}, expected float32 or bfloat16")
+        if minimum_risk not in (None, "chrf", "bleu"):
+            raise RequestError(f"translate: minimum_risk is {minimum_risk!r}, expected chrf or bleu")
+        if sampling and (n_best > 1 or beam_size is not None):
+            raise RequestError("translate: sampling does not search: leave beam_size and n_best out, and set Sampling(count=…)")
+        if minimum_risk and sampling is None and n_best == 1:
+            raise RequestError(
+                "translate: minimum_risk chooses among several translations: draw some by sampling=Sampling(count=32), or "
+                "ask for n_best of a beam"
+            )
+        guide = None
+        if prefix or constraints:
+            guide = Guide(len(texts), self._tokenizers[1], prefix=prefix, constraints=constraints)
         decoding = self._decoding(
             beam_size=beam_size,
             length_penalty=length_penalty,
@@ -96,23 +122,39 @@ class Translator:
         sites = self._sites(record)
         site = self._replacing_site() if decoding.replace_unknown else None
         sources = encode_sources(texts, self._tokenizers[0], self.config.data.max_tokens)
-        wanted = {*sites, site} if site else sites
-        found = self._search(sources, decoding, n_best, sorted(wanted), progress=progress)
-        return [
-            translation_of(source, hypotheses, self._tokenizers, replace_unknown=site)
-            for source, hypotheses in zip(sources, found, strict=True)
+        if guide is not None:
+            sources = [guided(source) if guide.holds(number) else source for number, source in enumerate(sources)]
+        request = _Request(decoding, n_best, sorted({*sites, site} if site else sites), guide, sampling)
+        found = self._search(sources, request, progress=progress)
+        made = [
+            translation_of(
+                source,
+                hypotheses,
+                self._tokenizers,
+                replace_unknown=site,
+                held=None if guide is None else partial(guide.unknown, number),
+            )
+            for number, (source, hypotheses) in enumerate(zip(sources, found, strict=True))
         ]
+        return made if minimum_risk is None else [self._least_risky(one, minimum_risk) for one in made]
 
     def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:
         """Translate lines from anywhere, in order, without holding more than some thousand of them.
 
         Args:
             lines: Such as an open file; their line ends are cut off.
-            options: As for `translate`.
+            options: As for `translate`; prefixes and constraints of each line may come from anywhere too.
         """
-        remaining = iter(lines)
+        remaining, done = iter(lines), 0
+        guides = {name: options[name] for name in ("prefix", "constraints") if not isinstance(options.get(name), str | None)}
+        streams = {name: iter(each) for name, each in guides.items()}
+        sampling: Sampling | None = options.get("sampling")
         while block := [line.rstrip("\r\n") for line in islice(remaining, _BLOCK)]:
+            options |= {name: list(islice(stream, len(block))) for name, stream in streams.items()}
+            if sampling is not None:
+                options["sampling"] = replace(sampling, first=sampling.first + done)
             yield from self.translate(block, **options)
+            done += len(block)
 
     def force(
         self, sources: Sequence[str], targets: Sequence[str], *, record: Collection[str] | None = None, progress: bool = False
@@ -129,28 +171,28 @@ class Translator:
             RequestError: If there are not as many targets as sources.
         """
         sources, targets = check_texts("force", sources), check_texts("force", targets)
-        if len(sources) != len(targets):
-            raise RequestError(f"force: got {len(sources)} sources and {len(targets)} targets, expected as many of each")
-        ids = [
-            _with_end(*tokenizer.encode_batch(texts))
-            for tokenizer, texts in zip(self._tokenizers, (sources, targets), strict=True)
-        ]
-        longest = [max(len(source), len(target)) for source, target in zip(*ids, strict=True)]
-        found: list[Hypothesis | None] = [None] * len(sources)
-        sites, alpha = self._sites(record), self.config.decoding.length_penalty
-        with counting_bar("scoring", len(sources), shown=progress) as advance:
-            for numbers in length_batches(np.array(longest, dtype=np.int64), self.config.decoding.batch_tokens):
-                source, source_mask = pad([ids[0][number] for number in numbers], self.device)
-                target_out, _ = pad([ids[1][number] for number in numbers], self.device)
-                target_in, _ = pad([np.append(START, ids[1][number][:-1]) for number in numbers], self.device)
-                batch = force(self.model, source, source_mask, target_in, target_out, length_penalty=alpha, record=sites)
-                for number, hypothesis in zip(numbers, batch, strict=True):
-                    found[number] = hypothesis
-                advance(len(numbers))
+        found = self._force("force", sources, targets, self._sites(record), progress=progress)
         return [
             translation_of(Source(text, (own,)), [hypothesis], self._tokenizers, replace_unknown=None, text=target)
-            for text, own, hypothesis, target in zip(sources, ids[0], found, targets, strict=True)
-            if hypothesis is not None
+            for text, target, (own, hypothesis) in zip(sources, targets, found, strict=True)
+        ]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, progress: bool = False) -> list[ScoredPair]:
+        """Score given translations, quicker than `force` for it looks at no attention.
+
+        Args:
+            sources: The sources.
+            targets: As many targets.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            RequestError: If there are not as many targets as sources.
+        """
+        sources, targets = check_texts("score", sources), check_texts("score", targets)
+        found = self._force("score", sources, targets, [], progress=progress)
+        return [
+            ScoredPair(text, target, one.score, one.log_probability, one.token_log_probabilities)
+            for text, target, (_, one) in zip(sources, targets, found, strict=True)
         ]
 
     def evaluate(
@@ -164,20 +206,46 @@ class Translator:
 
         Raises:
             BundleError: If it cannot be written.
+            RequestError: If it is an ensemble.
         """
+        if isinstance(self.model, Ensemble):
+            raise RequestError("save: this is an ensemble of models that are saved already; load their folders together again")
         save_bundle(folder, self.bundle)
 
-    def _search(
-        self, sources: list[Source], decoding: DecodingConfig, n_best: int, sites: list[str], *, progress: bool
-    ) -> list[list[Hypothesis]]:
+    def _force(
+        self, caller: str, sources: list[str], targets: list[str], sites: list[str], *, progress: bool
+    ) -> list[tuple[np.ndarray, Hypothesis]]:
+        """The ids of each source, and its target as the model sees it."""
+        if len(sources) != len(targets):
+            raise RequestError(f"{caller}: got {len(sources)} sources and {len(targets)} targets, expected as many of each")
+        ids = [
+            _with_end(*tokenizer.encode_batch(texts))
+            for tokenizer, texts in zip(self._tokenizers, (sources, targets), strict=True)
+        ]
+        longest = [max(len(source), len(target)) for source, target in zip(*ids, strict=True)]
+        found: dict[int, Hypothesis] = {}
+        alpha = self.config.decoding.length_penalty
+        with counting_bar("scoring", len(sources), shown=progress) as advance:
+            for numbers in length_batches(np.array(longest, dtype=np.int64), self.config.decoding.batch_tokens):
+                source, source_mask = pad([ids[0][number] for number in numbers], self.device)
+                target_out, _ = pad([ids[1][number] for number in numbers], self.device)
+                target_in, _ = pad([np.append(START, ids[1][number][:-1]) for number in numbers], self.device)
+                batch = force(self.model, source, source_mask, target_in, target_out, length_penalty=alpha, record=sites)
+                found |= zip(numbers.tolist(), batch, strict=True)
+                advance(len(numbers))
+        return [(own, found[number]) for number, own in enumerate(ids[0])]
+
+    def _search(self, sources: list[Source], request: "_Request", *, progress: bool) -> list[list[Hypothesis]]:
         """Search for each source's pieces in batches of similar length, and put them together again."""
         pieces = [piece for source in sources for piece in source.pieces]
+        places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
         found: list[list[Hypothesis]] = [[]] * len(pieces)
-        budget = max(1, decoding.batch_tokens // max(1, decoding.beam_size))
+        decoding = request.decoding
+        budget = max(1, decoding.batch_tokens // request.width)
         with counting_bar("translating", len(pieces), shown=progress) as advance, self._running(decoding.precision) as model:
             for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
                 ids, mask = pad([pieces[number] for number in numbers], self.device)
-                batch = search(model, ids, mask, decoding, n_best=n_best, record=sites)
+                batch = request.run(model, ids, mask, [places[number] for number in numbers])
                 for number, hypotheses in zip(numbers, batch, strict=True):
                     found[number] = hypotheses
                 advance(len(numbers))
@@ -186,8 +254,18 @@ class Translator:
         for source in sources:
             own = list(islice(remaining, len(source.pieces)))
             ranks = zip(*own, strict=False)  # the best of each piece together, then the second best of each
-            joined.append([join(rank, decoding.length_penalty) for rank in ranks] or [_nothing(sites)])
+            joined.append([join(rank, decoding.length_penalty) for rank in ranks] or [_nothing(request.sites)])
         return joined
+
+    def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
+        """The translation that is most like all of them, and the others by falling likeness; of equal ones the first."""
+        from regard.predict.minimum_risk import expected_utilities
+
+        candidates = [translation, *translation.alternatives]
+        tokenized = self._tokenizers[1].kind == "whitespace"
+        gains = expected_utilities([one.text for one in candidates], utility, tokenized=tokenized)
+        order = [candidates[place] for place in np.argsort(-gains, kind="stable")]
+        return replace(order[0], alternatives=[replace(one, alternatives=[]) for one in order[1:]])
 
     @contextmanager
     def _running(self, precision: str) -> Iterator[Seq2Seq]:
@@ -217,6 +295,48 @@ class Translator:
         if not sites:
             raise RequestError("replace_unknown needs attention over the source, which this model has none of: turn it off")
         return sites[-1]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked of the model."""
+
+    decoding: DecodingConfig
+    n_best: int
+    sites: list[str]
+    guide: Guide | None
+    sampling: Sampling | None
+
+    @property
+    def width(self) -> int:
+        """Hypotheses of a sentence at once."""
+        return max(1, self.sampling.count if self.sampling else self.decoding.beam_size)
+
+    def run(self, model: Seq2Seq, ids: Tensor, mask: Tensor, places: list[tuple[int, int]]) -> list[list[Hypothesis]]:
+        """Search, or draw.
+
+        Args:
+            model: The model.
+            ids: Pieces of texts.
+            mask: Where they are.
+            places: For each the number of its text, and which of its pieces it is.
+        """
+        guidance = None
+        if self.guide is not None:  # a long text begins with and holds what it has to in its first piece
+            guidance = self.guide.take(None if later else number for number, later in places)
+        if self.sampling is None:
+            return search(model, ids, mask, self.decoding, n_best=self.n_best, guidance=guidance, record=self.sites)
+        return sample(
+            model,
+            ids,
+            mask,
+            self.sampling,
+            numbers=[number + (later << 40) for number, later in places],  # chance of its own for each piece
+            length_penalty=self.decoding.length_penalty,
+            max_length=self.decoding.max_length,
+            guidance=guidance,
+            record=self.sites,
+        )
 
 
 def _with_end(ids: np.ndarray, offsets: np.ndarray) -> list[np.ndarray]:

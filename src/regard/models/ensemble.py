@@ -1,0 +1,115 @@
+"""Several models as one."""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.errors import ConfigError, RequestError
+from regard.models.drafting import draft
+from regard.models.seq2seq import AttentionMaps, DecoderState, Seq2Seq
+
+
+@dataclass(frozen=True)
+class EnsembleState:
+    """Where each member stands."""
+
+    members: tuple[DecoderState, ...]
+
+    def select(self, beam: Int[Tensor, "B N"]) -> "EnsembleState":
+        """Every member goes on from the same hypotheses."""
+        return EnsembleState(tuple(state.select(beam) for state in self.members))
+
+    def keep(self, rows: Int[Tensor, " M"]) -> "EnsembleState":
+        """Every member goes on with the same sentences."""
+        return EnsembleState(tuple(state.keep(rows) for state in self.members))
+
+
+class Ensemble(Seq2Seq[EnsembleState]):
+    """p(word) = (1/M) Σ_m p_m(word), the mean of the members' probabilities at each step.
+
+    Its scores are log p. Attention is the mean over the members, at the sites that all of them have; where they have different
+    numbers of heads, the mean over heads comes first. It is searched, and scores targets, like any model; it is not trained.
+    """
+
+    def __init__(self, members: Sequence[Seq2Seq[Any]]) -> None:
+        """Args:
+        members: One or more, of the same vocabularies on both sides. The same model may come more than once.
+        """
+        super().__init__()
+        if not members:
+            raise ConfigError("Ensemble got no members; expected one model or more")
+        self.members = nn.ModuleList(members)
+        self.sites = tuple(site for site in members[0].sites if all(site in member.sites for member in members))
+        self.feeds_back = any(member.feeds_back for member in members)
+        if len({member.alignment_step for member in members}) == 1:
+            self.alignment_step = members[0].alignment_step
+
+    def encode(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+    ) -> EnsembleState:
+        return EnsembleState(tuple(member.encode(source, source_mask, record=record) for member in self._each()))
+
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        state: EnsembleState,
+        *,
+        use_gold: Bool[Tensor, "B T"] | None = None,
+        record: Collection[str] = (),
+    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        if use_gold is not None:  # what is fed is the best word of all of them together
+            target_in = draft(self, target_in, state, use_gold)
+        pairs = zip(self._each(), state.members, strict=True)
+        found = [member.decode(target_in, own, record=record) for member, own in pairs]
+        return torch.cat([features for features, _ in found], -1), _mean([maps for _, maps in found])
+
+    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        """log p of the words, from the members' features side by side."""
+        parts = features.split([member.output_weight()[0].shape[1] for member in self._each()], -1)
+        return _pooled(member.logits(part) for member, part in zip(self._each(), parts, strict=True))
+
+    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
+        """There is none: the mean of several softmaxes is not the softmax of anything linear.
+
+        Raises:
+            RequestError: Always.
+        """
+        raise RequestError("an ensemble has no output layer of its own, and is not trained: train its members one by one")
+
+    def step(
+        self, tokens: Int[Tensor, "B N"], state: EnsembleState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, EnsembleState]:
+        pairs = zip(self._each(), state.members, strict=True)
+        found = [member.step(tokens, own, record=record) for member, own in pairs]
+        after = EnsembleState(tuple(own for _, _, own in found))
+        return _pooled(logits for logits, _, _ in found), _mean([maps for _, maps, _ in found]), after
+
+    def _each(self) -> list[Seq2Seq[Any]]:
+        return [cast(Seq2Seq[Any], member) for member in self.members]
+
+
+def _pooled(logits: Iterable[Tensor]) -> Tensor:
+    """log of the mean of the softmaxes, member by member, so that few sets of scores exist at once."""
+    count, pooled = 0, None
+    for one in logits:
+        each = one.log_softmax(-1, dtype=torch.promote_types(one.dtype, torch.float32))
+        pooled = each if pooled is None else torch.logaddexp(pooled, each)
+        count += 1
+    assert pooled is not None, "an ensemble has members"
+    return pooled - math.log(count)
+
+
+def _mean(maps: Sequence[AttentionMaps]) -> AttentionMaps:
+    """The mean of the members' weights at each site."""
+    found = {}
+    for site in maps[0]:
+        weights = [one[site] for one in maps]
+        if len({one.shape for one in weights}) > 1:
+            weights = [one if one.ndim == 3 else one.mean(1) for one in weights]
+        found[site] = torch.stack(weights).mean(0)
+    return found

@@ -1,0 +1,81 @@
+"""From the texts that a translation must begin with and hold to what a search is held to."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from regard.decoding import Guidance
+from regard.errors import RequestError
+from regard.predict.requests import check_texts
+from regard.text.symbols import UNKNOWN
+from regard.text.tokenizer import Encoding, Tokenizer
+
+
+class Guide:
+    """What each of some translations is held to.
+
+    Args:
+        count: How many translations.
+        tokenizer: The target's.
+        prefix: What they begin with: one text for all, or one for each; empty for none.
+        constraints: Words and phrases that each holds: a list for each.
+
+    Raises:
+        RequestError: If there are not as many as translations, or something is no text, or a constraint is empty.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        tokenizer: Tokenizer,
+        *,
+        prefix: str | Sequence[str] | None = None,
+        constraints: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        prefixes = [prefix or ""] * count if prefix is None or isinstance(prefix, str) else check_texts("prefix", prefix)
+        demands = [[]] * count if constraints is None else [check_texts("constraints", each) for each in constraints]
+        for name, given in (("prefix", prefixes), ("constraints", demands)):
+            if len(given) != count:
+                raise RequestError(f"translate: got {count} texts and {len(given)} of {name}, expected as many of each")
+        for number, texts in enumerate(demands):
+            if not all(text.strip() for text in texts):
+                raise RequestError(f"translate: a constraint of text {number} is empty; leave it out")
+        self._prefixes = [tokenizer.encode(text) for text in prefixes]
+        self._phrases = [[tokenizer.encode(text) for text in texts] for texts in demands]
+        self._continues = _continuing(tokenizer)
+
+    def holds(self, number: int) -> bool:
+        """Whether a translation is held to anything."""
+        return bool(self._prefixes[number].ids or self._phrases[number])
+
+    def take(self, numbers: Iterable[int | None]) -> Guidance:
+        """What a search for these is held to; None for one that is free, such as a long text's second piece."""
+        chosen = list(numbers)
+        prefixes = [[] if number is None else self._prefixes[number].ids for number in chosen]
+        phrases = [[] if number is None else [each.ids for each in self._phrases[number]] for number in chosen]
+        return Guidance(prefixes, phrases, self._continues)
+
+    def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
+        """The words in place of unknown symbols that a translation was made to hold, by position."""
+        replaced = _unknown_at(self._prefixes[number], 0)
+        for phrase in self._phrases[number]:
+            size = len(phrase.ids)
+            places = [at for at in range(len(tokens) - size + 1) if list(tokens[at : at + size]) == phrase.ids]
+            free = [words for at in places if not (words := _unknown_at(phrase, at)).keys() & replaced.keys()]
+            replaced |= free[0] if free else {}
+        return replaced
+
+
+def _unknown_at(encoding: Encoding, start: int) -> dict[int, str]:
+    """The words that are one unknown symbol, by position."""
+    whole = {word for word in encoding.word_of if encoding.word_of.count(word) == 1}
+    pairs = enumerate(zip(encoding.ids, encoding.word_of, strict=True), start)
+    return {at: encoding.words[word] for at, (number, word) in pairs if number == UNKNOWN and word in whole}
+
+
+def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
+    """The symbols that go on with a word: letters and digits without the mark of a space before them."""
+    if not tokenizer.scheme.leading_space:
+        return None
+    mark = tokenizer.scheme.space
+    return torch.tensor([not token.startswith(mark) and token[:1].isalnum() for token in tokenizer.vocabulary()])

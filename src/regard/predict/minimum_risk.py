@@ -1,0 +1,83 @@
+"""Minimum Bayes risk: of several translations, the one that is most like all of them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.helpers import extract_all_char_ngrams, extract_word_ngrams
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+Utility = Literal["chrf", "bleu"]
+_CHARACTERS, _WORDS, _BETA = 6, 4, 2
+
+
+def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized: bool = False) -> Float[np.ndarray, " N"]:
+    """How good each candidate is if any of them may be right: (1/N) Σ_j u(candidate_i, candidate_j).
+
+    Args:
+        candidates: Translations of one source. Each is evidence too; one that comes twice counts twice.
+        utility: `chrf` (Popović 2015; β = 2, up to 6 characters) or `bleu` (smoothed, of a sentence), both as in sacrebleu.
+        tokenized: Whether BLEU's words are what stands between spaces, and not cut by the rules of `13a`.
+
+    Returns:
+        Values from 0 to 100.
+
+    Reference:
+        Kumar & Byrne 2004; Eikema & Aziz 2020, "Is MAP Decoding All You Need?", section 7.
+    """
+    counts = Counter(candidates)
+    texts = list(counts)
+    gains = sentence_chrf(texts) if utility == "chrf" else sentence_bleu(texts, tokenized=tokenized)
+    means = gains @ np.array([counts[text] for text in texts]) / len(candidates)
+    of = dict(zip(texts, means, strict=True))
+    return np.array([of[text] for text in candidates])
+
+
+def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
+    """chrF of each text (rows) against each other (columns), as `sacrebleu.sentence_chrf` gives it.
+
+    chrF = 100·(1 + β²)·P·R / (β²·P + R), with the means P and R of precision and recall over the orders that both texts have.
+    """
+    precision, recall, orders = (np.zeros((len(texts), len(texts))) for _ in range(3))
+    each = [extract_all_char_ngrams(text, _CHARACTERS, False) for text in texts]
+    for order in range(_CHARACTERS):
+        matches, sizes = _matches([grams[order] for grams in each])
+        both = (sizes[:, None] > 0) & (sizes > 0)
+        orders += both
+        precision += np.divide(matches, sizes[:, None], where=both, out=np.zeros_like(matches))
+        recall += np.divide(matches, sizes, where=both, out=np.zeros_like(matches))
+    precision, recall = precision / np.maximum(orders, 1), recall / np.maximum(orders, 1)
+    below = _BETA**2 * precision + recall
+    return np.divide(100 * (1 + _BETA**2) * precision * recall, below, where=below > 0, out=np.zeros_like(below))
+
+
+def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.ndarray, "N N"]:
+    """BLEU of each text (rows) against each other (columns), as `sacrebleu.sentence_bleu` gives it."""
+    cut = Tokenizer13a()
+    words = [(text if tokenized else cut(text.rstrip())).split() for text in texts]
+    found = [_matches([extract_word_ngrams(own, order) for own in words]) for order in range(1, _WORDS + 1)]
+    scores = np.zeros((len(texts), len(texts)))
+    for one, other in np.ndindex(*scores.shape):
+        correct = [int(matches[one, other]) for matches, _ in found]
+        total = [int(sizes[one]) for _, sizes in found]
+        lengths = len(words[one]), len(words[other])
+        scores[one, other] = BLEU.compute_bleu(correct, total, *lengths, smooth_method="exp", effective_order=True).score
+    return scores
+
+
+def _matches(grams: Sequence[Counter[object]]) -> tuple[Float[np.ndarray, "N N"], Float[np.ndarray, " N"]]:
+    """How many n-grams two texts share, and how many each has.
+
+    min(a, b) = Σ_t [a ≥ t][b ≥ t], so that one product of zeros and ones counts all the pairs.
+    """
+    number: dict[tuple[object, int], int] = {}
+    rows = [
+        [number.setdefault((gram, time), len(number)) for gram, count in own.items() for time in range(count)] for own in grams
+    ]
+    present = np.zeros((len(grams), len(number)), dtype=np.float32)
+    for row, columns in enumerate(rows):
+        present[row, columns] = 1
+    return (present @ present.T).astype(np.float64), np.array([len(columns) for columns in rows], dtype=np.float64)
