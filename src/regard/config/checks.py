@@ -52,6 +52,7 @@ _RANGES = {
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), _BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
     "size": _Range("5 or more (four are special symbols)", low=5),
+    **dict.fromkeys(("alignment_layer", "alignment_head"), _Range("-1 or more", low=-1)),
     "learning_rate": _POSITIVE,
     "factor": _INSIDE,
     "top_p": _Range("more than 0 and at most 1", high=1, open_low=True),
@@ -110,6 +111,10 @@ def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]
         yield "model.tie_embeddings", "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true"
     if isinstance(model, TransformerConfig):
         yield from _transformer_misfits(model)
+        for name, what in (("alignment_layer", "decoder_layers"), ("alignment_head", "num_heads")):
+            chosen, count = getattr(model, name), getattr(model, what)
+            if chosen >= count:
+                yield f"model.{name}", f"model.{name} is {chosen}, expected less than model.{what} ({count}), or -1"
     elif (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
         message = "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends"
         yield "model.decoder.readout", f"{message}: the attention would do nothing; expected one of: concat, attentional, deep"

@@ -12,6 +12,9 @@ class DataConfig:
     """One file of pairs (.tsv, .txt, .csv, .jsonl, .parquet, each also .gz), or two parallel text files."""
     dev: tuple[str, ...] = ()
     """Pairs to validate on, in the same forms. Empty: `dev_size` pairs are held out of `train`."""
+    alignments: str = ""
+    """A file of links between source and target words (Pharaoh format, `0-0 1-2`), line n for line n of `train`: attention is
+    trained towards them (`training.alignment_weight`). Pairs whose line is empty or missing are learned without."""
     dev_size: int = 1000
     """How many pairs to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Pairs that share a source
     or a target stay on one side. With `max_pairs`, they are taken from the pairs behind it where there are any."""

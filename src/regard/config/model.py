@@ -105,6 +105,10 @@ class TransformerConfig:
     """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
     output_bias: bool = False
     """Whether the output layer has a bias."""
+    alignment_layer: int = -1
+    """The decoder's layer, from 0, whose attention to the source counts as the alignment; −1 for the last but one."""
+    alignment_head: int = -1
+    """Which of its heads, from 0; −1 for their mean."""
     embedding_dropout: float = 0.1
     layer_dropout: float = 0.1
     """Dropout on what each part adds to the residual stream."""

@@ -115,6 +115,9 @@ class TranslationTrainingConfig(TrainingConfig):
     """How a translator is trained: length, batches, optimizer and what is kept."""
 
     teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
+    alignment_weight: float = 0.05
+    """λ of the loss of attention that differs from the links of `data.alignments` (Garg et al. 2019); without effect where
+    that names no file."""
     validation_pairs: int = 500
     """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
     monitor: Literal["bleu", "chrf", "loss"] = "bleu"

@@ -38,7 +38,7 @@ class Batch:
 
     def pin_memory(self) -> "Batch":
         """Copy to page-locked memory, for faster copies to a GPU; `DataLoader(pin_memory=True)` calls it."""
-        return Batch(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
+        return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
 
 class BucketBatchSampler(Sampler[np.ndarray]):

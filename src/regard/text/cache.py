@@ -68,9 +68,8 @@ def fingerprint_of(digests: Sequence[str]) -> str:
 
 def reading_settings(data: DataConfig | LabelledDataConfig | TextDataConfig) -> dict[str, Any]:
     """The settings of `data` that decide what is read, but for the files."""
-    return {
-        key: value for key, value in asdict(data).items() if key not in ("train", "dev", "cache", "vectors", "vectors_size")
-    }
+    beside = ("train", "dev", "alignments", "cache", "vectors", "vectors_size")
+    return {key: value for key, value in asdict(data).items() if key not in beside}
 
 
 def endings(paths: Sequence[str]) -> list[str]:

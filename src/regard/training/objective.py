@@ -9,10 +9,16 @@ from torch import Tensor
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.models.seq2seq import Seq2Seq
 from regard.text.batching import Batch
+from regard.text.gold import GuidedBatch
 
 
 def objective(
-    model: Seq2Seq, batch: Batch, *, use_gold: Bool[Tensor, "B T"] | None = None, label_smoothing: float = 0.0
+    model: Seq2Seq,
+    batch: Batch,
+    *,
+    use_gold: Bool[Tensor, "B T"] | None = None,
+    label_smoothing: float = 0.0,
+    alignment_weight: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sum −log p(word | words before it, source) over the real positions of a batch.
 
@@ -23,21 +29,47 @@ def objective(
         batch: Sentence pairs.
         use_gold: Where to feed the gold word; None: everywhere.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
+        alignment_weight: λ of `alignment_loss`, for a `GuidedBatch`.
 
     Returns:
-        The sum with label smoothing, to be differentiated, and the sum without, to be reported.
+        The sum with label smoothing and alignment, to be differentiated, and the sum without, to be reported.
     """
+    guided = isinstance(batch, GuidedBatch) and alignment_weight > 0
     state = model.encode(batch.source, batch.source_mask)
-    features, _ = model.decode(batch.target_in, state, use_gold=use_gold)
+    features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if guided else ())
     weight, bias = model.output_weight()
     real = batch.target_mask.flatten().nonzero().squeeze(1)
-    return linear_cross_entropy(
+    loss, nll = linear_cross_entropy(
         features.flatten(0, 1).index_select(0, real),
         weight,
         bias,
         batch.target_out.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
     )
+    if guided:
+        assert isinstance(batch, GuidedBatch)
+        loss = loss + alignment_weight * alignment_loss(attention["cross"], batch.gold, model.alignment_step)
+    return loss, nll
+
+
+def alignment_loss(
+    weights: Float[Tensor, "B T S"], gold: Float[Tensor, "B T S"], step: Literal["produce", "consume"]
+) -> Float[Tensor, ""]:
+    """−Σ_t Σ_s gold_ts log a_ts, where a_t is the attention at the step that produces word t, or at the one that consumes it.
+
+    Args:
+        weights: The model's site `cross`.
+        gold: Rows sum to one, or to zero where nothing is known.
+        step: Which row of the weights a word's attention is.
+
+    Reference:
+        Garg, Peitz, Nallasamy, Paulik 2019, Jointly Learning to Align and Translate with Transformer Models, eq. 5.
+        Differs from the paper: the decoder sees no later words for it; the step that consumes a word knows it all the same.
+    """
+    if step == "consume":
+        weights, gold = weights[:, 1:], gold[:, :-1]
+    least = torch.finfo(torch.float32).tiny  # a weight of zero has a large loss, not an infinite one
+    return -(gold * weights.float().clamp_min(least).log()).sum()
 
 
 def draw_gold(target_in: Tensor, probability: float, unit: Literal["sentence", "token"]) -> Bool[Tensor, "B T"] | None:

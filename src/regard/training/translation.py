@@ -15,6 +15,7 @@ from regard.errors import ConfigError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
 from regard.text.batching import Batch, BucketBatchSampler
+from regard.text.gold import guide
 from regard.text.prepare import PreparedData, prepare
 from regard.training.machine import Machine, seed_step
 from regard.training.objective import draw_gold, objective
@@ -48,9 +49,13 @@ class TranslationTask(Task):
     ) -> "TranslationTask":
         """Read the data and build the model."""
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress)
+        if config.data.alignments:
+            data = guide(data, config.data)
         config = replace(config, tokenizers=data.tokenizers)
         seed_step(config.seed, 0)
         built = _build_model(config, data, model, attention)
+        if config.data.alignments and "cross" not in built.sites:
+            raise ConfigError("data.alignments trains attention, and this model has none over the source (no site `cross`)")
         custom: Custom = "model" if model is not None else "attention" if attention is not None else ""
         return cls(config, data, built, custom)
 
@@ -74,7 +79,13 @@ class TranslationTask(Task):
         training = self.config.training
         probability = gold_probability(training.teacher_forcing, step, total_steps)
         use_gold = draw_gold(batch.target_in, probability, training.teacher_forcing.unit)
-        return objective(self.model, batch, use_gold=use_gold, label_smoothing=training.label_smoothing)
+        return objective(
+            self.model,
+            batch,
+            use_gold=use_gold,
+            label_smoothing=training.label_smoothing,
+            alignment_weight=training.alignment_weight,
+        )
 
     def validator(self, machine: Machine) -> TranslationValidator | None:
         """Loss of all dev pairs, BLEU and chrF of some."""

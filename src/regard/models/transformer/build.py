@@ -54,6 +54,8 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
         decoder=build_decoder(blueprint, num_layers=config.decoder_layers),
         output=output,
         embedding_dropout=config.embedding_dropout,
+        alignment_layer=None if config.alignment_layer < 0 else config.alignment_layer,
+        alignment_head=None if config.alignment_head < 0 else config.alignment_head,
     )
 
 

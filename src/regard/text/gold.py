@@ -1,0 +1,156 @@
+"""Gold alignments beside the training pairs: a file in Pharaoh format, and batches that hold what it says.
+
+Line n of the file belongs to line n of the pairs. An empty line, and each line that is missing at the end, leaves its pair
+without gold: it is learned from like any other.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.config import DataConfig
+from regard.errors import DataError
+from regard.text.batching import Batch
+from regard.text.cache import fingerprint_of, hash_files
+from regard.text.encoded import EncodedCorpus
+from regard.text.lines import line_blocks
+from regard.text.prepare import CHUNK_PAIRS, PreparedData
+from regard.text.readers import read_pairs
+from regard.text.report import ReadingReport
+from regard.text.split import hash_pairs, hash_texts
+from regard.text.tokenizer import Tokenizer
+
+Links = Sequence[tuple[int, int]]
+Place = tuple[int, Links]
+"""The line of the file, and its links (source word, target word)."""
+
+_LINK = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class GuidedBatch(Batch):
+    """Pairs of which some are aligned."""
+
+    gold: Float[Tensor, "B T S"]
+    """Row t: the source symbols that symbol t of `target_out` is linked to, with equal parts of one; zeros where it has no
+    link."""
+
+
+class GuidedCorpus(EncodedCorpus):
+    """An encoded corpus with links between the symbols of its pairs.
+
+    Args:
+        path: As for `EncodedCorpus`.
+        offsets: Where the links of each pair begin, (N + 1,).
+        links: (L,2): source symbol, target symbol.
+    """
+
+    def __init__(self, path: str | Path, offsets: npt.NDArray[np.int64], links: npt.NDArray[np.int32]) -> None:
+        super().__init__(path)
+        self.offsets, self.links = offsets, links
+
+    def __reduce__(self) -> tuple:
+        return GuidedCorpus, (self.path, self.offsets, self.links)
+
+    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> GuidedBatch:
+        """As of an `EncodedCorpus`, with the gold alignment."""
+        plain = super().batch(indices)
+        gold = torch.zeros(*plain.target_out.shape, plain.source.shape[1])
+        for row, pair in enumerate(plain.index.tolist()):
+            links = torch.from_numpy(self.links[self.offsets[pair] : self.offsets[pair + 1]]).long()
+            gold[row, links[:, 1], links[:, 0]] = 1
+        return GuidedBatch(**vars(plain), gold=gold / gold.sum(-1, keepdim=True).clamp_min(1))
+
+
+def guide(prepared: PreparedData, data: DataConfig) -> PreparedData:
+    """Lay the alignments of `data.alignments` beside the training pairs.
+
+    Raises:
+        DataError: If the file cannot be read, is longer than that of the pairs, or links words that a pair has not.
+    """
+    known = _read(data)
+    offsets, links = [0], [np.zeros((0, 2), np.int32)]
+    for start in range(0, len(prepared.train), CHUNK_PAIRS):
+        sources, targets = prepared.train.texts(range(start, min(start + CHUNK_PAIRS, len(prepared.train))))
+        for key, source, target in zip(_keys(sources, targets), sources, targets, strict=True):
+            if key in known:
+                tokenizers = (prepared.source_tokenizer, prepared.target_tokenizer)
+                links.append(_between_symbols(known[key], (source, target), tokenizers, data.alignments))
+            offsets.append(offsets[-1] + (len(links[-1]) if key in known else 0))
+    if not offsets[-1]:
+        raise DataError(f"{data.alignments}: links no words of the training pairs; is it the file that belongs to them?")
+    corpus = GuidedCorpus(prepared.train.path, np.array(offsets, np.int64), np.concatenate(links))
+    fingerprint = fingerprint_of([prepared.fingerprint, *hash_files([data.alignments], "alignments")])
+    return replace(prepared, train=corpus, fingerprint=fingerprint)
+
+
+def _read(data: DataConfig) -> Mapping[int, Place]:
+    """Pair → its line and links, where it has some."""
+    lines = _lines(data.alignments)
+    wanted: dict[int, str] = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            wanted[number] = line
+    report = ReadingReport()
+    known: dict[int, Place] = {}
+    for chunk in read_pairs(data.train, data, report):
+        for key, number in zip(_keys(chunk.source, chunk.target), chunk.line, strict=True):
+            if number in wanted:
+                known.setdefault(key, (number, _parse(wanted[number], f"{data.alignments}, line {number}")))
+    if wanted and max(wanted) > report.read:
+        raise DataError(
+            f"{data.alignments}: line {max(wanted):,} holds an alignment, and the pairs end at {report.unit[:-1]} "
+            f"{report.read:,}; expected one line for each of theirs"
+        )
+    return known
+
+
+def _lines(path: str) -> Iterable[str]:
+    return chain.from_iterable(lines for _, lines in line_blocks(Path(path)))
+
+
+def _parse(line: str, where: str) -> Links:
+    """The sure links of a line; those marked as possible only (`0?1`) are nothing to train towards."""
+    links = []
+    for part in line.split():
+        match = _LINK.fullmatch(part)
+        if match is None:
+            raise DataError(f"{where}: {part!r} is not a link, expected source-target counted from 0, such as 0-0 1-2")
+        if match[2] == "-":
+            links.append((int(match[1]), int(match[3])))
+    return links
+
+
+def _keys(sources: Sequence[str], targets: Sequence[str]) -> list[int]:
+    return hash_pairs(hash_texts(sources), hash_texts(targets)).tolist()
+
+
+def _between_symbols(
+    place: Place, texts: tuple[str, str], tokenizers: tuple[Tokenizer, Tokenizer], path: str
+) -> npt.NDArray[np.int32]:
+    """Every symbol of a word with every symbol of each word that it is linked to."""
+    number, links = place
+    symbols: list[list[list[int]]] = []
+    for tokenizer, text in zip(tokenizers, texts, strict=True):
+        encoding = tokenizer.encode(text)
+        of_word: list[list[int]] = [[] for _ in encoding.words]
+        for symbol, word in enumerate(encoding.word_of):
+            if word >= 0:
+                of_word[word].append(symbol)
+        symbols.append(of_word)
+    for source, target in links:
+        if source >= len(symbols[0]) or target >= len(symbols[1]):
+            raise DataError(
+                f"{path}, line {number}: the link {source}-{target} is beyond the {len(symbols[0])} and {len(symbols[1])} "
+                f"words that the tokenizers find in this pair ({texts[0][:60]!r}); the links have to count the same words"
+            )
+    pairs = [(s, t) for source, target in links for s in symbols[0][source] for t in symbols[1][target]]
+    return np.array(sorted(set(pairs)), np.int32).reshape(-1, 2)
