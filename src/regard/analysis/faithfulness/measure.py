@@ -20,7 +20,7 @@ from regard.predict.requests import counting_bar
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
 """Tokens that leaving words out and permuting weights may run through; with long texts, these measures take fewer of them."""
-_AT_LEAST = 20
+_AT_LEAST = 5
 _STEPS = 5
 
 

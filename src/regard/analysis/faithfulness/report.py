@@ -9,6 +9,8 @@ from regard.metrics.tables import table
 
 _CERTAIN = 0.05
 """A difference from random words that chance makes less often than this counts as one."""
+_VISIBLE = 0.005
+"""Probability that it has to amount to as well, so that it shows in two digits."""
 _CLOSE, _ROUGH = 0.5, 0.2
 """Kendall τ from which two orders are called close, and roughly alike."""
 _MOST, _SOME = 0.5, 0.2
@@ -143,9 +145,9 @@ def describe(found: Faithfulness) -> str:
 
 def _verdict(found: Faithfulness) -> str:
     need, enough = found.comprehensiveness, found.sufficiency
-    needed = need.p < _CERTAIN and need.attention > need.random
-    sufficient = enough.p < _CERTAIN and enough.attention < enough.random
-    if need.p < _CERTAIN and need.attention < need.random:
+    needed = need.p < _CERTAIN and need.attention - need.random >= _VISIBLE
+    sufficient = enough.p < _CERTAIN and enough.random - enough.attention >= _VISIBLE
+    if need.p < _CERTAIN and need.random - need.attention >= _VISIBLE:
         return "Do not take this model's heatmaps as reasons: the words it attends to most matter less than random ones"
     if not needed and not sufficient:
         return (
@@ -166,7 +168,8 @@ def _verdict(found: Faithfulness) -> str:
 
 def _evidence(found: Faithfulness) -> str:
     need = found.comprehensiveness
-    return f"deleting them costs {need.attention:.2f} of probability, random ones {need.random:.2f}"
+    own, random = (round(value, 2) + 0.0 for value in (need.attention, need.random))  # no −0.00
+    return f"deleting them costs {own:.2f} of probability, random ones {random:.2f}"
 
 
 def _order(tau: Spread) -> str:
