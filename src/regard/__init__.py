@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regard.analysis.capture import capture
     from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
+    from regard.decoding import Sampling
     from regard.predict import Classification, Classifier, Generation, LanguageModel, Translation, Translator, load
     from regard.presets import load_preset
     from regard.record import AttentionRecord, alignment_error_rate
@@ -28,6 +29,7 @@ _HOMES = {
     "Generation": "regard.predict",
     "LanguageConfig": "regard.config",
     "LanguageModel": "regard.predict",
+    "Sampling": "regard.decoding",
     "Translation": "regard.predict",
     "TranslationConfig": "regard.config",
     "Translator": "regard.predict",
@@ -55,6 +57,7 @@ __all__ = [
     "LanguageModel",
     "RegardError",
     "RequestError",
+    "Sampling",
     "ShapeError",
     "Translation",
     "TranslationConfig",

@@ -1,7 +1,5 @@
 """What `regard translate` is asked."""
 
-from argparse import Namespace
-
 import pytest
 
 from regard.cli import translate
@@ -10,7 +8,8 @@ from regard.errors import RequestError
 
 def test_closed_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
-    options = Namespace(beam=None, n_best=1, precision=None, json=True, heatmap=None, live=True)
+    options = translate._parser().read(["m", "--json"])
+    options.live = True
     with pytest.raises(RequestError, match="standard input is closed; give sentences, or --input FILE"):
         list(translate._translations(None, (), options))
 

@@ -6,7 +6,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.cli.options import Parser, add_machine_options, add_search_options, check_ending, kind_of, load_model
+from regard.cli.options import (
+    Parser,
+    add_ensemble_option,
+    add_machine_options,
+    add_search_options,
+    check_ending,
+    kind_of,
+    load_model,
+)
 from regard.cli.pairs import read_given_pairs, read_given_texts, read_plain_texts
 from regard.errors import RequestError
 
@@ -33,6 +41,7 @@ def main(arguments: Sequence[str]) -> None:
         "files", metavar="FILE[,FILE]", help="one file of pairs, of labelled texts or of texts, or two parallel text files"
     )
     add_search_options(parser)
+    add_ensemble_option(parser)
     parser.add_argument(
         "--confusion", metavar="FILE", help=f"draw the confusion matrix of a classifier ({' '.join(_PICTURES)})"
     )

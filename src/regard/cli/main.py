@@ -34,6 +34,7 @@ Use it:
 Judge it:
   regard evaluate runs/mine test.tsv                       loss, BLEU, chrF; of classifiers accuracy, F1, calibration, mistakes;
                                                            of language models perplexity
+  regard score runs/mine test.tsv                          how probable a translator finds given translations, line by line
   regard compare runs/a runs/b test.tsv                    which of two models is better, and whether that is chance
   regard faithfulness runs/reviews test.tsv                how far a classifier's attention can be trusted
 
@@ -44,7 +45,7 @@ More:
 """
 
 _COMMANDS = (
-    *("demo", "presets", "train", "resume", "translate", "classify", "generate", "evaluate", "compare"),
+    *("demo", "presets", "train", "resume", "translate", "classify", "generate", "evaluate", "score", "compare"),
     *("faithfulness", "look", "align"),
 )
 

@@ -50,12 +50,24 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive_number, metavar="N", help="beam size; 1 is greedy (default: the run's setting)")
 
 
+def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--ensemble`."""
+    parser.add_argument(
+        "--ensemble",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="another model of the same vocabularies, whose probabilities are averaged with DIR's; may be given several times",
+    )
+
+
 def load_model(arguments: argparse.Namespace) -> "Translator | Classifier | LanguageModel":
     """Load the trained model that a command names, on the device it names."""
     from regard.predict import load
 
     set_threads(arguments.threads)
-    return load(arguments.dir, device=arguments.device)
+    others = getattr(arguments, "ensemble", [])
+    return load([arguments.dir, *others] if others else arguments.dir, device=arguments.device)
 
 
 def load_translator(arguments: argparse.Namespace, command: str) -> "Translator":

@@ -4,24 +4,30 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.lines import read_lines, typed_lines
 from regard.cli.options import (
     Parser,
+    add_ensemble_option,
     add_machine_options,
     add_search_options,
     check_ending,
     load_translator,
     positive_number,
     record_of,
+    whole_number,
 )
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
+    from regard.decoding import Sampling
     from regard.predict import Translation, Translator
 
+_ASKED = ("text", "prefix", "constraints")
 _PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
 
 
@@ -48,7 +54,10 @@ def _parser() -> Parser:
         "One line comes out for each that goes in, in order.",
         '  regard translate runs/mine "she kissed him ." --heatmap map.png\n'
         "  regard translate runs/mine --input test.en > test.de\n"
-        "  cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json",
+        "  cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json\n"
+        "  regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third\n"
+        "  regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf\n"
+        '  regard translate runs/mine "a blue car ." --prefix "Ein" --constraint "blaues Auto"',
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate")
@@ -72,8 +81,39 @@ def _parser() -> Parser:
         metavar="FILE",
         help=f"draw the attention ({' '.join(_PICTURES)}); with several sentences: a folder, which gets 1.png, 2.png, …",
     )
+    _add_choices(parser)
+    add_ensemble_option(parser)
     add_machine_options(parser)
     return parser
+
+
+def _add_choices(parser: Parser) -> None:
+    """Add what translations are held to and how they are drawn."""
+    held = parser.add_argument_group("what translations are held to")
+    held.add_argument("--prefix", metavar="TEXT", help="what every translation begins with")
+    held.add_argument(
+        "--constraint",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a word or phrase that every translation holds; may be given several times (a wide --beam serves it best)",
+    )
+    held.add_argument(
+        "--requests",
+        action="store_true",
+        help='lines are JSON objects: {"text": …, "prefix": …, "constraints": […]}, the last two as needed',
+    )
+    drawn = parser.add_argument_group("drawing instead of searching")
+    drawn.add_argument("--sample", type=positive_number, metavar="N", help="draw N translations of each sentence")
+    drawn.add_argument("--temperature", type=float, metavar="X", help="below 1 prefers what is probable (default: 1)")
+    drawn.add_argument("--top-k", type=positive_number, metavar="K", help="draw among the K most probable words")
+    drawn.add_argument("--top-p", type=float, metavar="P", help="draw among the most probable words that make up P together")
+    drawn.add_argument("--seed", type=whole_number, metavar="N", help="another seed draws others (default: 0)")
+    drawn.add_argument(
+        "--minimum-risk",
+        choices=("chrf", "bleu"),
+        help="of --sample N or --n-best N translations give the one that is most like all of them",
+    )
 
 
 def _lines_of(options: argparse.Namespace) -> Iterable[str]:
@@ -92,25 +132,77 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
 
 def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:
     search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "precision": options.precision}
+    search |= {"sampling": _sampling(options), "minimum_risk": options.minimum_risk}
     if not (options.json or options.heatmap):
         search["record"] = ()  # quicker
     if options.beam is None and options.n_best > 1:
         search["beam_size"] = max(translator.config.decoding.beam_size, options.n_best)
-    if not options.live:
-        yield from translator.translate_stream(lines, **search)
-        return
-    for group in typed_lines("translate", "sentence"):
-        yield from translator.translate(group, **search)
+    groups = typed_lines("translate", "sentence") if options.live else [lines]
+    done = 0
+    for group in groups:
+        if options.live and search["sampling"] is not None:
+            search["sampling"] = replace(search["sampling"], first=done)
+        texts: Iterable[str] = group
+        if options.prefix or options.constraint or options.requests:
+            texts, search["prefix"], search["constraints"] = _unzip(
+                _request(line, number, options) for number, line in enumerate(group, done + 1)
+            )
+        yield from translator.translate_stream(texts, **search)
+        done += len(group) if isinstance(group, list) else 0
+
+
+def _sampling(options: argparse.Namespace) -> "Sampling | None":
+    names = ("temperature", "top_k", "top_p", "seed")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.sample is None:
+        if given:
+            raise RequestError(f"translate: --{next(iter(given)).replace('_', '-')} is for drawing: add --sample N")
+        return None
+    from regard.decoding import Sampling
+
+    return Sampling(count=options.sample, **given)
+
+
+def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, str, list[str]]:
+    """Text, prefix and constraints of a line."""
+    if not options.requests:
+        return line, options.prefix or "", options.constraint
+    try:
+        asked = json.loads(line)
+    except ValueError as error:
+        raise RequestError(
+            f"translate: line {number} is no JSON ({error}); --requests expects an object on each line"
+        ) from error
+    if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
+        raise RequestError(f'translate: line {number} is no JSON object with a text, such as {{"text": "…"}}')
+    for name in asked.keys() - {"text", "prefix", "constraints"}:
+        raise RequestError(f"translate: line {number} has '{name}'{nearest(name, _ASKED)}; expected {', '.join(_ASKED)}")
+    prefix, constraints = asked.get("prefix", options.prefix or ""), asked.get("constraints", [])
+    if not isinstance(prefix, str):
+        raise RequestError(f"translate: the prefix of line {number} is no text")
+    if not isinstance(constraints, list) or not all(isinstance(one, str) for one in constraints):
+        raise RequestError(f"translate: the constraints of line {number} are no list of texts")
+    return asked["text"], prefix, [*options.constraint, *constraints]
+
+
+def _unzip(
+    requests: Iterator[tuple[str, str, list[str]]],
+) -> tuple[Iterator[str], Iterator[str], Iterator[list[str]]]:
+    """Three streams of one, which go on together."""
+    texts, prefixes, constraints = tee(requests, 3)
+    return (one[0] for one in texts), (one[1] for one in prefixes), (one[2] for one in constraints)
 
 
 def _render(translation: "Translation", number: int, options: argparse.Namespace) -> str:
-    best = [translation, *translation.alternatives][: options.n_best]
+    several = options.minimum_risk is None and max(options.n_best, options.sample or 1) > 1
+    best = [translation, *translation.alternatives] if several else [translation]
     if options.json:
         plain = _plain(translation)
-        if options.n_best > 1:
-            plain["n_best"] = [{"text": x.text, "score": x.score, "log_probability": x.log_probability} for x in best]
+        if several:
+            listed = [{"text": x.text, "score": x.score, "log_probability": x.log_probability} for x in best]
+            plain["samples" if options.sample else "n_best"] = listed
         return json.dumps(plain, ensure_ascii=False)
-    if options.n_best > 1:
+    if several:
         return "\n".join(f"{number}\t{x.score:.4f}\t{x.text}" for x in best)
     return translation.text
 

@@ -8,8 +8,8 @@ from regard.predict.labelled_evaluation import LabelledEvaluation
 from regard.predict.language_evaluation import LanguageEvaluation
 from regard.predict.language_model import LanguageModel
 from regard.predict.loading import load
-from regard.predict.translation import Translation
-from regard.predict.translator import Translator
+from regard.predict.translation import ScoredPair, Translation
+from regard.predict.translator import Translator, ensemble
 
 __all__ = [
     "Classification",
@@ -19,8 +19,10 @@ __all__ = [
     "LabelledEvaluation",
     "LanguageEvaluation",
     "LanguageModel",
+    "ScoredPair",
     "ScoredText",
     "Translation",
     "Translator",
+    "ensemble",
     "load",
 ]

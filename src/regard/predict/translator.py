@@ -297,6 +297,31 @@ class Translator:
         return sites[-1]
 
 
+def ensemble(translators: Sequence[Translator]) -> Translator:
+    """One translator of several, whose probabilities are averaged at each step; the rest of its settings are the first's.
+
+    Args:
+        translators: One or more, of the same vocabularies and on one device.
+
+    Raises:
+        RequestError: If there is none, or vocabularies differ.
+    """
+    if not translators:
+        raise RequestError("ensemble: got no translators, expected one or more")
+    first = translators[0].bundle
+    for number, other in enumerate(translators[1:], 2):
+        for side in ("source", "target"):
+            wanted, got = (getattr(bundle, f"{side}_tokenizer") for bundle in (first, other.bundle))
+            same = (wanted.kind, wanted.lowercase, wanted.symbols) == (got.kind, got.lowercase, got.symbols)
+            if not same:
+                raise RequestError(
+                    f"ensemble: the {side} vocabulary of model {number} ({got}) is not that of model 1 ({wanted}): members "
+                    "must share theirs, so train them on the same data with the same tokenizers, and other seeds"
+                )
+    members = Ensemble([translator.model for translator in translators])
+    return Translator(replace(first, model=members.to(translators[0].device)))
+
+
 @dataclass(frozen=True)
 class _Request:
     """What is asked of the model."""

@@ -1,0 +1,156 @@
+"""`regard translate` and `regard score` on saved models: draws, prefixes, constraints, ensembles, scores."""
+
+import json
+
+import pytest
+import torch
+
+import regard
+from regard.bundle import TranslationBundle, save_bundle
+from regard.cli.main import main
+from regard.config.loading import load_config
+from regard.errors import RequestError
+from regard.models.build import build_translator
+from regard.predict import ensemble
+from regard.text.tokenizer import build_tokenizers
+
+TEXTS = ["a blue car stops .", "two men see a dog .", "she sees the blue house ."]
+TARGETS = ["ein blaues Auto hält .", "zwei Männer sehen einen Hund .", "sie sieht das blaue Haus ."]
+
+
+def make(folder, seed, targets=TARGETS):
+    kinds = {"source": {"kind": "whitespace"}, "target": {"kind": "whitespace"}}
+    model = {"kind": "transformer", "hidden_size": 8, "num_heads": 2, "feed_forward_size": 8}
+    settings = {"model": {**model, "encoder_layers": 1, "decoder_layers": 1}, "decoding": {"max_length": 12}}
+    config = load_config({"data": {"source": "en", "target": "de"}, "tokenizers": kinds}, settings)
+    source, target = build_tokenizers([(TEXTS, targets)], config.tokenizers, config.data)
+    torch.manual_seed(seed)
+    built = build_translator(config.model, source_size=source.size, target_size=target.size)
+    save_bundle(
+        folder,
+        TranslationBundle(
+            config=config, model=built, source_tokenizer=source, target_tokenizer=target, custom="", signature={"seed": seed}
+        ),
+    )
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return [make(folder / str(seed), seed) for seed in range(2)]
+
+
+def run(capsys, *arguments):
+    assert main(["translate", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_draws(models, capsys):
+    lines = run(capsys, models[0], *TEXTS[:2], "--sample", "3", "--seed", "4")
+    assert [line.split("\t")[0] for line in lines] == ["1", "1", "1", "2", "2", "2"]
+    assert lines == run(capsys, models[0], *TEXTS[:2], "--sample", "3", "--seed", "4")
+    assert lines != run(capsys, models[0], *TEXTS[:2], "--sample", "3", "--seed", "5")
+    assert len(run(capsys, models[0], TEXTS[0], "--sample", "1", "--top-k", "5", "--top-p", "0.9", "--temperature", "0.7")) == 1
+    [found] = run(capsys, models[0], TEXTS[0], "--sample", "3", "--json")
+    assert len(json.loads(found)["samples"]) == 3
+
+
+def test_minimum_risk_prints_one_line(models, capsys):
+    drawn = run(capsys, models[0], TEXTS[0], "--sample", "6")
+    [chosen] = run(capsys, models[0], TEXTS[0], "--sample", "6", "--minimum-risk", "chrf")
+    assert chosen in {line.split("\t")[2] for line in drawn}
+    assert len(run(capsys, models[0], TEXTS[0], "--n-best", "4", "--minimum-risk", "bleu")) == 1
+
+
+def test_prefix_and_constraints(models, capsys):
+    for line in run(capsys, models[0], *TEXTS, "--prefix", "ein Hund", "--constraint", "das Haus", "--constraint", "blaue"):
+        assert line.startswith("ein Hund")
+        assert "das Haus" in line
+        assert "blaue" in line.split()
+
+
+def test_requests_of_each_line(models, capsys, tmp_path):
+    asked = [{"text": TEXTS[0], "prefix": "sie"}, {"text": TEXTS[1], "constraints": ["Hund", "Auto"]}, {"text": TEXTS[2]}]
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked), "utf-8")
+    lines = run(capsys, models[0], "--input", str(tmp_path / "asked.jsonl"), "--requests")
+    assert lines[0].startswith("sie")
+    assert {"Hund", "Auto"} <= set(lines[1].split())
+    assert lines[2] == run(capsys, models[0], TEXTS[2])[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("no", "line 1 is no JSON"),
+        ('{"source": "a"}', "line 1 is no JSON object with a text"),
+        ('{"text": "a", "prefx": "b"}', "line 1 has 'prefx'; did you mean 'prefix'?; expected text, prefix, constraints"),
+        ('{"text": "a", "prefix": 1}', "the prefix of line 1 is no text"),
+        ('{"text": "a", "constraints": "b"}', "the constraints of line 1 are no list of texts"),
+    ],
+)
+def test_wrong_requests(models, capsys, tmp_path, line, message):
+    (tmp_path / "f").write_text(line + "\n", "utf-8")
+    assert main(["translate", models[0], "--input", str(tmp_path / "f"), "--requests"]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--temperature", "0.5"], "--temperature is for drawing: add --sample N"),
+        (["--sample", "2", "--top-p", "2"], "top_p is 2.0, expected more than 0 and at most 1"),
+        (["--sample", "2", "--beam", "5"], "sampling does not search"),
+        (["--minimum-risk", "chrf"], "minimum_risk chooses among several translations"),
+        (["--sample", "2", "--constraint", "Hund"], "sampling does not look for constraints"),
+    ],
+)
+def test_what_does_not_go_together(models, capsys, options, message):
+    assert main(["translate", models[0], "a car", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_ensembles(models, capsys, tmp_path):
+    alone = run(capsys, models[0], *TEXTS, "--json")
+    for line, other in zip(run(capsys, models[0], *TEXTS, "--json", "--ensemble", models[0]), alone, strict=True):
+        one, two = json.loads(line), json.loads(other)
+        assert one["text"] == two["text"]
+        assert one["log_probability"] == pytest.approx(two["log_probability"], abs=1e-5)
+    both = regard.load(models, device="cpu")
+    assert run(capsys, models[0], *TEXTS, "--ensemble", models[1]) == [one.text for one in both.translate(TEXTS)]
+    with pytest.raises(RequestError, match="save: this is an ensemble of models that are saved already"):
+        both.save(tmp_path / "m")
+    with pytest.raises(RequestError, match="ensemble: got no translators"):
+        ensemble([])
+
+
+def test_members_share_their_vocabularies(models, capsys, tmp_path):
+    other = make(tmp_path / "other", 1, [*TARGETS[:2], "anders ."])
+    assert main(["translate", models[0], "a car", "--ensemble", other]) == 2
+    error = capsys.readouterr().err
+    assert "ensemble: the target vocabulary of model 2" in error
+    assert "is not that of model 1" in error
+    assert "train them on the same data with the same tokenizers, and other seeds" in error
+
+
+def test_score(models, capsys, tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{a}\t{b}\n" for a, b in [(TEXTS[0], TARGETS[0]), ("", "x"), (TEXTS[1], TARGETS[1])]), "utf-8")
+    assert main(["score", models[0], str(pairs)]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert len(lines) == 3
+    assert lines[1] == ""
+    truth = regard.load(models[0], device="cpu").force(TEXTS[:2], TARGETS[:2])
+    for line, one, tokens in zip((lines[0], lines[2]), truth, (6, 7), strict=True):
+        score, log_probability, count = line.split("\t")
+        assert float(score) == pytest.approx(one.score, abs=1e-5)
+        assert float(log_probability) == pytest.approx(one.log_probability, abs=1e-5)
+        assert int(count) == tokens
+    total = sum(one.log_probability for one in truth)
+    assert f"2 pairs, 13 tokens: log p {total:.4f}, perplexity {2.718281828459045 ** (-total / 13):.4f}" in err
+    assert main(["score", models[0], str(pairs), "--json", "--ensemble", models[0]]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["line"], one["target"], one["tokens"]) for one in found] == [(1, TARGETS[0], 6), (3, TARGETS[1], 7)]
+    assert sum(found[0]["token_log_probabilities"]) == pytest.approx(found[0]["log_probability"], abs=1e-4)
+    assert found[0]["log_probability"] == pytest.approx(truth[0].log_probability, abs=1e-5)
