@@ -18,8 +18,8 @@ from regard.text.symbols import PAD, START
 
 _RUN = 64
 """Words that share a maximum; measured best of 32, 64, 128, 256 at V = 8,000 and k = 7."""
-_BLOCK_ROWS = 64
-"""Rows whose log probabilities exist at once, on a CPU."""
+_BLOCK_ROWS = 16
+"""Rows whose log probabilities exist at once, on a CPU, in one buffer; twice as quick as 64 rows in new memory each time."""
 
 
 def best_words(
@@ -69,10 +69,17 @@ def check_scores(best: Float[Tensor, "*rows"]) -> None:
 
 def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N C"]) -> Float[Tensor, "B N C"]:
     """log softmax of the logits in float32, for these words only."""
-    rows, chosen = logits.flatten(0, 1).float(), words.flatten(0, 1)
-    block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
-    parts = zip(rows.split(block), chosen.split(block), strict=True)
-    return torch.cat([part.log_softmax(-1).gather(-1, word) for part, word in parts]).view(words.shape)
+    rows, chosen = logits.flatten(0, 1), words.flatten(0, 1)
+    if rows.device.type != "cpu":
+        return rows.float().log_softmax(-1).gather(-1, chosen).view(words.shape)
+    found = torch.empty(chosen.shape)
+    buffer = torch.empty(min(_BLOCK_ROWS, len(rows)), rows.shape[1])
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        block = buffer[: len(rows[part])].copy_(rows[part])
+        torch.log_softmax(block, -1, out=block)
+        torch.gather(block, -1, chosen[part], out=found[part])
+    return found.view(words.shape)
 
 
 def _top(rows: Float[Tensor, "R V"], count: int) -> Int[Tensor, "R C"]:
