@@ -54,9 +54,9 @@ def test_by_site_head_and_step(translator, site, head, step):
     assert evaluate_alignment(translator, SOURCES, TARGETS, GOLD, site=site, head=head, step=step) == expected
 
 
-def test_a_transformer_is_read_where_it_consumes_the_word_and_a_recurrent_decoder_where_it_produces_it(translator):
+def test_attention_is_read_where_it_produces_the_word_if_nothing_else_is_asked_for(translator):
     found = evaluate_alignment(translator, SOURCES, TARGETS, GOLD)
-    assert found == alignment_error_rate(links(translator, "cross", None, "consume"), GOLD)
+    assert found == alignment_error_rate(links(translator, "cross", None, "produce"), GOLD)
     recurrent = make(RecurrentConfig(embedding_size=8))
     found = evaluate_alignment(recurrent, SOURCES, TARGETS, GOLD)
     assert found == alignment_error_rate(links(recurrent, "cross", None, "produce"), GOLD)
@@ -78,9 +78,9 @@ def test_the_command(translator, tmp_path, capsys, monkeypatch):
     file.write_text("".join(f"{a}\t{b}\n" for a, b in zip(SOURCES, TARGETS, strict=True)))
     monkeypatch.setattr("regard.cli.align.load_translator", lambda options, command: translator)
     for arguments, key in (
-        ([], ("cross", None, "consume")),
-        (["--step", "produce"], ("cross", None, "produce")),
-        (["--site", "norm.1"], ("norm.1", None, "consume")),
+        (["--step", "consume"], ("cross", None, "consume")),
+        ([], ("cross", None, "produce")),
+        (["--site", "norm.1"], ("norm.1", None, "produce")),
         (["--site", "cross.0", "--head", "1", "--step", "produce"], ("cross.0", 1, "produce")),
     ):
         assert main(["align", "run", str(file), *arguments]) == 0

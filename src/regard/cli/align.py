@@ -24,8 +24,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--step",
         choices=("produce", "consume"),
-        help="read a word's attention at the step that produces it, or at the next, which consumes it (default: consume for a\n"
-        "Transformer, whose attention aligns better there; produce for a recurrent decoder)",
+        help="read a word's attention at the step that produces it, or at the next, which consumes it (default: produce; some\n"
+        "Transformers align much better where they consume it: `docs/log.md` has figures of both kinds)",
     )
     add_machine_options(parser)
     options = parser.read(arguments)

@@ -31,7 +31,6 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     """
 
     feeds_back = False
-    alignment_step = "consume"
 
     def __init__(
         self,
