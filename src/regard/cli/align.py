@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
         "--step",
         choices=("produce", "consume"),
         help="read a word's attention at the step that produces it, or at the next, which consumes it (default: produce; some\n"
-        "Transformers align much better where they consume it: `docs/log.md` has figures of both kinds)",
+        "Transformers align much better where they consume it)",
     )
     add_machine_options(parser)
     options = parser.read(arguments)
