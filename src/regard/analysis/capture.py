@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.errors import RequestError, nearest
-from regard.record import AttentionRecord, join_subwords
+from regard.record import AttentionRecord
 from regard.record.data import NOTE
-from regard.record.subwords import Scheme
+from regard.record.subwords import Scheme, record_of_tokens
 
 _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
@@ -111,16 +111,12 @@ class Captured(Mapping[str, Tensor]):
             if not 0 <= batch < len(call.weights):
                 raise RequestError(f"to_record: batch is {batch}, and there are {len(call.weights)} sentences")
             weights[f"{family}.{number}"] = call.weights[batch]
-        source_words, source_word_of = join_subwords(tokens, scheme=subwords, special=special)
-        target_words, target_word_of = join_subwords(target_tokens or (), scheme=subwords, special=special)
-        return AttentionRecord(
-            source_tokens=tuple(tokens),
-            target_tokens=tuple(target_tokens or ()),
-            source_words=tuple(source_words),
-            target_words=tuple(target_words),
-            source_word_of=tuple(source_word_of),
-            target_word_of=tuple(target_word_of),
-            weights=weights,
+        return record_of_tokens(
+            tokens,
+            target_tokens,
+            weights,
+            subwords=subwords,
+            special=special,
             source_text=source_text,
             target_text=target_text,
             note=note,

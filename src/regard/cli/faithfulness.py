@@ -1,16 +1,45 @@
 """`regard faithfulness`: how far a classifier's attention tells what its predictions rest on."""
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, add_machine_options, kind_of, load_classifier, positive_number
 from regard.cli.pairs import read_given_texts
 from regard.errors import RequestError
 
+if TYPE_CHECKING:
+    from regard.predict import Classifier
+
 
 def main(arguments: Sequence[str]) -> None:
     """Print the measures and the sentence, and keep them with the model."""
+    options = _parser().read(arguments)
+    classifier = load_classifier(options, "faithfulness")
+    others = _load_others(options)
+
+    from regard.analysis.faithfulness import measure_faithfulness
+    from regard.bundle.save import save_faithfulness
+
+    texts, labels, report = read_given_texts(options.files, classifier)
+    print(report.render(), file=sys.stderr)
+    found = measure_faithfulness(
+        classifier,
+        texts,
+        labels,
+        others=others,
+        max_texts=options.texts,
+        permutations=options.permutations,
+        progress=True,
+    )
+    # Printed first: a model whose folder cannot be written to has been measured all the same.
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render(), flush=True)
+    save_faithfulness(options.dir, found.to_dict())
+
+
+def _parser() -> Parser:
     parser = Parser(
         "faithfulness",
         "Measure whether the words that a classifier attends to are those that its predictions rest on.\n"
@@ -40,11 +69,10 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_machine_options(parser)
-    options = parser.read(arguments)
-    classifier = load_classifier(options, "faithfulness")
+    return parser
 
-    from regard.analysis.faithfulness import measure_faithfulness
-    from regard.bundle.save import save_faithfulness
+
+def _load_others(options: argparse.Namespace) -> "list[Classifier]":
     from regard.predict import Classifier, load
 
     others = []
@@ -53,17 +81,4 @@ def main(arguments: Sequence[str]) -> None:
         if not isinstance(other, Classifier):
             raise RequestError(f"faithfulness: {folder} holds {kind_of(other)}, expected a classifier like {options.dir}")
         others.append(other)
-    texts, labels, report = read_given_texts(options.files, classifier)
-    print(report.render(), file=sys.stderr)
-    found = measure_faithfulness(
-        classifier,
-        texts,
-        labels,
-        others=others,
-        max_texts=options.texts,
-        permutations=options.permutations,
-        progress=True,
-    )
-    # Printed first: a model whose folder cannot be written to has been measured all the same.
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render(), flush=True)
-    save_faithfulness(options.dir, found.to_dict())
+    return others

@@ -27,23 +27,7 @@ _ENDINGS = (*_PICTURES, ".html", ".json", ".npz")
 
 def main(arguments: Sequence[str]) -> None:
     """Translate or classify a sentence, or take a given translation, and show the attention."""
-    parser = Parser(
-        "look",
-        "Translate a sentence and show where the model looked when it wrote each word; or label a text and show\n"
-        "which words it looked at; or read a text as a language model does, and show which words it looked back at.",
-        '  regard look runs/mine "she kissed him ."\n'
-        '  regard look runs/mine "she kissed him ." --to map.png\n'
-        '  regard look runs/mine "she kissed him ." --target "sie küsste ihn ."\n'
-        '  regard look runs/reviews "a gripping , honest film" --to words.html\n'
-        '  regard look runs/stories "once upon a time" --to heads.png',
-    )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
-    parser.add_argument("sentence", metavar="SENTENCE", help="what to translate, to label, or to read")
-    parser.add_argument("--target", metavar="TEXT", help="look at this translation of it instead of the model's own")
-    parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(_ENDINGS)}) too")
-    add_search_options(parser)
-    add_machine_options(parser)
-    options = parser.read(arguments)
+    options = _parser().read(arguments)
     if not options.sentence.strip():
         raise RequestError("look: the sentence is empty")
     if options.to:
@@ -78,6 +62,26 @@ def main(arguments: Sequence[str]) -> None:
         record.save(options.to)
     if options.to:
         print(f"written to {options.to}")
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "look",
+        "Translate a sentence and show where the model looked when it wrote each word; or label a text and show\n"
+        "which words it looked at; or read a text as a language model does, and show which words it looked back at.",
+        '  regard look runs/mine "she kissed him ."\n'
+        '  regard look runs/mine "she kissed him ." --to map.png\n'
+        '  regard look runs/mine "she kissed him ." --target "sie küsste ihn ."\n'
+        '  regard look runs/reviews "a gripping , honest film" --to words.html\n'
+        '  regard look runs/stories "once upon a time" --to heads.png',
+    )
+    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    parser.add_argument("sentence", metavar="SENTENCE", help="what to translate, to label, or to read")
+    parser.add_argument("--target", metavar="TEXT", help="look at this translation of it instead of the model's own")
+    parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(_ENDINGS)}) too")
+    add_search_options(parser)
+    add_machine_options(parser)
+    return parser
 
 
 def _look_at_translation(translator: "Translator", options: argparse.Namespace) -> "tuple[str, AttentionRecord]":

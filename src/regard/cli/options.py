@@ -76,12 +76,7 @@ def load_translator(arguments: argparse.Namespace, command: str) -> "Translator"
     Raises:
         RequestError: If it is not one.
     """
-    from regard.predict import Translator
-
-    found = load_model(arguments)
-    if not isinstance(found, Translator):
-        raise _other_kind(found, arguments, command, "a translator")
-    return found
+    return _load_only("translation", arguments, command)
 
 
 def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier":
@@ -90,12 +85,7 @@ def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier"
     Raises:
         RequestError: If it is not one.
     """
-    from regard.predict import Classifier
-
-    found = load_model(arguments)
-    if not isinstance(found, Classifier):
-        raise _other_kind(found, arguments, command, "a classifier")
-    return found
+    return _load_only("classification", arguments, command)
 
 
 def load_language_model(arguments: argparse.Namespace, command: str) -> "LanguageModel":
@@ -104,12 +94,7 @@ def load_language_model(arguments: argparse.Namespace, command: str) -> "Languag
     Raises:
         RequestError: If it is not one.
     """
-    from regard.predict import LanguageModel
-
-    found = load_model(arguments)
-    if not isinstance(found, LanguageModel):
-        raise _other_kind(found, arguments, command, "a language model")
-    return found
+    return _load_only("language", arguments, command)
 
 
 _USES = {
@@ -124,11 +109,12 @@ def kind_of(model: "Translator | Classifier | LanguageModel") -> str:
     return _USES[model.config.task][0]
 
 
-def _other_kind(
-    model: "Translator | Classifier | LanguageModel", arguments: argparse.Namespace, command: str, wanted: str
-) -> RequestError:
-    use = _USES[model.config.task][1]
-    return RequestError(f"{command}: {arguments.dir} holds {kind_of(model)}, expected {wanted}; `{use}` uses it")
+def _load_only(task: str, arguments: argparse.Namespace, command: str) -> Any:
+    found = load_model(arguments)
+    if found.config.task != task:
+        wanted, use = _USES[task][0], _USES[found.config.task][1]
+        raise RequestError(f"{command}: {arguments.dir} holds {kind_of(found)}, expected {wanted}; `{use}` uses it")
+    return found
 
 
 def record_of(translation: "Translation | Classification | ScoredText | Generation", caller: str) -> "AttentionRecord":

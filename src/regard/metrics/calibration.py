@@ -63,6 +63,11 @@ def softmax(logits: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
     return scores / scores.sum(-1, keepdims=True)
 
 
+def sigmoid(logits: Float[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
+    """1 / (1 + exp(−z)), without overflow."""
+    return 0.5 * (1 + np.tanh(logits / 2))
+
+
 def calibration(
     probabilities: Float[np.ndarray, "N C"],
     labels: Int[np.ndarray, " N"] | Shaped[np.ndarray, "N C"],

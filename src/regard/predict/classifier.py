@@ -13,14 +13,15 @@ from torch import Tensor
 from regard.bundle import ClassificationBundle, save_bundle
 from regard.config import ClassificationConfig
 from regard.errors import RequestError
+from regard.metrics.calibration import sigmoid, softmax
 from regard.models.text_classifier import TextClassifier
 from regard.predict.classification import Classification, Origin
 from regard.predict.labelled_evaluation import LabelledEvaluation, evaluate_labelled
 from regard.predict.requests import check_texts, counting_bar
 from regard.predict.sources import pad
 from regard.text.batching import length_batches
+from regard.text.labelled.encoded import cut_rows
 from regard.text.labelled.labels import Labels
-from regard.text.symbols import UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
 _BLOCK = 4096
@@ -119,17 +120,12 @@ class Classifier:
     def probabilities(self, scores: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
         """Probabilities of the labels from `scores`."""
         scaled = scores.astype(np.float64) / self.temperature
-        if self.labels.multiple:
-            return 0.5 * (1 + np.tanh(scaled / 2))  # the sigmoid, without overflow
-        powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
-        return powers / powers.sum(axis=-1, keepdims=True)
+        return sigmoid(scaled) if self.labels.multiple else softmax(scaled)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """What the model is given for each text: the ids of its tokens, at most `data.max_tokens`, at least one."""
-        ids, offsets = self.tokenizer.encode_batch(texts)
-        longest, starts = self.config.data.max_tokens, offsets.tolist()
-        nothing = np.array([UNKNOWN], ids.dtype)
-        return [ids[start : min(stop, start + longest)] if stop > start else nothing for start, stop in pairwise(starts)]
+        (ids, offsets), _ = cut_rows(*self.tokenizer.encode_batch(texts), self.config.data.max_tokens)
+        return [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, from which `regard.load` reads it.

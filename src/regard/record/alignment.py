@@ -1,15 +1,10 @@
 """Word alignments: the Pharaoh format, and how far an alignment is from a person's."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from regard.errors import DataError, ShapeError
-
-Link = tuple[int, int]
-"""Source word, target word, both from 0."""
-
-_LINK = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
+from regard.pharaoh import Link, parse_pharaoh
 
 
 def alignment_error_rate(
@@ -68,33 +63,6 @@ def _sentences(links: Iterable) -> list[set[Link]]:
 def format_pharaoh(links: Iterable[Link]) -> str:
     """Links as other tools read them: `"0-0 1-2"`, source first, sorted."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
-
-
-def parse_pharaoh(line: str, *, where: str = "") -> tuple[set[Link], set[Link]]:
-    """Read one line such as `0-0 1-2 3?4`.
-
-    Args:
-        line: Links separated by spaces; `?` or `p` in place of `-` marks one that is possible, not sure.
-        where: Put before an error's message, such as `"gold.txt, line 3"`.
-
-    Returns:
-        The sure links, and the possible ones (which include the sure).
-
-    Raises:
-        DataError: If something on the line is not a link.
-    """
-    sure: set[Link] = set()
-    possible: set[Link] = set()
-    for part in line.split():
-        match = _LINK.fullmatch(part)
-        if match is None:
-            place = f"{where}: " if where else ""
-            raise DataError(f"{place}{part!r} is not a link, expected source-target counted from 0, such as 0-0 1-2 (or 1?2)")
-        link = (int(match[1]), int(match[3]))
-        possible.add(link)
-        if match[2] == "-":
-            sure.add(link)
-    return sure, possible
 
 
 def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:

@@ -11,7 +11,7 @@ import numpy as np
 from regard.errors import RequestError, ShapeError
 from regard.record import checks
 from regard.record.data import NOTE, AttentionRecord
-from regard.record.subwords import Scheme, join_subwords
+from regard.record.subwords import Scheme, record_of_tokens
 
 _FAMILIES = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
 
@@ -79,16 +79,12 @@ def from_huggingface(
         )
     if target_tokens is None and {"decoder", "cross"} & found.keys():
         raise RequestError("from_huggingface: the output is of an encoder–decoder: give its target_tokens, too")
-    source_words, source_word_of = join_subwords(tokens, scheme=subwords, special=special)
-    target_words, target_word_of = join_subwords(target_tokens or (), scheme=subwords, special=special)
-    return AttentionRecord(
-        source_tokens=tuple(tokens),
-        target_tokens=tuple(target_tokens or ()),
-        source_words=tuple(source_words),
-        target_words=tuple(target_words),
-        source_word_of=tuple(source_word_of),
-        target_word_of=tuple(target_word_of),
-        weights=weights,
+    return record_of_tokens(
+        tokens,
+        target_tokens,
+        weights,
+        subwords=subwords,
+        special=special,
         source_text=source_text,
         target_text=target_text,
         note=note,

@@ -1,10 +1,11 @@
 """Words from the tokens that other people's tokenizers make."""
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
 from regard.errors import RequestError, nearest
+from regard.record.data import AttentionRecord
 
 Scheme = Literal["auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none"]
 _SCHEMES = ("auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none")
@@ -107,3 +108,36 @@ def _text(scheme: str, tokens: Sequence[str]) -> str:
         case "joiner":
             return "".join(token.removesuffix("@@") for token in tokens)
     return "".join(tokens)
+
+
+def record_of_tokens(
+    tokens: Sequence[str],
+    target_tokens: Sequence[str] | None,
+    weights: Mapping[str, Any],
+    *,
+    subwords: Scheme = "auto",
+    special: Collection[str] | None = None,
+    **settings: Any,
+) -> AttentionRecord:
+    """The record of a model whose tokens are parts of words.
+
+    Args:
+        tokens: Of the source.
+        target_tokens: Of the output; None where there is none.
+        weights: As a record has them.
+        subwords: As for `join_subwords`.
+        special: As for `join_subwords`.
+        settings: Other fields of the record.
+    """
+    source_words, source_word_of = join_subwords(tokens, scheme=subwords, special=special)
+    target_words, target_word_of = join_subwords(target_tokens or (), scheme=subwords, special=special)
+    return AttentionRecord(
+        source_tokens=tuple(tokens),
+        target_tokens=tuple(target_tokens or ()),
+        source_words=tuple(source_words),
+        target_words=tuple(target_words),
+        source_word_of=tuple(source_word_of),
+        target_word_of=tuple(target_word_of),
+        weights=dict(weights),
+        **settings,
+    )

@@ -12,17 +12,19 @@ import shutil
 import tempfile
 import time
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.disk import flush
 from regard.errors import DataError
 from regard.text.lines import check_file
+
+T = TypeVar("T")
 
 FORMAT_VERSION = 2
 """Grows whenever the same file and settings would give another entry than before."""
@@ -174,3 +176,27 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return ""
+
+
+def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path], None]) -> T:
+    """What the entry holds; where there is no whole one, it is made first.
+
+    Args:
+        entry: Its folder in the cache.
+        load: Reads it; None where it is missing or damaged.
+        make: Fills an empty folder, which then takes the entry's place.
+
+    Raises:
+        DataError: If it cannot be written, or not be read back.
+    """
+    found = load()
+    if found is None:
+        with workspace(entry.parent) as work:
+            make(work)
+            publish(work, entry)
+        found = load()
+    if found is None:
+        raise DataError(
+            f"{entry}: prepared data was written and cannot be read back; is the disk sound? Set data.cache elsewhere"
+        )
+    return found

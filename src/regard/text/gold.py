@@ -4,7 +4,6 @@ Line n of the file belongs to line n of the pairs. An empty line, and each line 
 without gold: it is learned from like any other.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from regard.config import DataConfig
 from regard.errors import DataError
+from regard.pharaoh import Link, parse_pharaoh
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
 from regard.text.encoded import EncodedCorpus
@@ -28,11 +28,8 @@ from regard.text.report import ReadingReport
 from regard.text.split import hash_pairs, hash_texts
 from regard.text.tokenizer import Tokenizer
 
-Links = Sequence[tuple[int, int]]
-Place = tuple[int, Links]
+Place = tuple[int, Sequence[Link]]
 """The line of the file, and its links (source word, target word)."""
-
-_LINK = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,8 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
     for chunk in read_pairs(data.train, data, report):
         for key, number in zip(_keys(chunk.source, chunk.target), chunk.line, strict=True):
             if number in wanted:
-                known.setdefault(key, (number, _parse(wanted[number], f"{data.alignments}, line {number}")))
+                sure, _ = parse_pharaoh(wanted[number], where=f"{data.alignments}, line {number}")
+                known.setdefault(key, (number, sorted(sure)))  # those that are possible only are nothing to train towards
     if wanted and max(wanted) > report.read:
         raise DataError(
             f"{data.alignments}: line {max(wanted):,} holds an alignment, and the pairs end at {report.unit[:-1]} "
@@ -115,18 +113,6 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
 
 def _lines(path: str) -> Iterable[str]:
     return chain.from_iterable(lines for _, lines in line_blocks(Path(path)))
-
-
-def _parse(line: str, where: str) -> Links:
-    """The sure links of a line; those marked as possible only (`0?1`) are nothing to train towards."""
-    links = []
-    for part in line.split():
-        match = _LINK.fullmatch(part)
-        if match is None:
-            raise DataError(f"{where}: {part!r} is not a link, expected source-target counted from 0, such as 0-0 1-2")
-        if match[2] == "-":
-            links.append((int(match[1]), int(match[3])))
-    return links
 
 
 def _keys(sources: Sequence[str], targets: Sequence[str]) -> list[int]:

@@ -20,12 +20,11 @@ from regard.text.cache import (
     cache_folder,
     endings,
     entry_name,
+    find_or_make,
     fingerprint_of,
     hash_files,
     is_whole,
-    publish,
     reading_settings,
-    workspace,
 )
 from regard.text.encoded import EncodedCorpus, EncodedWriter
 from regard.text.readers import read_pairs
@@ -87,17 +86,12 @@ def prepare(data: DataConfig, tokenizers: TokenizersConfig, *, seed: int, progre
     cache = cache_folder(data)
     tokenizers = _resolve(data, tokenizers)
     entry = cache / _entry_name(data, tokenizers, seed, digests)
-    prepared = _load(entry, data, tokenizers, fingerprint)
-    if prepared is None:
-        with workspace(cache) as work, late_bars(shown=progress) as bars:
+
+    def make(work: Path) -> None:
+        with late_bars(shown=progress) as bars:
             _Preparation(data, tokenizers, seed, work, bars).run()
-            publish(work, entry)
-        prepared = _load(entry, data, tokenizers, fingerprint)
-    if prepared is None:
-        raise DataError(
-            f"{entry}: prepared data was written and cannot be read back; is the disk sound? Set data.cache elsewhere"
-        )
-    return prepared
+
+    return find_or_make(entry, lambda: _load(entry, data, tokenizers, fingerprint), make)
 
 
 class _Preparation:

@@ -185,6 +185,21 @@ def recompute_weights(
 
 @triton.jit
 @no_type_check
+def _add_exactly(sums, weight_sums, own_tile, given_at, g_at, count, own_count, H, n_ok, width_ok):
+    """Both sums of `gradient` over `count` rows whose exponentials leave float32, from the inputs themselves."""
+    for _ in range(count):
+        g = tl.load(g_at, mask=n_ok, other=0.0)
+        other_row = tl.load(given_at, mask=width_ok, other=0.0).to(tl.float32)
+        r = 1.0 / (1.0 + tl.exp(2.0 * (own_tile + other_row[None, :])))
+        sums += g[:, None] * (r - r * r)
+        weight_sums += g[:, None] * r
+        g_at += own_count
+        given_at += H
+    return sums, weight_sums
+
+
+@triton.jit
+@no_type_check
 def gradient(
     own, other, own_highest, other_highest, own_input, other_input, score_weight, grad_scores, grad_own, grad_weight,
     own_start, other_start, own_count, other_count, OWN, OTHER, H, PADDED_OWN, PADDED_OTHER, PADDED_H,
@@ -234,15 +249,8 @@ def gradient(
         else:
             own_tile = tl.load(input_at, mask=ok, other=0.0).to(tl.float32)
             given_at = other_input + (b * OTHER + other_start + first) * H + widths
-            for _ in range(tl.minimum(BLOCK_M, other_count - first)):
-                g = tl.load(g_at, mask=n_ok, other=0.0)
-                other_row = tl.load(given_at, mask=width_ok, other=0.0).to(tl.float32)
-                r = 1.0 / (1.0 + tl.exp(2.0 * (own_tile + other_row[None, :])))
-                sums += g[:, None] * (r - r * r)
-                if WITH_WEIGHT:
-                    weight_sums += g[:, None] * r
-                g_at += own_count
-                given_at += H
+            rows = tl.minimum(BLOCK_M, other_count - first)
+            sums, weight_sums = _add_exactly(sums, weight_sums, own_tile, given_at, g_at, rows, own_count, H, n_ok, width_ok)
     v = tl.load(score_weight + widths)
     grad_at = grad_own + (b * OWN + own_start + n)[:, None] * H + widths[None, :]
     tl.store(grad_at, tl.load(grad_at, mask=ok, other=0.0) + 4.0 * v[None, :] * sums, mask=ok)

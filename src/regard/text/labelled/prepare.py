@@ -19,12 +19,11 @@ from regard.text.cache import (
     cache_folder,
     endings,
     entry_name,
+    find_or_make,
     fingerprint_of,
     hash_files,
     is_whole,
-    publish,
     reading_settings,
-    workspace,
 )
 from regard.text.labelled.collect import Collection, collect
 from regard.text.labelled.encoded import LabelledCorpus, LabelledWriter, cut_rows
@@ -93,17 +92,12 @@ def prepare_labelled(data: LabelledDataConfig, tokenizer: TokenizerConfig, *, se
     cache = cache_folder(data)
     entry = cache / entry_name(settings, (fixed.kind,), digests)
     found = [[str(file.path) for file in files] for files in (train, dev)]
-    prepared = _load(entry, found, fixed, fingerprint_of(digests))
-    if prepared is None:
-        with workspace(cache) as work, late_bars(shown=progress) as bars:
+
+    def make(work: Path) -> None:
+        with late_bars(shown=progress) as bars:
             _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars).run()
-            publish(work, entry)
-        prepared = _load(entry, found, fixed, fingerprint_of(digests))
-    if prepared is None:
-        raise DataError(
-            f"{entry}: prepared data was written and cannot be read back; is the disk sound? Set data.cache elsewhere"
-        )
-    return prepared
+
+    return find_or_make(entry, lambda: _load(entry, found, fixed, fingerprint_of(digests)), make)
 
 
 class _Preparation:

@@ -19,12 +19,11 @@ from regard.text.cache import (
     cache_folder,
     endings,
     entry_name,
+    find_or_make,
     fingerprint_of,
     hash_files,
     is_whole,
-    publish,
     reading_settings,
-    workspace,
 )
 from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
 from regard.text.plain.readers import WHAT, read_texts
@@ -87,17 +86,12 @@ def prepare_texts(data: TextDataConfig, tokenizer: TokenizerConfig, *, seed: int
     }
     cache = cache_folder(data)
     entry = cache / entry_name(settings, (fixed.kind,), digests)
-    prepared = _load(entry, data, fixed, fingerprint_of(digests))
-    if prepared is None:
-        with workspace(cache) as work, late_bars(shown=progress) as bars:
+
+    def make(work: Path) -> None:
+        with late_bars(shown=progress) as bars:
             _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars).run()
-            publish(work, entry)
-        prepared = _load(entry, data, fixed, fingerprint_of(digests))
-    if prepared is None:
-        raise DataError(
-            f"{entry}: prepared data was written and cannot be read back; is the disk sound? Set data.cache elsewhere"
-        )
-    return prepared
+
+    return find_or_make(entry, lambda: _load(entry, data, fixed, fingerprint_of(digests)), make)
 
 
 class _Preparation:
