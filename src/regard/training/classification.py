@@ -28,7 +28,7 @@ from regard.text.labelled.vectors import Vectors, read_vectors
 from regard.text.symbols import PAD
 from regard.training.data import to_device
 from regard.training.machine import Machine, seed_step
-from regard.training.task import Scores, Task, Validator, evaluating
+from regard.training.task import Scores, Task, Validator, evaluating, fitting_into_memory
 
 _PRIMING = 512  # texts at once that a model looks at before training
 
@@ -255,7 +255,7 @@ def _build_model(
 ) -> TextClassifier:
     vocabulary_size, num_labels = data.tokenizer.size, len(data.labels.names)
     if model is None:
-        try:
+        with fitting_into_memory(f"a vocabulary of {vocabulary_size:,} symbols", "tokenizer.max_size"):
             return build_classifier(
                 config.model,
                 vocabulary_size=vocabulary_size,
@@ -264,13 +264,6 @@ def _build_model(
                 embedding_size=config.data.vectors_size,
                 pooling=pooling,
             )
-        except RuntimeError as error:
-            if "alloc" not in str(error):
-                raise
-            raise ConfigError(
-                f"the model does not fit into memory, with a vocabulary of {vocabulary_size:,} symbols; lower the sizes under "
-                "model, or set tokenizer.max_size"
-            ) from error
     made = model if isinstance(model, TextClassifier) else model(vocabulary_size, num_labels)
     if not isinstance(made, TextClassifier):
         raise ConfigError(

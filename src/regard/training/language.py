@@ -19,7 +19,7 @@ from regard.text.plain.encoded import TextCorpus
 from regard.text.plain.prepare import TextData, prepare_texts
 from regard.training.machine import Machine, seed_step
 from regard.training.objective import objective
-from regard.training.task import Scores, Task, Validator, evaluating
+from regard.training.task import Scores, Task, Validator, evaluating, fitting_into_memory
 from regard.training.validation import mean_nll
 
 LanguageModelGiven = Seq2Seq | Callable[[int], Seq2Seq]
@@ -162,15 +162,8 @@ def check_language(config: LanguageConfig, attention: object) -> None:
 
 def _build_model(config: LanguageConfig, vocabulary_size: int, model: LanguageModelGiven | None) -> Seq2Seq:
     if model is None:
-        try:
+        with fitting_into_memory(f"a vocabulary of {vocabulary_size:,} symbols", "tokenizer.size"):
             return build_language_model(config.model, vocabulary_size=vocabulary_size)
-        except RuntimeError as error:
-            if "alloc" not in str(error):
-                raise
-            raise ConfigError(
-                f"the model does not fit into memory, with a vocabulary of {vocabulary_size:,} symbols; lower the sizes under "
-                "model, or set tokenizer.size"
-            ) from error
     made = model if isinstance(model, Seq2Seq) else model(vocabulary_size)
     if not isinstance(made, Seq2Seq):
         raise ConfigError(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.bundle import Bundle
 from regard.bundle.bundle import Custom
 from regard.config import RunConfig
+from regard.errors import ConfigError
 from regard.text.batching import BucketBatchSampler
 from regard.training.machine import Machine
 
@@ -165,3 +166,24 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             yield
     finally:
         model.train(training)
+
+
+@contextmanager
+def fitting_into_memory(vocabulary: str, remedy: str) -> Iterator[None]:
+    """Say what to lower where a model that is built does not fit.
+
+    Args:
+        vocabulary: What it is built for, such as `a vocabulary of 5 symbols`.
+        remedy: What to set, beside the sizes under `model`.
+
+    Raises:
+        ConfigError: If there is not enough memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "alloc" not in str(error):
+            raise
+        raise ConfigError(
+            f"the model does not fit into memory, with {vocabulary}; lower the sizes under model, or set {remedy}"
+        ) from error

@@ -20,7 +20,7 @@ from regard.text.prepare import PreparedData, prepare
 from regard.training.machine import Machine, seed_step
 from regard.training.objective import draw_gold, objective
 from regard.training.schedule import gold_probability
-from regard.training.task import Task
+from regard.training.task import Task, fitting_into_memory
 from regard.training.validation import TranslationValidator
 
 Model = Seq2Seq | Callable[[int, int], Seq2Seq]
@@ -155,15 +155,9 @@ def check_translation(config: TranslationConfig, model: object, attention: objec
 def _build_model(config: TranslationConfig, data: PreparedData, model: Model | None, attention: Attention | None) -> Seq2Seq:
     source_size, target_size = data.source_tokenizer.size, data.target_tokenizer.size
     if model is None:
-        try:
+        vocabularies = f"vocabularies of {source_size:,} and {target_size:,} symbols"
+        with fitting_into_memory(vocabularies, "tokenizers.source.max_size and tokenizers.target.max_size"):
             return build_translator(config.model, source_size=source_size, target_size=target_size, attention=attention)
-        except RuntimeError as error:
-            if "alloc" not in str(error):
-                raise
-            raise ConfigError(
-                f"the model does not fit into memory, with vocabularies of {source_size:,} and {target_size:,} symbols; "
-                "lower the sizes under model, or set tokenizers.source.max_size and tokenizers.target.max_size"
-            ) from error
     made = model if isinstance(model, Seq2Seq) else model(source_size, target_size)
     if not isinstance(made, Seq2Seq):
         raise ConfigError(

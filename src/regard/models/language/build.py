@@ -3,10 +3,10 @@
 from torch import nn
 
 from regard.config import LanguageModelConfig
-from regard.layers.transformer_build import Blueprint, build_causal
+from regard.layers.transformer_build import build_causal
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_embedding
-from regard.models.transformer.build import build_positions
+from regard.models.transformer.build import build_blueprint, build_positions
 
 
 def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
@@ -20,18 +20,7 @@ def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -
         ConfigError: If widths do not fit together.
     """
     size = config.hidden_size
-    blueprint = Blueprint(
-        size=size,
-        num_heads=config.num_heads,
-        feed_forward_size=config.feed_forward_size,
-        feed_forward=config.feed_forward,
-        norm=config.norm,
-        order=config.norm_order,
-        rotary=config.positions == "rotary",
-        dropout=config.layer_dropout,
-        activation_dropout=config.activation_dropout,
-        attention_dropout=config.attention_dropout,
-    )
+    blueprint = build_blueprint(config)
     embedding = build_embedding(vocabulary_size, size, std=size**-0.5)
     output = nn.Linear(size, vocabulary_size, bias=config.output_bias)
     nn.init.xavier_uniform_(output.weight)

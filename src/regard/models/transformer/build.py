@@ -25,18 +25,7 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
         ConfigError: If widths do not fit together.
     """
     size = config.hidden_size
-    blueprint = Blueprint(
-        size=size,
-        num_heads=config.num_heads,
-        feed_forward_size=config.feed_forward_size,
-        feed_forward=config.feed_forward,
-        norm=config.norm,
-        order=config.norm_order,
-        rotary=config.positions == "rotary",
-        dropout=config.layer_dropout,
-        activation_dropout=config.activation_dropout,
-        attention_dropout=config.attention_dropout,
-    )
+    blueprint = build_blueprint(config)
     source, target = (build_embedding(words, size, std=size**-0.5) for words in (source_size, target_size))
     output = nn.Linear(size, target_size, bias=config.output_bias)
     nn.init.xavier_uniform_(output.weight)
@@ -56,6 +45,22 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
         embedding_dropout=config.embedding_dropout,
         alignment_layer=None if config.alignment_layer < 0 else config.alignment_layer,
         alignment_head=None if config.alignment_head < 0 else config.alignment_head,
+    )
+
+
+def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprint:
+    """What every layer of the configured model is made of."""
+    return Blueprint(
+        size=config.hidden_size,
+        num_heads=config.num_heads,
+        feed_forward_size=config.feed_forward_size,
+        feed_forward=config.feed_forward,
+        norm=config.norm,
+        order=config.norm_order,
+        rotary=config.positions == "rotary",
+        dropout=config.layer_dropout,
+        activation_dropout=config.activation_dropout,
+        attention_dropout=config.attention_dropout,
     )
 
 
