@@ -208,7 +208,7 @@ def compare_translators(
         for each in (first, second)
     ]
     tokenizers = [each.bundle.target_tokenizer for each in (first, second)]
-    bleu, chrf = build_metrics(tokenizers[tokenizers[1].lowercase and not tokenizers[0].lowercase])
+    bleu, chrf = build_metrics(tokenizers[tokenizers[1].lowercase and not tokenizers[0].lowercase], targets)
     test = PairedTest(
         [("first", found[0]), ("second", found[1])], {"BLEU": bleu, "chrF": chrf}, [list(targets)], "bs", n_samples=resamples
     )

@@ -73,7 +73,7 @@ def evaluate(
     loss = -math.fsum(one.log_probability for one in forced) / (int(sizes[-1]) + len(sources))
     found = translator.translate(sources, beam_size=beam_size, record=(), progress=progress)
     texts = [one.text for one in found]
-    bleu, chrf = build_metrics(translator.bundle.target_tokenizer)
+    bleu, chrf = build_metrics(translator.bundle.target_tokenizer, targets)
     bleu_score, chrf_score = bleu.corpus_score(texts, [list(targets)]), chrf.corpus_score(texts, [list(targets)])
     decoding = translator.config.decoding
     return Evaluation(

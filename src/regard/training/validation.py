@@ -148,7 +148,7 @@ class TranslationValidator(Validator):
         self._chosen = np.arange(count) * len(corpus) // max(count, 1)
         cut = length_batches(corpus.source_lengths[self._chosen], self._decoding.batch_tokens)
         self._translated_batches = [self._chosen[places] for places in cut]
-        self._bleu, self._chrf = build_metrics(target_tokenizer)
+        self._bleu, self._chrf = build_metrics(target_tokenizer, corpus.texts(self._chosen)[1])
 
     @property
     def num_batches(self) -> int:
