@@ -1,6 +1,7 @@
 """The ready-made runs."""
 
 import pytest
+import torch
 
 from regard.config import (
     AdditiveConfig,
@@ -25,10 +26,11 @@ TUTORIALS = {
     "tutorial-luong-concat": ("lstm", "luong", SumConcatConfig(), "concat"),
 }
 CLASSIFIERS = {"tutorial-bilstm", "bilstm", "bag", "combined", "transformer", "hierarchical"}
+TRANSFORMERS = {"transformer-tiny", "transformer-small", "transformer-base"}
 
 
 def test_names():
-    assert set(preset_names()) == {*TUTORIALS, *CLASSIFIERS, "bahdanau", "luong", "demo", "transformer-tiny", "language-tiny"}
+    assert set(preset_names()) == {*TUTORIALS, *CLASSIFIERS, *TRANSFORMERS, "bahdanau", "luong", "demo", "language-tiny"}
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -76,15 +78,25 @@ def test_tutorials_are_the_tutorials(name):
     assert (config.decoding.beam_size, config.decoding.max_length) == (1, 50)
 
 
-def test_the_tiny_transformer_is_of_the_published_size():
-    """4 and 4 layers, 128 and 256 wide, three-way tied: Wu et al. 2021."""
-    config = load_preset("transformer-tiny")
+@pytest.mark.parametrize(
+    ("name", "layers", "width", "inner", "heads", "least", "most"),
+    [
+        ("transformer-tiny", 4, 128, 256, 4, 2_500_000, 2_700_000),  # Wu et al. 2021
+        ("transformer-small", 6, 512, 1024, 4, 36_000_000, 38_000_000),  # the same paper
+        ("transformer-base", 6, 512, 2048, 8, 60_000_000, 61_000_000),  # Vaswani et al. 2017
+    ],
+)
+def test_the_transformers_are_of_the_published_sizes(name, layers, width, inner, heads, least, most):
+    config = load_preset(name)
     assert config.tokenizers.joint
     words = config.tokenizers.source.size
-    model = build_translator(config.model, source_size=words, target_size=words)
-    assert 2_500_000 < sum(parameter.numel() for parameter in model.parameters()) <= 2_700_000
+    with torch.device("meta"):
+        model = build_translator(config.model, source_size=words, target_size=words)
+    assert least < sum(parameter.numel() for parameter in model.parameters()) <= most
     assert model.source_embedding.weight is model.target_embedding.weight is model.output.weight
-    assert (len(model.encoder.layers), len(model.decoder.layers), model.encoder.size) == (4, 4, 128)
+    assert (len(model.encoder.layers), len(model.decoder.layers), model.encoder.size) == (layers, layers, width)
+    layer = model.encoder.layers[0]
+    assert (layer.attention.num_heads, layer.feed_forward.inner.out_features) == (heads, inner)
 
 
 def test_overrides_from_python():
