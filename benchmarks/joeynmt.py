@@ -42,7 +42,7 @@ from regard.errors import DataError, RegardError
 
 PRECISIONS = ("bfloat16", "float32")
 _FILES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "regard" / "benchmarks"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "regard" / "benchmarks"
 
 
 @dataclass(frozen=True)
@@ -73,26 +73,28 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("benchmarks.joeynmt", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "../shared/data")), help="folder that holds multi30k/")
-    add("--env", type=Path, default=_CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
-    add("--out", type=Path, default=_CACHE / "joeynmt-runs", help="folder of runs and logs (%(default)s)")
-    add("--epochs", type=_count, default=6, help="how long both train (%(default)s)")
-    add("--updates", type=_count, default=0, help="a quick look: train for so many updates only")
-    add("--sentences", type=_count, default=0, help="decode the first so many sentences only")
-    add("--batch-tokens", type=_count, default=0, help="regard's training batches by a token budget instead of 64 sentences")
-    add("--joeynmt-batches", type=_counts, default=[64, 128, 256], help="sentences that JoeyNMT decodes at once (64,128,256)")
-    add("--regard-batches", type=_counts, default=[4096, 8192, 32768], help="tokens × beam at once (4096,8192,32768)")
+    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
+    add("--out", type=Path, default=CACHE / "joeynmt-runs", help="folder of runs and logs (%(default)s)")
+    add("--epochs", type=count, default=6, help="how long both train (%(default)s)")
+    add("--updates", type=count, default=0, help="a quick look: train for so many updates only")
+    add("--sentences", type=count, default=0, help="decode the first so many sentences only")
+    add("--batch-tokens", type=count, default=0, help="regard's training batches by a token budget instead of 64 sentences")
+    add("--joeynmt-batches", type=counts, default=[64, 128, 256], help="sentences that JoeyNMT decodes at once (64,128,256)")
+    add("--regard-batches", type=counts, default=[4096, 8192, 32768], help="tokens × beam at once (4096,8192,32768)")
     add("--sequential", action="store_true", help="one after the other on one core, not side by side on two")
     return parser.parse_args(arguments)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A whole number of 1 or more, for `argparse`."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
     return int(text)
 
 
-def _counts(text: str) -> list[int]:
-    return [_count(part) for part in text.split(",")]
+def counts(text: str) -> list[int]:
+    """Several, with commas between."""
+    return [count(part) for part in text.split(",")]
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""One decoding run in a process of its own, which ends in one JSON line: seconds by budget of tokens, the model loaded before,
+on the clock and of the processor.
+
+python -m benchmarks.decoders regard MODEL LINES OUT BEAM BUDGET…            # text to text; tokens × beam at once
+python -m benchmarks.decoders ctranslate2 MODEL PIECES OUT BEAM BUDGET…      # pieces to pieces; tokens at once
+"""
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+
+def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, budgets: list[int]) -> dict[str, Any]:
+    """Translate lines with regard, in float32."""
+    import torch
+
+    import regard
+    from regard.predict import Translator
+
+    torch.set_num_threads(1)
+    loaded = regard.load(folder, device="cpu")
+    lines = sources.read_text(encoding="utf-8").splitlines()
+    seconds: dict[str, tuple[float, float]] = {}
+    for budget in budgets:
+        decoding = replace(loaded.config.decoding, batch_tokens=budget, precision="float32", length_penalty=1.0)
+        translator = Translator(replace(loaded.bundle, config=replace(loaded.config, decoding=decoding)))
+        translator.translate(lines[:32], beam_size=beam_size, record=())
+        start = time.perf_counter(), time.process_time()
+        found = translator.translate(lines, beam_size=beam_size, record=())
+        seconds[str(budget)] = _since(start)
+    _write(out, [translation.text for translation in found])
+    return {"sentences": len(lines), "seconds": seconds}
+
+
+def decode_ctranslate2(folder: Path, sources: Path, out: Path, beam_size: int, budgets: list[int]) -> dict[str, Any]:
+    """Translate lines of pieces with CTranslate2, in float32."""
+    import ctranslate2
+
+    translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", inter_threads=1, intra_threads=1)
+    pieces = [line.split() for line in sources.read_text(encoding="utf-8").splitlines()]
+    seconds: dict[str, tuple[float, float]] = {}
+    for budget in budgets:
+        options = {"beam_size": beam_size, "length_penalty": 1.0, "max_batch_size": budget, "batch_type": "tokens"}
+        translator.translate_batch(pieces[:32], **options)
+        start = time.perf_counter(), time.process_time()
+        found = translator.translate_batch(pieces, **options)
+        seconds[str(budget)] = _since(start)
+    _write(out, [" ".join(result.hypotheses[0]) for result in found])
+    return {"sentences": len(pieces), "seconds": seconds, "version": ctranslate2.__version__}
+
+
+def _since(start: tuple[float, float]) -> tuple[float, float]:
+    return time.perf_counter() - start[0], time.process_time() - start[1]
+
+
+def _write(out: Path, lines: list[str]) -> None:
+    out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def main(arguments: list[str]) -> None:
+    """Run one."""
+    match arguments:
+        case ["regard" | "ctranslate2" as name, folder, sources, out, beam_size, *budgets] if budgets:
+            decode = decode_regard if name == "regard" else decode_ctranslate2
+            found = decode(Path(folder), Path(sources), Path(out), int(beam_size), [int(budget) for budget in budgets])
+            print(json.dumps(found))
+        case _:
+            sys.exit(f"benchmarks.decoders: got {' '.join(arguments) or 'nothing'}, expected one of:\n{__doc__}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,190 @@
+"""Decoding test 2016 of Multi30k with one Transformer in regard, in JoeyNMT 2.3.0 and in CTranslate2: sentences a second.
+
+    python -m benchmarks.decoding MODEL                                # MODEL: a bundle of preset transformer-tiny
+    python -m benchmarks.decoding MODEL --sentences 200 --rounds 1     # a quick look
+
+The bundle's weights are converted for both of the others, so that all three search the same model, at beam 5 (length penalty
+1) and greedily. Each runs in a process of its own on the same core with one thread in float32, by turns; a figure is the
+median over the rounds of the best of a few batch sizes. Seconds are those of the search with the model loaded: regard's begin
+and end with text, CTranslate2's with pieces that were made before, JoeyNMT's are those that it logs. Ratios are given on the
+clock and in processor time, which leaves out what other programs take (JoeyNMT logs its clock's alone, which stands for both).
+
+`same` is the share of sentences whose translation is regard's. CTranslate2's greedy ones are to be the same but for ties; in a
+beam its length penalty and the places of finished hypotheses are its own, and so are JoeyNMT's limit of length (1.5 times the
+source) and its constant in the layer norm. Installs JoeyNMT where it is not; CTranslate2 comes by `pip install regard[bench]`.
+Progress goes to standard error, one JSON line to standard output.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from benchmarks import rival
+from benchmarks.conversion import check_shape_of, read_spelt, spell, to_ctranslate2, to_joeynmt
+from benchmarks.joeynmt import CACHE, count, counts, find_data
+from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
+from benchmarks.rival import run, say
+from regard.errors import RegardError
+
+NAMES = ("regard", "ctranslate2", "joeynmt")
+Speed = tuple[float, float]
+"""Sentences a second on the clock, and of processor time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the comparison and print it."""
+    options = _options(arguments)
+    try:
+        print(json.dumps(compare(options)), flush=True)
+    except RegardError as error:
+        sys.exit(f"error: {error}")
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("benchmarks.decoding", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = parser.add_argument
+    add("model", type=Path, help="folder of a trained Transformer")
+    add("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "../shared/data")), help="folder that holds multi30k/")
+    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
+    add("--out", type=Path, default=CACHE / "decoding", help="folder of models, outputs and logs (%(default)s)")
+    add("--rivals", default="ctranslate2,joeynmt", help="against whom, with commas between (%(default)s)")
+    add("--beams", type=counts, default=[5, 1], help="beam sizes (5,1)")
+    add("--rounds", type=count, default=3, help="how often each decodes (%(default)s)")
+    add("--sentences", type=count, default=0, help="the first so many sentences only")
+    add("--regard-batches", type=counts, default=[4096, 8192], help="tokens × beam at once (4096,8192)")
+    add("--ctranslate2-batches", type=counts, default=[1024, 4096], help="tokens at once (1024,4096)")
+    add("--joeynmt-batches", type=counts, default=[64], help="sentences at once (64)")
+    return parser.parse_args(arguments)
+
+
+def compare(options: argparse.Namespace) -> dict[str, Any]:
+    """Everything, from converting to the figures.
+
+    Raises:
+        RegardError: If data or a program are missing, the model cannot be converted, or a step fails.
+    """
+    rivals = options.rivals.split(",")
+    if not set(rivals) <= set(NAMES[1:]):
+        raise RegardError(f"--rivals is {options.rivals!r}, expected some of {', '.join(NAMES[1:])}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    bench = Bench(options, rivals)
+    core = min(os.sched_getaffinity(0))
+    found: dict[str, Any] = {}
+    for beam_size in options.beams:
+        speeds: dict[str, list[dict[str, Speed]]] = {name: [] for name in ("regard", *rivals)}
+        for number in range(options.rounds):
+            for name, rows in speeds.items():
+                rows.append(bench.decode(name, beam_size, core))
+                say(f"beam {beam_size}, round {number + 1}, {name}: {max(rows[-1].values())[0]:,.1f} sentences/s")
+        found[str(beam_size)] = _figures(speeds) | {"same": {name: bench.same(name, beam_size) for name in rivals}}
+    return {
+        "benchmark": "decoding",
+        "sentences": bench.sentences,
+        "by_beam": found,
+        "settings": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def _figures(speeds: dict[str, list[dict[str, Speed]]]) -> dict[str, Any]:
+    """Medians over the rounds by batch size, the best of them, and the ratios."""
+    clocks = {"clock": 0, "processor": 1}
+    found: dict[str, Any] = {}
+    for clock, place in clocks.items():
+        medians = {name: {size: median(row[size][place] for row in rows) for size in rows[0]} for name, rows in speeds.items()}
+        best = {name: max(each.values()) for name, each in medians.items()}
+        ratios = {f"over_{name}": best["regard"] / speed for name, speed in best.items() if name != "regard"}
+        found[clock] = {**ratios, "sentences_per_second": best, "by_batch": medians}
+    return {**found, "rounds": speeds}
+
+
+class Bench:
+    """The model in all its forms, and the sentences.
+
+    Args:
+        options: Of the command.
+        rivals: For whom the model is converted.
+    """
+
+    def __init__(self, options: argparse.Namespace, rivals: Sequence[str]) -> None:
+        import regard
+
+        self.options, self.out = options, options.out.absolute()
+        self.translator = regard.load(options.model, device="cpu")
+        model = check_shape_of(self.translator.model)
+        self.shape = self.translator.config.model
+        test = find_data(options.data)["test"]
+        tokenizers = self.translator.bundle.source_tokenizer, self.translator.bundle.target_tokenizer
+        for language, tokenizer in zip(("en", "de"), tokenizers, strict=True):
+            lines = Path(f"{test}.{language}").read_text(encoding="utf-8").splitlines()[: options.sentences or None]
+            ids, offsets = tokenizer.encode_batch(lines)
+            pieces = [spell(ids[start:stop]) for start, stop in pairwise(offsets)]
+            _write(self.out / f"lines.{language}", lines)
+            _write(self.out / f"pieces.{language}", pieces)
+        self.sentences = len(lines)
+        if "ctranslate2" in rivals:
+            try:
+                to_ctranslate2(model, self.out / "ctranslate2")
+            except ModuleNotFoundError as error:
+                raise RegardError(
+                    "CTranslate2 is not installed: pip install regard[bench], or leave it out of --rivals"
+                ) from error
+        if "joeynmt" in rivals:
+            self.python = rival.set_up(options.env.expanduser().absolute())
+            to_joeynmt(model, self.out / "joeynmt")
+            self.vocabulary = write_vocabulary(self.out / "pieces.txt", model.output.out_features)
+
+    def decode(self, name: str, beam_size: int, core: int) -> dict[str, Speed]:
+        """Sentences a second by batch size, one round."""
+        if name == "joeynmt":
+            return {str(size): self._decode_joeynmt(beam_size, size, core) for size in self.options.joeynmt_batches}
+        ours = name == "regard"
+        sizes = self.options.regard_batches if ours else self.options.ctranslate2_batches
+        places = [self.options.model.absolute(), self.out / "lines.en"] if ours else [self.out / name, self.out / "pieces.en"]
+        command = [sys.executable, "-m", "benchmarks.decoders", name, *places, self._output(name, beam_size), str(beam_size)]
+        printed = run([*command, *map(str, sizes)], core=core, log=self.out / f"{name}.log", note=lambda log: f"{name} …")
+        seconds = json.loads(printed.strip().splitlines()[-1])["seconds"]
+        return {size: (self.sentences / clock, self.sentences / processor) for size, (clock, processor) in seconds.items()}
+
+    def _decode_joeynmt(self, beam_size: int, size: int, core: int) -> Speed:
+        config = transformer_config(
+            self.shape,
+            data={"train": self.out / "pieces", "test": self.out / "pieces"},
+            vocabulary=self.vocabulary,
+            model_dir=self.out / "joeynmt",
+            beam_size=beam_size,
+            decoding_batch=size,
+        )
+        path = self.out / "joeynmt.yaml"
+        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        command = [self.python, "-m", "joeynmt", "test", path, "-o", self._output("joeynmt", beam_size)]
+        log = run(command, core=core, log=self.out / "joeynmt.log", note=lambda log: "joeynmt …")
+        speed = self.sentences / rival.parse_decoding(log)
+        return speed, speed
+
+    def _output(self, name: str, beam_size: int) -> Path:
+        return self.out / f"{name}.{beam_size}"
+
+    def same(self, name: str, beam_size: int) -> float:
+        """The share of sentences with regard's translation."""
+        path = self._output(name, beam_size)
+        lines = (Path(f"{path}.test") if name == "joeynmt" else path).read_text(encoding="utf-8").splitlines()
+        theirs = [self.translator.bundle.target_tokenizer.decode(read_spelt(line)) for line in lines]
+        ours = self._output("regard", beam_size).read_text(encoding="utf-8").splitlines()
+        return sum(one == other for one, other in zip(ours, theirs, strict=True)) / len(ours)
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""JoeyNMT 2.3.0's configuration of a Transformer of the shape of regard's preset `transformer-tiny`, over pieces of words."""
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.conversion import spellings
+from benchmarks.rival import VERSION
+from regard.config import TransformerConfig
+
+
+def write_vocabulary(path: Path, size: int) -> Path:
+    """Write the pieces that both sides share, one a line."""
+    path.write_text("".join(f"{spelling}\n" for spelling in spellings(size)), encoding="utf-8")
+    return path
+
+
+def transformer_config(
+    model: TransformerConfig,
+    *,
+    data: dict[str, Path],
+    vocabulary: Path,
+    model_dir: Path,
+    updates: int = 1,
+    batch_tokens: int = 4096,
+    beam_size: int = 5,
+    decoding_batch: int = 64,
+) -> dict[str, Any]:
+    """The whole configuration of a run.
+
+    Args:
+        model: The shape.
+        data: Beginnings of the paths of `train`, `dev` and `test`; `.en` and `.de` are put behind them. Lines are pieces.
+        vocabulary: What `write_vocabulary` wrote.
+        model_dir: Where JoeyNMT keeps the run.
+        updates: Train for so many, without validation.
+        batch_tokens: Of a training batch, padding included.
+        beam_size: Of the search; 1 is greedy.
+        decoding_batch: Sentences decoded at once.
+    """
+    side: dict[str, Any] = {
+        "max_length": 100,
+        "lowercase": False,
+        "normalize": False,
+        "level": "word",
+        "voc_file": str(vocabulary),
+        "tokenizer_type": "none",
+    }
+    part = {
+        "type": "transformer",
+        "num_heads": model.num_heads,
+        "hidden_size": model.hidden_size,
+        "ff_size": model.feed_forward_size,
+        "dropout": model.layer_dropout,
+        "layer_norm": "post",
+        "activation": "relu",
+        "embeddings": {"embedding_dim": model.hidden_size, "scale": True, "dropout": model.embedding_dropout},
+    }
+    return {
+        "name": "benchmark",
+        "joeynmt_version": VERSION,
+        "model_dir": str(model_dir),
+        "use_cuda": False,
+        "fp16": True,  # JoeyNMT turns it off on a CPU: its fastest precision there is float32
+        "random_seed": 42,
+        "data": {
+            **{name: str(path) for name, path in data.items()},
+            "dataset_type": "plain",
+            "src": {"lang": "en", **side},
+            "trg": {"lang": "de", **side},
+        },
+        "testing": {
+            "n_best": 1,
+            "beam_size": beam_size,
+            "beam_alpha": 1.0,
+            "batch_size": decoding_batch,
+            "batch_type": "sentence",
+            "eval_metrics": [],
+        },
+        "training": {
+            "optimizer": "adam",
+            "adam_betas": [0.9, 0.98],
+            "learning_rate": 1e-3,
+            "scheduling": "warmupinversesquareroot",
+            "learning_rate_warmup": 2000,
+            "clip_grad_norm": 1.0,
+            "label_smoothing": 0.1,
+            "batch_size": batch_tokens,
+            "batch_type": "token",
+            "shuffle": True,
+            "early_stopping_metric": "loss",
+            "epochs": 1000,
+            "updates": updates,
+            "logging_freq": max(1, updates // 5),
+            "validation_freq": 10**9,
+            "overwrite": True,
+            "keep_best_ckpts": 1,
+            "print_valid_sents": [0],
+        },
+        "model": {
+            "initializer": "xavier_uniform",
+            "embed_initializer": "xavier_uniform",
+            "bias_initializer": "zeros",
+            "tied_embeddings": True,
+            "tied_softmax": True,
+            "encoder": {**part, "num_layers": model.encoder_layers},
+            "decoder": {**part, "num_layers": model.decoder_layers},
+        },
+    }
