@@ -1,7 +1,24 @@
-"""What has to be on the disk before something else may rely on it."""
+"""What has to be on the disk before something else may rely on it, whole, and written by nobody else meanwhile."""
 
+import errno
+import hashlib
 import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: folders are not guarded there
+    fcntl = None  # type: ignore[assignment]
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""What a system says where there is no room."""
+
+_NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
+_SEAL = b"\nsha256 %b\n"
+_SEAL_SIZE = len(_SEAL) - 2 + 64
 
 
 def flush(path: Path) -> None:
@@ -13,3 +30,96 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write_whole(path: Path, *parts: bytes | memoryview) -> None:
+    """Put a file in its place all at once: at any moment, and after a power failure, there is the old one or the new one.
+
+    Raises:
+        OSError: If it cannot be written. The old one is as it was.
+    """
+    temporary = path.with_name(path.name + ".new")
+    try:
+        with open(temporary, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        flush(path.parent)
+    except OSError:
+        with suppress(OSError):  # a file system that has just turned read-only keeps it
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def seal_of(content: bytes | memoryview) -> bytes:
+    """What goes behind a file's content, so that damage anywhere in the two is noticed."""
+    return _SEAL % hashlib.sha256(content).hexdigest().encode()
+
+
+def unseal(data: bytes) -> memoryview:
+    """The content before a seal.
+
+    Raises:
+        ValueError: If there is no seal, or another one than the content's.
+    """
+    content = memoryview(data)[: max(0, len(data) - _SEAL_SIZE)]
+    if data[len(content) :] != seal_of(content):
+        raise ValueError("its content is not what its checksum is of")
+    return content
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
+    """Hold a lock file, which is gone afterwards. The lock ends with the process, by whatever means that ends.
+
+    Args:
+        path: The file; its folder exists.
+        wait: Until whoever holds it is done.
+
+    Yields:
+        Nothing, where it is held now; else who holds it, as `process 1234 on this machine`.
+
+    Raises:
+        OSError: If the file cannot be made.
+    """
+    if fcntl is None:
+        yield ""
+        return
+    handle, holder = _open_locked(path, wait)
+    try:
+        if not holder:
+            with suppress(OSError):  # without room for a number it is locked nevertheless
+                os.pwrite(handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+        yield holder
+    finally:
+        if not holder:
+            with suppress(OSError):
+                path.unlink()  # while it is still locked: nobody else holds a file of this name
+        os.close(handle)
+
+
+def _open_locked(path: Path, wait: bool) -> tuple[int, str]:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return handle, _describe(os.pread(handle, 300, 0))
+        except OSError as error:
+            if error.errno in _NO_LOCKS:  # some network file systems
+                return handle, ""
+            os.close(handle)
+            raise
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle, ""
+        os.close(handle)  # its holder took the file away just before it let go of the lock
+
+
+def _describe(content: bytes) -> str:
+    number, _, host = content.decode(errors="replace").strip().partition(" ")
+    if not number.isdecimal():
+        return "another process"
+    return f"process {number} on {'this machine' if host == socket.gethostname() else host}"

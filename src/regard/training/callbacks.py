@@ -100,7 +100,7 @@ class Validation(lightning.Callback):
         return scores
 
     def _go_on(self, advance: Callable[[], None]) -> None:
-        if self._signals.received:
+        if self._signals.pending:
             raise _Stopped
         advance()
 
@@ -134,7 +134,7 @@ class Checkpointing(lightning.Callback):
         run = self._run
         module.settle(weights=True)
         run.clock.lap("validation_seconds")
-        run.folder.save_checkpoint(run.state_dict(), keep=run.final_steps())
+        run.folder.save_checkpoint(run.state_dict(), keep=run.progress.scores)
         if self._signals.received is not None:
             raise Interrupted(
                 f"stopped after update {run.progress.step:,} of {run.total_steps:,}; "

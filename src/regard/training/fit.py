@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import lightning
+import torch
 
 from regard import __version__
 from regard.attention.base import Attention
@@ -16,6 +17,7 @@ from regard.attention.pooling import Pooling
 from regard.bundle import save_bundle
 from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
 from regard.config.checks import check_config
+from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError
 from regard.text.batching import BucketBatchSampler
 from regard.training.callbacks import Checkpointing, Display, Validation
@@ -23,14 +25,16 @@ from regard.training.classification import ClassificationTask, ClassifierModel, 
 from regard.training.data import UpdateLoader
 from regard.training.folder import RunFolder
 from regard.training.language import LanguageModelGiven, LanguageTask, check_language
-from regard.training.logs import Logs
+from regard.training.logs import Logs, NoLogs
 from regard.training.machine import Machine, prepared, resolve_machine
 from regard.training.module import TrainingModule
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Run
+from regard.training.shared import AgreedSignals, Agreement, FirstValidates, open_folder
 from regard.training.signals import Signals
 from regard.training.task import Task, Validator
+from regard.training.team import Team, joined
 from regard.training.translation import Model, TranslationTask, check_translation
 
 if TYPE_CHECKING:
@@ -85,16 +89,27 @@ def fit(
     else:
         check_language(config, attention)
     config = replace(config, out=config.out or _default_out(config))
-    folder, machine, reporter = RunFolder(config.out), resolve_machine(config), build_reporter(progress=progress)
+    with joined() as team:
+        return _fit(config, team, model, attention, progress)
+
+
+def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bool) -> Any:
+    """Train in one of the processes of a team."""
+    folder, machine = open_folder(config.out, team), resolve_machine(config, team.ranks)
+    reporter = build_reporter(progress=progress and team.first)
     folder.check_free(overwrite=config.overwrite)
+    overwrite = config.overwrite
     config = replace(config, overwrite=False)  # it was asked for once: a run from the kept settings must ask again
     with prepared(machine):
-        run, sampler = _build_run(_build_task(config, model, attention, progress=progress), folder, machine)
+        made = _build_task(config, team, model, attention, progress=progress)
+        run, sampler = _build_run(made, folder, machine, team)
         task = run.task
         reporter.say(task.data.report.render())
         facts = {"regard": __version__, "fingerprint": task.data.fingerprint, "custom": task.custom, **machine.to_dict()}
-        folder.start(task.config, facts)
-        return _train(run, sampler, reporter)
+        with folder.held():
+            folder.check_free(overwrite=overwrite)  # again: another run may have come and gone while the data were prepared
+            folder.start(task.config, facts)
+            return _train(run, sampler, reporter)
 
 
 def resume(
@@ -118,23 +133,34 @@ def resume(
         TrainingError: As `fit`.
         Interrupted: As `fit`.
     """
-    place = RunFolder(folder)
+    with joined() as team:
+        place = open_folder(folder, team)
+        place.check_begun()
+        with place.held():
+            return _resume(place, team, model, attention, progress)
+
+
+def _resume(place: RunFolder, team: Team, model: Any, attention: Any, progress: bool) -> Any:
+    """Go on in a folder that is held."""
+    folder = place.path
     config, facts = place.read_start()
     for name, given in (("model", model), ("attention", attention)):
         if (facts["custom"] == name) != (given is not None):
             needed = f"was given a {name} of its own; resume it from Python: regard.resume('{folder}', {name}=…)"
             raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was given no {name} of its own'}")
     config = replace(config, out=str(folder))
-    machine, reporter = resolve_machine(config), build_reporter(progress=progress)
+    machine, reporter = resolve_machine(config, team.ranks), build_reporter(progress=progress and team.first)
     with prepared(machine):
-        task = _build_task(config, model, attention, progress=progress)
+        task = _build_task(config, team, model, attention, progress=progress)
         if task.data.fingerprint != facts["fingerprint"]:
             raise DataError(
                 f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
                 "put the old file back, or train anew"
             )
-        run, sampler = _build_run(task, place, machine)
-        state = place.load_checkpoint()
+        run, sampler = _build_run(task, place, machine, team)
+        state, damage = place.load_checkpoint()
+        if damage:
+            reporter.say(f"going back to the checkpoint before the last: {damage}")
         if state is not None:
             run.load_state_dict(state)
         reporter.say(_describe_resume(run, facts))
@@ -145,7 +171,17 @@ def _default_out(config: AnyConfig) -> str:
     return str(Path("runs", Path(config.data.train[0]).name.partition(".")[0] or "run"))
 
 
-def _build_task(config: AnyConfig, model: Any, attention: Any, *, progress: bool) -> Task:
+def _build_task(config: AnyConfig, team: Team, model: Any, attention: Any, *, progress: bool) -> Task:
+    """Prepare the data and build the model, the same in every process."""
+    progress = progress and team.first
+    task = team.in_turns(lambda: _task_of(config, model, attention, progress=progress))
+    versions = {"regard": __version__, "torch": torch.__version__, "data": task.data.fingerprint}
+    team.check_alike(versions | {"settings": render_config(replace(config, threads=0, out=""))})
+    team.align(task.model)
+    return task
+
+
+def _task_of(config: AnyConfig, model: Any, attention: Any, *, progress: bool) -> Task:
     if isinstance(config, TranslationConfig):
         return TranslationTask.prepare(config, model=model, attention=attention, progress=progress)
     if isinstance(config, ClassificationConfig):
@@ -153,9 +189,9 @@ def _build_task(config: AnyConfig, model: Any, attention: Any, *, progress: bool
     return LanguageTask.prepare(config, model=model, progress=progress)
 
 
-def _build_run(task: Task, folder: RunFolder, machine: Machine) -> tuple[Run, BucketBatchSampler]:
+def _build_run(task: Task, folder: RunFolder, machine: Machine, team: Team) -> tuple[Run, BucketBatchSampler]:
     sampler = task.sampler()
-    return Run(task, folder=folder, machine=machine, epoch_batches=len(sampler)), sampler
+    return Run(task, folder=folder, machine=machine, epoch_batches=len(sampler), team=team), sampler
 
 
 def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
@@ -163,16 +199,13 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
     validator = task.validator(run.machine)
     module = TrainingModule(run)
     module.train()
-    loader = UpdateLoader(task, sampler, run.progress)
+    loader = UpdateLoader(task, sampler, run.progress, run.team.ranks)
     columns = (*task.columns, "seconds", task.speed_column)
-    logs = Logs(run.folder.logs, run.history, columns, tensorboard=task.config.training.tensorboard)
+    board = task.config.training.tensorboard
+    logs = Logs(run.folder.logs, run.history, columns, tensorboard=board) if run.team.first else NoLogs()
     try:
         with Signals() as signals, _quiet():
-            callbacks = [
-                Validation(run, validator, signals, reporter, logs, lambda scores: _save(run, scores)),
-                Checkpointing(run, signals),
-                Display(run, reporter),
-            ]
+            callbacks = _build_callbacks(run, validator, signals, reporter, logs)
             _build_trainer(run, callbacks).fit(module, train_dataloaders=loader)
     finally:
         reporter.stop()
@@ -182,11 +215,29 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
     return task.predictor(task.bundle(_signature(run, scores)))
 
 
+def _build_callbacks(
+    run: Run, validator: Validator | None, signals: Signals, reporter: Reporter, logs: Logs
+) -> list[lightning.Callback]:
+    agreement: list[lightning.Callback] = []
+    if not run.team.ranks.alone:
+        signals = agreed = AgreedSignals(signals, run.team)
+        agreement, validator = [Agreement(run, agreed)], validator and FirstValidates(validator, agreed)
+    return [
+        *agreement,
+        Validation(run, validator, signals, reporter, logs, lambda scores: _save(run, scores)),
+        Checkpointing(run, signals),
+        Display(run, reporter),
+    ]
+
+
 def _build_trainer(run: Run, callbacks: list[lightning.Callback]) -> lightning.Trainer:
-    device = run.machine.device
+    device, ranks = run.machine.device, run.team.ranks
+    here = ranks.local_size if not ranks.alone else [device.index] if device.type == "cuda" else 1
     return lightning.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=[device.index] if device.type == "cuda" else 1,
+        devices=here,
+        num_nodes=ranks.world_size // ranks.local_size,
+        strategy="auto" if ranks.alone else run.team.strategy(device),
         max_epochs=-1,  # a run knows its own end
         callbacks=callbacks,
         logger=False,
@@ -207,14 +258,14 @@ def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:
         run.model.load_state_dict(weights[0])
     else:
         run.model.load_state_dict(mean_weights(weights))
-        scores = validator.validate(run.model).to_dict() if validator is not None else {}
+        scores = run.team.by_first(lambda: validator.validate(run.model).to_dict() if validator is not None else {})
     run.model.eval()
     _save(run, scores)
     return scores
 
 
 def _save(run: Run, scores: dict[str, Any]) -> None:
-    save_bundle(run.folder.path, run.task.bundle(_signature(run, scores)))
+    run.team.by_first(lambda: save_bundle(run.folder.path, run.task.bundle(_signature(run, scores))))
 
 
 def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
@@ -261,6 +312,8 @@ def _quiet() -> Iterator[None]:
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning(\.|$)")
+        # True of many models, and the search costs a millisecond: see `Team.strategy`.
+        warnings.filterwarnings("ignore", message=".*find_unused_parameters=True was specified")
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         try:

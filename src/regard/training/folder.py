@@ -1,21 +1,25 @@
 """A run's folder: its bundle, and beside it what is needed to go on.
 
     checkpoints/config.yaml           the settings; with this file, the folder holds a run
-    checkpoints/run.json              what else the result depends on: the data's hash, the device, the threads
+    checkpoints/run.json              what else the result depends on: the data's hash, the device, the threads; and checksums
     checkpoints/last.ckpt             everything that an exact resume needs
+    checkpoints/previous.ckpt         the one before, for the day on which the last one turns out to be damaged
     checkpoints/weights-00001200.ckpt weights of a validation that the final model may be made of: the best, or the last n
+    checkpoints/lock                  there while a process writes here: who it is
     logs/                             metrics.csv, and TensorBoard's files
 
 Each file is written beside its place, flushed to the disk and renamed, so that at any moment it is whole: the old or the new.
+Each ends with its own checksum, or is in run.json with one.
 """
 
-import errno
+import hashlib
 import io
 import json
 import os
 import pickle
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +29,11 @@ from torch import Tensor
 from regard.bundle.bundle import FILES, WEIGHTS
 from regard.config import AnyConfig, RunConfig
 from regard.config.loading import read_config, render_config
-from regard.disk import flush
-from regard.errors import BundleError, ConfigError, RegardError, TrainingError
+from regard.disk import FULL, flush, locked, seal_of, unseal, write_whole
+from regard.errors import BundleError, ConfigError, TrainingError
+
+_LAST, _PREVIOUS, _LOCK = "last.ckpt", "previous.ckpt", "lock"
+_COPY_OR_ANEW = "copy it again from where it is whole, or train anew"
 
 
 class RunFolder:
@@ -36,6 +43,8 @@ class RunFolder:
         self.path = Path(path)
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
+        self._last_is_good = True
+        self._kept: list[int] = []
 
     def holds_run(self) -> bool:
         """Whether a run, or a model, is in here."""
@@ -55,41 +64,67 @@ class RunFolder:
                     f"out is '{self.path}', which already holds a run; name another folder, go on with "
                     f"`regard resume {self.path}`, or set overwrite to true to replace it"
                 )
-        elif self.path.exists() and any(self.path.iterdir()):
+        elif self.path.exists() and any(not _is_ours(path.name) for path in self.path.iterdir()):
             raise ConfigError(f"out is '{self.path}', which holds files that are not a run's; name a new or an empty folder")
         there = next(parent for parent in (self.path, *self.path.absolute().parents) if parent.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
             raise ConfigError(f"out is '{self.path}', but '{there}' cannot be written to; name another folder")
 
-    def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
-        """Make the folder and begin a run in it, in place of the run that it may hold.
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other process from writing here, until this is left or the process ends.
+
+        The folder is made if need be, and taken away again if no run was begun in it.
 
         Raises:
-            TrainingError: If the folder cannot be written; then it is as if nothing had been tried.
+            ConfigError: If another process writes here.
+            TrainingError: If the folder cannot be written.
         """
         made = next((p for p in (*reversed(self.path.absolute().parents), self.path.absolute()) if not p.exists()), None)
+        with ExitStack() as stack:
+            try:
+                self.checkpoints.mkdir(parents=True, exist_ok=True)
+                holder = stack.enter_context(locked(self.checkpoints / _LOCK))
+            except OSError as error:
+                raise write_error(self.path, error) from error
+            if holder:
+                raise ConfigError(
+                    f"'{self.path}' is being written to by {holder}, which trains in it; wait until that has ended, or name "
+                    "another folder"
+                )
+            try:
+                yield
+            finally:
+                if made is not None and not self.holds_run():
+                    shutil.rmtree(made, ignore_errors=True)
+
+    def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
+        """Begin a run in the folder, which is held, in place of the run that it may hold.
+
+        Raises:
+            TrainingError: If the folder cannot be written.
+        """
+        settings = render_config(config).encode()
         try:
             self._clear()
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
             self.logs.mkdir(exist_ok=True)
-            self._write(self.checkpoints / "run.json", json.dumps(facts, indent=1).encode())
-            self._write(self.checkpoints / "config.yaml", render_config(config).encode())
-        except (OSError, RegardError) as error:
-            if made is not None:
-                shutil.rmtree(made, ignore_errors=True)
-            raise error if isinstance(error, RegardError) else write_error(self.path, error) from error
+        except OSError as error:
+            raise write_error(self.path, error) from error
+        self._write(self.checkpoints / "run.json", _render_facts({**facts, "config": hashlib.sha256(settings).hexdigest()}))
+        self._write(self.checkpoints / "config.yaml", settings)
 
     def _clear(self) -> None:
         # The settings go first: without them nobody takes what is left of the old run for a run.
         (self.checkpoints / "config.yaml").unlink(missing_ok=True)
-        for name in FILES:
-            (self.path / name).unlink(missing_ok=True)
-        for folder in (self.checkpoints, self.logs, *self.path.glob(".incoming*")):
+        for path in (*(self.path / name for name in FILES), *self.checkpoints.iterdir()):
+            if path.name != _LOCK:  # which is held
+                path.unlink(missing_ok=True)
+        for folder in (self.logs, *self.path.glob(".incoming*")):
             if folder.exists():
                 shutil.rmtree(folder)
 
-    def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
-        """Read what `start` wrote.
+    def check_begun(self) -> None:
+        """Refuse a folder that there is nothing to go on with.
 
         Raises:
             ConfigError: If the folder holds no run.
@@ -98,31 +133,93 @@ class RunFolder:
             what = "holds a model, but not the checkpoints of its run" if self.holds_run() else "holds no run"
             what = what if self.path.is_dir() else "is not a folder"
             raise ConfigError(f"cannot resume '{self.path}': it {what}; name the folder that `regard train` wrote to")
+
+    def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
+        """Read what `start` wrote.
+
+        Raises:
+            ConfigError: If the folder holds no run.
+            BundleError: If the files are damaged.
+        """
+        self.check_begun()
         try:
-            facts = json.loads((self.checkpoints / "run.json").read_bytes())
+            facts = _parse_facts((self.checkpoints / "run.json").read_bytes())
         except (OSError, ValueError) as error:
-            raise BundleError(f"cannot resume '{self.path}': checkpoints/run.json cannot be read ({error})") from error
-        return read_config(self.checkpoints / "config.yaml"), facts
+            raise BundleError(
+                f"cannot resume '{self.path}': checkpoints/run.json is missing or damaged ({error}); {_COPY_OR_ANEW}"
+            ) from error
+        path = self.checkpoints / "config.yaml"
+        if hashlib.sha256(path.read_bytes()).hexdigest() != facts["config"]:
+            raise BundleError(
+                f"cannot resume '{self.path}': checkpoints/config.yaml was edited or damaged: it is not the one that the run "
+                f"began with; {_COPY_OR_ANEW}"
+            )
+        return read_config(path), facts
 
     def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
-        """Replace the last checkpoint, and drop the weights of validations other than `keep`."""
-        self._save(self.checkpoints / "last.ckpt", state)
-        kept = {self._weights_path(step).name for step in keep}
+        """Write the last checkpoint; the one that was the last is the one before from now on.
+
+        Args:
+            state: What the checkpoint holds.
+            keep: The validations whose weights it needs; those that neither checkpoint needs are dropped.
+        """
+        kept = sorted(keep)
+        last, previous = self.checkpoints / _LAST, self.checkpoints / _PREVIOUS
+        if self._last_is_good and last.exists():
+            self._rotate(last, previous)
+        self._save(last, {**state, "keep": kept})
+        self._last_is_good = True
+        names = {self._weights_path(step).name for step in {*kept, *self._kept}}
         for path in self.checkpoints.glob("weights-*.ckpt"):
-            if path.name not in kept:
-                path.unlink()
+            if path.name not in names:
+                with suppress(OSError):  # what is left over does no harm
+                    path.unlink()
+        self._kept = kept
+
+    def _rotate(self, last: Path, previous: Path) -> None:
+        try:
+            # A second name first, so that at no moment there is no last checkpoint.
+            spare = previous.with_name(_PREVIOUS + ".new")
+            with suppress(OSError):  # some file systems have no second names
+                spare.unlink(missing_ok=True)
+                os.link(last, spare)
+            os.replace(spare if spare.exists() else last, previous)
+            flush(self.checkpoints)
+        except OSError as error:
+            raise write_error(previous, error) from error
 
     def has_checkpoint(self) -> bool:
         """Whether a checkpoint has been written."""
-        return (self.checkpoints / "last.ckpt").exists()
+        return any((self.checkpoints / name).exists() for name in (_LAST, _PREVIOUS))
 
-    def load_checkpoint(self) -> dict[str, Any] | None:
-        """Read the last checkpoint; None if the run was stopped before its first.
+    def load_checkpoint(self) -> tuple[dict[str, Any] | None, str]:
+        """Read the last checkpoint, or where it is damaged the one before.
+
+        Returns:
+            Its state, None if the run was stopped before its first; and what is wrong with the last one, if anything is.
 
         Raises:
-            BundleError: If it is damaged.
+            BundleError: If there are some and none is whole.
         """
-        return self._load(self.checkpoints / "last.ckpt") if self.has_checkpoint() else None
+        wrong: list[str] = []
+        for name in (_LAST, _PREVIOUS):
+            if not (self.checkpoints / name).exists():
+                continue
+            try:
+                state = self._load(self.checkpoints / name)
+                for step in state["keep"]:
+                    self.load_weights(step)
+            except BundleError as error:
+                wrong.append(str(error))
+                continue
+            self._last_is_good, self._kept = not wrong and name == _LAST, state["keep"]
+            return state, "".join(wrong)
+        if wrong:
+            raise BundleError(
+                f"cannot resume '{self.path}': {'; '.join(wrong)}; no checkpoint is whole. Copy the folder's checkpoints again "
+                "from where they are, or train anew; the model beside them, if there is one, is the best so far"
+            )
+        return None, ""
 
     def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
         """Keep the weights of the validation after update number `step`."""
@@ -143,38 +240,58 @@ class RunFolder:
         # Through memory: a disk that is full in the middle of torch.save ends in an error about its archive instead.
         buffer = io.BytesIO()
         torch.save(value, buffer)
-        self._write(path, buffer.getbuffer())
+        self._write(path, buffer.getbuffer(), seal_of(buffer.getbuffer()))
 
-    def _load(self, path: Path) -> Any:
+    def _load(self, path: Path) -> dict[str, Any]:
         try:
-            return torch.load(path, map_location="cpu", weights_only=True)
+            value = torch.load(io.BytesIO(unseal(path.read_bytes())), map_location="cpu", weights_only=True)
+        except FileNotFoundError as error:
+            raise BundleError(f"{path} is missing") from error
         except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-            raise BundleError(
-                f"cannot resume '{self.path}': {path.name} is missing or damaged ({_first_line(error)})"
-            ) from error
+            raise BundleError(f"{path} is damaged: {_first_line(error)}") from error
+        if not isinstance(value, dict):
+            raise BundleError(f"{path} is damaged: it holds {type(value).__name__}, expected named values")
+        return value
 
-    def _write(self, path: Path, content: bytes | memoryview) -> None:
-        temporary = path.with_name(path.name + ".new")
+    def _write(self, path: Path, *parts: bytes | memoryview) -> None:
         try:
-            with open(temporary, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-            flush(path.parent)
+            write_whole(path, *parts)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise write_error(path, error) from error
 
 
 def write_error(path: Path, error: OSError) -> TrainingError:
     """Say what could not be written, why, and what is left."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in FULL:
         return TrainingError(
             f"cannot write '{path}': the disk is full ({error.strerror}); what was written before is intact: "
             "make room and resume the run with `regard resume`"
         )
     return TrainingError(f"cannot write '{path}': {error.strerror or error}")
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a run that was killed before it had begun may have left a file of this name."""
+    return name in ("checkpoints", "logs", *FILES) or name.startswith(".incoming")
+
+
+def _render_facts(facts: dict[str, Any]) -> bytes:
+    whole = {**facts, "checksum": _checksum(facts)}
+    return (json.dumps(whole, indent=1) + "\n").encode()
+
+
+def _parse_facts(data: bytes) -> dict[str, Any]:
+    facts = json.loads(data)
+    if not isinstance(facts, dict) or "config" not in facts:
+        raise ValueError("it does not hold what a run begins with")
+    facts.pop("checksum", None)
+    if _render_facts(facts) != data:
+        raise ValueError("its content is not what its checksum is of")
+    return facts
+
+
+def _checksum(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _first_line(error: BaseException) -> str:

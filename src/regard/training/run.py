@@ -14,8 +14,9 @@ from regard.training.machine import Machine
 from regard.training.optimizer import MovingAverage, build_optimizer
 from regard.training.schedule import Plateau, learning_rate_factor
 from regard.training.task import Task
+from regard.training.team import Team
 
-CHECKPOINT_FORMAT = 2
+CHECKPOINT_FORMAT = 3
 
 
 @dataclass
@@ -70,7 +71,9 @@ class Clock:
 class Run:
     """A run's task, optimizer and progress."""
 
-    def __init__(self, task: Task, *, folder: RunFolder, machine: Machine, epoch_batches: int) -> None:
+    def __init__(
+        self, task: Task, *, folder: RunFolder, machine: Machine, epoch_batches: int, team: Team | None = None
+    ) -> None:
         """Put a run together, at its beginning.
 
         Args:
@@ -78,8 +81,10 @@ class Run:
             folder: Where the run is kept.
             machine: What it is computed with.
             epoch_batches: Batches in an epoch.
+            team: The processes that train together; None for this one alone.
         """
         self.task, self.config, self.folder, self.machine = task, task.config, folder, machine
+        self.team = team or Team()
         training = self.config.training
         self.model = task.model.to(machine.device)
         self.optimizer = build_optimizer(self.model, training)
