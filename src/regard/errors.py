@@ -13,6 +13,8 @@ class RegardError(Exception):
 
     exit_code: int = 2
     """What the command line leaves with."""
+    told: bool = False
+    """Whether another process of the same run says it already."""
 
 
 class ConfigError(RegardError):
@@ -42,7 +44,7 @@ class TrainingError(RegardError):
 class Interrupted(RegardError):
     """A signal stopped a run, which can be resumed. `exit_code` is 128 and the signal's number."""
 
-    def __init__(self, message: str, *, signal_number: int) -> None:
+    def __init__(self, message: str, *, signal_number: int = 2) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
 

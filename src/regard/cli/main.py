@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from regard.errors import RegardError, RequestError, nearest
+from regard.ranks import read_ranks
 
 _HELP = """\
 regard: train a translator, a text classifier or a language model on your own file, use it, and look at where it looks.
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except RegardError as error:
-        return _fail(str(error), error.exit_code)
+        return error.exit_code if error.told else _fail(_by_whom() + str(error), error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BrokenPipeError:
@@ -94,6 +95,14 @@ def _run(arguments: list[str]) -> int:
 def _fail(message: str, code: int = 2) -> int:
     print(f"regard: {message}", file=sys.stderr)
     return code
+
+
+def _by_whom() -> str:
+    try:
+        ranks = read_ranks()
+    except RegardError:
+        return ""
+    return "" if ranks.first else f"process {ranks.rank} of {ranks.world_size}: "
 
 
 def _explain(error: OSError) -> str:

@@ -10,6 +10,7 @@ from regard.cli.options import Parser, split_files
 from regard.config.loading import Layer, load_config, override_layer, read_layer
 from regard.config.run import TASKS, AnyConfig, ClassificationConfig
 from regard.errors import RequestError, nearest
+from regard.ranks import read_ranks
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,9 @@ def _default_folder(config: AnyConfig, preset: str | None) -> str:
 
 
 def say_what_next(folder: str, task: str) -> None:
-    """Tell the reader how to use the model."""
+    """Tell the reader how to use the model; one of several processes says it for all."""
+    if not read_ranks().first:
+        return
     verb, what = {
         "translation": ("translate", "a sentence"),
         "classification": ("classify", "a text"),

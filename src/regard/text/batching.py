@@ -5,8 +5,9 @@ the lengths alone, so that every epoch has the same number of batches; which of 
 of the batches, are drawn anew in each epoch, as a pure function of (seed, epoch).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -44,9 +45,8 @@ class Batch:
 class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices: max(longest source, longest target) × sentences ≤ `batch_tokens`.
 
-    A pair that is longer than the budget makes a batch of its own. Every index comes exactly once an epoch. With several
-    ranks, each takes every `world_size`-th batch of the same list, and all take equally many: where the number does not
-    divide, the batches of most sentences are halved until it does. Nothing is dropped and nothing repeated.
+    A pair that is longer than the budget makes a batch of its own. Every index comes exactly once an epoch. Processes that
+    train together go through the same batches, and each takes its `share` of them.
 
     Iterating starts at `position` and changes nothing: a loader's workers read ahead, so only the trainer knows which batches
     have been used. It sets `position` (or calls `resume_at`), and `set_epoch` before the next epoch.
@@ -58,11 +58,9 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         batch_sentences: At most so many pairs in a batch; 0 for no bound.
         seed: With the epoch, it decides the order.
         shuffle: False: the longest first, always the same.
-        rank: Which of the processes this is, in [0, world_size).
-        world_size: How many processes train together.
 
     Raises:
-        ConfigError: If a setting is out of range, or there are fewer pairs than ranks.
+        ConfigError: If a setting is out of range, or there are no pairs.
         ShapeError: If the two sides have different numbers of lengths.
     """
 
@@ -75,8 +73,6 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         batch_sentences: int = 0,
         seed: int,
         shuffle: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
     ) -> None:
         source, target = np.asarray(source_lengths, np.int32), np.asarray(target_lengths, np.int32)
         if source.shape != target.shape or source.ndim != 1:
@@ -85,25 +81,21 @@ class BucketBatchSampler(Sampler[np.ndarray]):
                 "expected one length of each for every pair, (N,) and (N,)"
             )
         _check_budget(batch_tokens, batch_sentences)
-        if not 0 <= rank < world_size:
-            raise ConfigError(f"rank is {rank} and world_size {world_size}; expected 0 <= rank < world_size")
         if not len(source):
             raise ConfigError("there are no pairs to make batches of")
-        if len(source) < world_size:
-            raise ConfigError(f"{len(source):,} pairs cannot be shared out among {world_size} processes; train with fewer")
-        self.seed, self.shuffle, self.rank, self.world_size = seed, shuffle, rank, world_size
+        self.seed, self.shuffle = seed, shuffle
         self.epoch = 0
         self._position = 0
         self._place, self._width = _places(source, target)
-        self._starts = _cut(np.maximum(source, target), batch_tokens, batch_sentences, world_size)
+        self._starts = _cut(np.maximum(source, target), batch_tokens, batch_sentences)
 
     def __len__(self) -> int:
-        """Number of this rank's batches in any epoch, those before `position` included."""
-        return (len(self._starts) - 1) // self.world_size
+        """Number of batches in any epoch, those before `position` included."""
+        return len(self._starts) - 1
 
     @property
     def position(self) -> int:
-        """How many of this rank's batches of this epoch have been used."""
+        """How many batches of this epoch have been used."""
         return self._position
 
     @position.setter
@@ -143,7 +135,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
 
     def __iter__(self) -> Iterator[np.ndarray]:
         row, batches = self._draw(self.epoch)
-        for batch in batches[self.rank :: self.world_size][self.position :]:
+        for batch in batches[self.position :]:
             yield row[self._starts[batch] : self._starts[batch + 1]].astype(np.int64)
 
     def _draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -158,6 +150,25 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         # A stable sort gives the same on every machine.
         row = np.argsort(place * _SHUFFLED + stray, kind="stable").astype(np.int32)
         return row, generator.permutation(len(self._starts) - 1)
+
+
+def share(batches: Sequence[np.ndarray], rank: int, world_size: int) -> list[np.ndarray]:
+    """One process's part of the batches that make one update, nothing of which is left over or taken twice.
+
+    As far as the numbers divide, processes take whole batches, which keeps them large; within a batch that several take, each
+    takes every so-manyth row, so that rows are equally long and their number differs by one at most.
+
+    Args:
+        batches: Arrays of indices.
+        rank: Which of the processes this is, in [0, world_size).
+        world_size: How many processes train together.
+
+    Returns:
+        Equally many parts on every process, some perhaps empty.
+    """
+    groups = gcd(len(batches), world_size)
+    group, member = rank % groups, rank // groups
+    return [batch[member :: world_size // groups] for batch in batches[group::groups]]
 
 
 def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_sentences: int = 0) -> list[np.ndarray]:
@@ -176,7 +187,7 @@ def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_s
     """
     _check_budget(batch_tokens, batch_sentences)
     lengths = np.asarray(lengths, np.int64)
-    starts = _cut(lengths, batch_tokens, batch_sentences, 1)
+    starts = _cut(lengths, batch_tokens, batch_sentences)
     return np.split(np.argsort(-lengths, kind="stable"), starts[1:-1]) if len(lengths) else []
 
 
@@ -203,7 +214,7 @@ def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
     return (longest - longer) * width + difference + longest, width
 
 
-def _cut(lengths: np.ndarray, batch_tokens: int, batch_sentences: int, multiple: int) -> np.ndarray:
+def _cut(lengths: np.ndarray, batch_tokens: int, batch_sentences: int) -> np.ndarray:
     """Where the batches start in the row of lengths from longest to shortest, and where the last ends."""
     ordered = np.sort(lengths)[::-1]
     total = len(ordered)
@@ -211,9 +222,4 @@ def _cut(lengths: np.ndarray, batch_tokens: int, batch_sentences: int, multiple:
     while starts[-1] < total:
         size = max(1, batch_tokens // max(int(ordered[starts[-1]]), 1))
         starts.append(min(starts[-1] + (min(size, batch_sentences) if batch_sentences else size), total))
-    while missing := -(len(starts) - 1) % multiple:
-        sizes = np.diff(starts)
-        largest = np.argsort(-sizes, kind="stable")[:missing]
-        halves = [starts[batch] + int(sizes[batch]) // 2 for batch in largest.tolist() if sizes[batch] > 1]
-        starts = sorted([*starts, *halves])
     return np.asarray(starts, np.int64)

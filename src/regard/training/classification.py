@@ -78,9 +78,9 @@ class ClassificationTask(Task):
             seed=self.config.seed,
         )
 
-    def count(self, batch: LabelledBatch) -> int:
+    def count(self, indices: np.ndarray) -> int:
         """Texts."""
-        return len(batch.index)
+        return len(indices)
 
     def loss(self, batch: LabelledBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """With label smoothing and class weights, and without."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.config import ClassificationConfig
 from regard.errors import ConfigError, Interrupted
+from regard.ranks import read_ranks
 from regard.training.fit import fit, resume
 from regard.training.folder import RunFolder
 
@@ -63,6 +64,7 @@ def cross_validate(config: ClassificationConfig, *, progress: bool = True) -> Cr
         ConfigError: If `data.folds` is 0 or `out` is empty or holds folds already, and as `fit`.
         Interrupted: As `fit`; `resume_folds` goes on.
     """
+    _check_alone()
     if not config.data.folds or not config.out:
         raise ConfigError("cross_validate needs data.folds of 2 or more, and a folder in out")
     if holds_folds(config.out) and not config.overwrite:
@@ -95,6 +97,7 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
         DataError: If the data have changed.
         Interrupted: As `fit`.
     """
+    _check_alone()
     config, facts = RunFolder(_fold_folder(folder, 1)).read_start()
     if not isinstance(config, ClassificationConfig) or not config.data.folds:
         raise ConfigError(f"cannot resume '{folder}': it holds no folds of a cross-validation")
@@ -109,6 +112,15 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
         return fit(replace(own, overwrite=True), progress=progress)
 
     return _run(replace(config, out=str(folder)), go_on)
+
+
+def _check_alone() -> None:
+    ranks = read_ranks()
+    if not ranks.alone:
+        raise ConfigError(
+            f"a cross-validation was started in {ranks.world_size} processes; it runs in one, fold after fold: start it without "
+            "torchrun or srun, or train each fold by itself (data.folds and data.fold)"
+        )
 
 
 def _run(config: ClassificationConfig, train: Callable[[ClassificationConfig], Any]) -> CrossValidation:

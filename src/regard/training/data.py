@@ -7,18 +7,23 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from regard.text.batching import BucketBatchSampler
+from regard.ranks import Ranks
+from regard.text.batching import BucketBatchSampler, share
 from regard.training.run import Progress
 from regard.training.task import Task
 
 
 @dataclass(frozen=True)
 class Update:
-    """The batches of one update of the weights."""
+    """The batches of one update of the weights, or one process's part of them."""
 
     batches: list[Any]
+    weights: list[float]
+    """What the loss of each counts: 1; 0 where this process has no part, and goes along with the others."""
     count: int
-    """How many losses they sum up."""
+    """How many losses the batches of all processes sum up."""
+    joint: int
+    """How many batches of the sampler these are, in all processes."""
     last: bool
     """Whether it is the last of its epoch."""
 
@@ -46,8 +51,16 @@ class UpdateLoader:
     The position is the run's own (`Progress`), counted when an update has been made and not when its batches have been read.
     """
 
-    def __init__(self, task: Task, sampler: BucketBatchSampler, progress: Progress) -> None:
-        self._task, self._sampler, self._progress = task, sampler, progress
+    def __init__(self, task: Task, sampler: BucketBatchSampler, progress: Progress, ranks: Ranks = Ranks()) -> None:  # noqa: B008 (frozen)
+        """Take a process's part of each update.
+
+        Args:
+            task: Has the data.
+            sampler: The batches of all processes together.
+            progress: Where the run is.
+            ranks: Which of the processes this is.
+        """
+        self._task, self._sampler, self._progress, self._ranks = task, sampler, progress, ranks
         self._accumulate = task.config.training.accumulate
 
     def __iter__(self) -> Iterator[Update]:
@@ -62,5 +75,8 @@ class UpdateLoader:
             yield self._update(group, last=True)
 
     def _update(self, group: list[np.ndarray], *, last: bool) -> Update:
-        batches = [self._task.data.train.batch(indices) for indices in group]
-        return Update(batches, sum(self._task.count(batch) for batch in batches), last)
+        parts = share(group, self._ranks.rank, self._ranks.world_size)
+        # A process without a part computes the gradient of some example, to no effect: the others wait for one.
+        batches = [self._task.data.train.batch(part if len(part) else group[0][:1]) for part in parts]
+        weights = [1.0 if len(part) else 0.0 for part in parts]
+        return Update(batches, weights, sum(self._task.count(indices) for indices in group), len(group), last)

@@ -282,6 +282,10 @@ def _describe_resume(run: Run, facts: dict[str, Any]) -> str:
     if run.progress.finished:
         head = f"the run in {run.folder.path} has ended; writing its model again"
     here = run.machine.to_dict()
+    before, now = facts.get("processes", 1), here.pop("processes")
+    if before != now:
+        others = f"{before} process{'es' * (before != 1)} trained before, and {now} do{'es' * (now == 1)} now"
+        head += f"\n  {others}: the batches are the same; dropout and rounding are not"
     changed = [f"{name} was {facts[name]} and is {here[name]}" for name in here if facts.get(name) != here[name]]
     return head + (f"\n  not bit for bit as it would have gone on: {', '.join(changed)}" if changed else "")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
@@ -54,9 +55,9 @@ class LanguageTask(Task):
             seed=self.config.seed,
         )
 
-    def count(self, batch: Batch) -> int:
+    def count(self, indices: np.ndarray) -> int:
         """Tokens."""
-        return int(batch.target_mask.sum())
+        return int(self.data.train.lengths[indices].sum())
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """With label smoothing, and without."""

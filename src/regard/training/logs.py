@@ -52,6 +52,18 @@ class Logs:
             self._board.close()
 
 
+class NoLogs(Logs):
+    """For processes that leave the writing to another."""
+
+    def __init__(self) -> None: ...
+
+    def write(self, row: Row) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 def _open_board(folder: Path, history: list[Row]) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 

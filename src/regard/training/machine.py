@@ -13,6 +13,7 @@ import torch.utils.deterministic
 
 from regard.config import RunConfig
 from regard.errors import ConfigError
+from regard.ranks import Ranks
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Machine:
     threads: int
     bfloat16: bool
     """Whether the forward pass is computed in bfloat16; weights, gradients and the optimizer stay in float32."""
+    processes: int = 1
+    """How many train together; the device is one's own."""
 
     def autocast(self) -> torch.autocast:
         """The context for the forward pass and the loss."""
@@ -34,19 +37,38 @@ class Machine:
             "device": str(self.device),
             "threads": self.threads,
             "precision": "bfloat16" if self.bfloat16 else "float32",
+            "processes": self.processes,
             "torch": torch.__version__,
         }
 
 
-def resolve_machine(config: RunConfig) -> Machine:
+def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # noqa: B008 (frozen)
     """Resolve the device, the number of threads and the precision.
+
+    Args:
+        config: The run.
+        ranks: Which of several processes this is: those of a host share its cores, and each takes a GPU of its own.
 
     Raises:
         ConfigError: If the device is not there.
     """
-    device = _resolve_device(config.device)
+    device = _resolve_device(_own_device(config.device, ranks))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Machine(device, config.threads or cores, _resolve_bfloat16(config.training.precision, device))
+    threads = config.threads or max(1, cores // ranks.local_size)
+    return Machine(device, threads, _resolve_bfloat16(config.training.precision, device), ranks.world_size)
+
+
+def _own_device(name: str, ranks: Ranks) -> str:
+    if ranks.alone or name == "cpu":
+        return name
+    if name == "auto" and not torch.cuda.is_available():
+        return "cpu"
+    if name not in ("auto", "cuda"):
+        raise ConfigError(
+            f"device is '{name}', and {ranks.world_size} processes cannot share one; use device cuda, auto or cpu"
+        )
+    # Some launchers show each process its own GPU only.
+    return "cuda" if torch.cuda.device_count() == 1 else f"cuda:{ranks.local_rank}"
 
 
 def _resolve_device(name: str) -> torch.device:
@@ -97,13 +119,13 @@ def prepared(machine: Machine) -> Iterator[None]:
             np.random.set_state(numpy_state)
 
 
-def seed_step(seed: int, step: int) -> None:
-    """Make all random numbers of an update a function of the run's seed and the update's number.
+def seed_step(seed: int, step: int, rank: int = 0) -> None:
+    """Make all random numbers of an update a function of the run's seed, the update's number and the process's.
 
     So nothing random has to be stored for an exact resume, and validation between two updates cannot disturb them.
     """
     # Weyl's sequence: distinct steps of one seed never share a state, and neighbouring seeds are far apart.
-    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xD1342543DE82EF95) % 2**63
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xD1342543DE82EF95 + rank * 0xAF251AF3B0F025B5) % 2**63
     # Not torch.manual_seed: for each GPU library that is not in use, it formats a stack trace, a millisecond in all.
     torch.default_generator.manual_seed(mixed)
     if torch.cuda.is_initialized():

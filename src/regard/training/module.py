@@ -1,9 +1,11 @@
 """One update, as Lightning calls it."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 
 import lightning
 import torch
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
 from regard.errors import TrainingError
@@ -47,17 +49,24 @@ class TrainingModule(lightning.LightningModule):
         """
         run = self._updates
         step = run.progress.step + 1
-        seed_step(run.config.seed, step)
-        for part in batch.batches:
+        seed_step(run.config.seed, step, run.team.ranks.rank)
+        mean = batch.count / run.team.size  # for gradients are averaged over processes, where their sum is wanted
+        for number, (part, weight) in enumerate(zip(batch.batches, batch.weights, strict=True), 1):
             with run.machine.autocast():
                 loss, nll = run.task.loss(part, step, run.total_steps)
-            self.manual_backward(loss / batch.count)
-            self._loss += nll.detach()
+            with self._gradients_kept(number < len(batch.batches)):
+                self.manual_backward(loss * weight / mean)
+            self._loss += nll.detach() * weight
         self._step(step)
         self._count(batch, step)
         if run.machine.device.type == "cpu" or step % CHECKED_EVERY == 0:
             self.settle()
         run.clock.lap("seconds")
+
+    def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
+        """Without sharing gradients, where more is to be added to them."""
+        strategy = self.trainer.strategy
+        return strategy.block_backward_sync() if kept and isinstance(strategy, DDPStrategy) else nullcontext()
 
     def _step(self, step: int) -> None:
         run, training = self._updates, self._updates.config.training
@@ -77,7 +86,7 @@ class TrainingModule(lightning.LightningModule):
         progress.step = step
         progress.count += update.count
         progress.recent_count += update.count
-        progress.batch += len(update.batches)
+        progress.batch += update.joint
         if update.last:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         minutes = (progress.seconds + progress.validation_seconds) / 60
@@ -99,7 +108,7 @@ class TrainingModule(lightning.LightningModule):
             TrainingError: If a loss, a gradient or a weight is not finite.
         """
         run = self._updates
-        nll, norm = self._loss.item(), self._norm.item()
+        nll, norm = run.team.total(self._loss.item()), self._norm.item()
         self._loss.zero_()
         wrong = "loss" if not math.isfinite(nll) else "gradient's norm" if not math.isfinite(norm) else ""
         if not wrong and weights and not run.weights_are_finite():

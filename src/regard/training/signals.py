@@ -16,6 +16,11 @@ class Signals:
         """Number of the signal that came."""
         self._before: dict[int, Any] = {}
 
+    @property
+    def pending(self) -> int | None:
+        """The signal that came to this process."""
+        return self.received
+
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
             self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}

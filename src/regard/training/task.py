@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -128,8 +129,8 @@ class Task(ABC):
         """The batches of an epoch."""
 
     @abstractmethod
-    def count(self, batch: Any) -> int:
-        """How many losses a batch sums up."""
+    def count(self, indices: np.ndarray) -> int:
+        """How many losses a batch of these training examples sums up."""
 
     @abstractmethod
     def loss(self, batch: Any, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:

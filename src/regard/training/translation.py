@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
@@ -70,9 +71,9 @@ class TranslationTask(Task):
             seed=self.config.seed,
         )
 
-    def count(self, batch: Batch) -> int:
+    def count(self, indices: np.ndarray) -> int:
         """Target words."""
-        return int(batch.target_mask.sum())
+        return int(self.data.train.target_lengths[indices].sum())
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """With label smoothing, and without."""

@@ -1,0 +1,65 @@
+"""Which of several processes this is, as their launcher says in the environment: torchrun, or SLURM's srun."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One of several processes that work together."""
+
+    rank: int = 0
+    """In [0, world_size)."""
+    world_size: int = 1
+    local_rank: int = 0
+    """Among those on this host, in [0, local_size)."""
+    local_size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and speaks for all."""
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other process."""
+        return self.world_size == 1
+
+    def share(self, count: int) -> tuple[int, int]:
+        """First and last (exclusive) of `count` things in a row that are this process's: shares differ by one at most."""
+        return count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size
+
+
+def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
+    """Read what the launcher set: WORLD_SIZE, RANK, LOCAL_RANK and LOCAL_WORLD_SIZE, or the variables of a step of SLURM.
+
+    An allocation of SLURM without `srun` is one process, and so is an interactive shell in one.
+
+    Raises:
+        ConfigError: If the variables contradict each other.
+    """
+    if "WORLD_SIZE" in environment:
+        world_size, rank = _number(environment, "WORLD_SIZE", "1"), _number(environment, "RANK", "")
+        local_rank, local_size = _number(environment, "LOCAL_RANK", "0"), _number(environment, "LOCAL_WORLD_SIZE", "1")
+    elif "SLURM_STEP_ID" in environment and environment.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
+        world_size, rank = _number(environment, "SLURM_NTASKS", "1"), _number(environment, "SLURM_PROCID", "0")
+        local_rank, local_size = _number(environment, "SLURM_LOCALID", "0"), _number(environment, "SLURM_NTASKS_PER_NODE", "1")
+    else:
+        return Ranks()
+    local_size = max(local_size, local_rank + 1)
+    if not 0 <= rank < world_size:
+        raise ConfigError(f"the environment says that this is process {rank} of {world_size}; expected 0 <= RANK < WORLD_SIZE")
+    return Ranks(rank, world_size, local_rank, local_size)
+
+
+def _number(environment: Mapping[str, str], name: str, default: str) -> int:
+    text = environment.get(name, default)
+    if not text.isdecimal():
+        what = f"is '{text}'" if text else "is not set"
+        raise ConfigError(
+            f"WORLD_SIZE is set and {name} {what}; expected a whole number: start the processes with torchrun or srun"
+        )
+    return int(text)

@@ -1,0 +1,140 @@
+"""The parts of a run where several processes share it: one folder, one validation, one decision when to stop."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning
+from torch import Tensor
+
+from regard.config import AnyConfig, RunConfig
+from regard.errors import RegardError
+from regard.training.folder import RunFolder
+from regard.training.run import Run
+from regard.training.signals import Signals
+from regard.training.task import Scores, Validator
+from regard.training.team import Team
+
+
+def open_folder(path: str | Path, team: Team) -> RunFolder:
+    """A run's folder, for one process or several."""
+    return RunFolder(path) if team.ranks.alone else SharedFolder(path, team)
+
+
+class SharedFolder(RunFolder):
+    """A run's folder that the first process reads and writes for all: no other host needs to see it."""
+
+    def __init__(self, path: str | Path, team: Team) -> None:
+        super().__init__(path)
+        self._team = team
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """As `RunFolder`."""
+        self._team.by_first(lambda: RunFolder.check_free(self, overwrite=overwrite))
+
+    def check_begun(self) -> None:
+        """As `RunFolder`."""
+        self._team.by_first(lambda: RunFolder.check_begun(self))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """As `RunFolder`."""
+        with ExitStack() as stack:
+            self._team.by_first(lambda: stack.enter_context(RunFolder.held(self)))
+            yield
+
+    def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
+        """As `RunFolder`."""
+        self._team.by_first(lambda: RunFolder.start(self, config, facts))
+
+    def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
+        """As `RunFolder`."""
+        return self._team.by_first(lambda: RunFolder.read_start(self))
+
+    def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
+        """As `RunFolder`."""
+        self._team.by_first(lambda: RunFolder.save_checkpoint(self, state, keep))
+
+    def load_checkpoint(self) -> Any:
+        """As `RunFolder`."""
+        return self._team.by_first(lambda: RunFolder.load_checkpoint(self))
+
+    def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
+        """As `RunFolder`."""
+        self._team.by_first(lambda: RunFolder.save_weights(self, step, weights))
+
+    def load_weights(self, step: int) -> dict[str, Tensor]:
+        """As `RunFolder`."""
+        return self._team.by_first(lambda: RunFolder.load_weights(self, step))
+
+
+class AgreedSignals(Signals):
+    """A signal that all processes know of, so that all act upon it between the same two updates."""
+
+    def __init__(self, noted: Signals, team: Team) -> None:
+        """Share what each process notes.
+
+        Args:
+            noted: What came to this process.
+            team: Who has to agree.
+        """
+        super().__init__()
+        self.team, self._noted = team, noted
+
+    @property
+    def pending(self) -> int | None:
+        """A signal that came to this process, even if the others do not know of it yet."""
+        return self.received or self._noted.pending
+
+    def agree(self, *, finished: bool = False) -> bool:
+        """Let all processes know of what came to any; all of them call this.
+
+        Returns:
+            Whether `finished` is True in any process.
+        """
+        signal, over = self.team.largest(self.pending or 0, int(finished))
+        self.received = signal or None
+        return bool(over)
+
+
+class FirstValidates(Validator):
+    """Validates in the first process, with the scores in all."""
+
+    def __init__(self, validator: Validator, signals: AgreedSignals) -> None:
+        self._validator, self._signals = validator, signals
+
+    @property
+    def num_batches(self) -> int:
+        """Of the first process."""
+        return self._validator.num_batches
+
+    def validate(self, model: Any, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
+        """Score a model; what breaks it off in the first process is raised in all."""
+        try:
+            return self._signals.team.by_first(lambda: self._validator.validate(model, after_batch=after_batch))
+        except RegardError:
+            raise
+        except Exception:  # broken off by a signal, upon which all have to act at once
+            self._signals.agree()
+            raise
+
+
+class Agreement(lightning.Callback):
+    """Goes before all other callbacks: agrees on signals, and on whether the time is up."""
+
+    def __init__(self, run: Run, signals: AgreedSignals) -> None:
+        self._run, self._signals = run, signals
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+        """Agree on signals that came before the first update."""
+        self._agree()
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Agree after each update."""
+        self._agree()
+
+    def _agree(self) -> None:
+        progress = self._run.progress
+        if self._signals.agree(finished=progress.finished) and not progress.finished:  # by the clock of another process
+            progress.finished = progress.validation_due = True
