@@ -38,6 +38,16 @@ def test_every_head_of_every_layer_is_drawn_and_named(tmp_path):
     assert len({image.norm.vmax for image in images}) == 1
 
 
+def test_a_mean_of_layers_is_not_among_them(tmp_path):
+    it = made()
+    both = record({"cross": np.ones((3, 4)) / 4, **it.weights}, it.source_tokens, it.target_tokens)
+    both.save(tmp_path / "g.svg", site="cross.*")
+    assert sum("head" in text for text in texts(tmp_path / "g.svg")) == 4
+    assert "cross" not in texts(tmp_path / "g.svg")
+    both.save(tmp_path / "h.svg", site="cross")  # a site of its own: the heatmap
+    assert not [text for text in texts(tmp_path / "h.svg") if "head" in text]
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (40, 38), (3, 40), (60, 2)])
 def test_words_are_large_enough_to_read_do_not_overlap_and_are_not_cut_off(rows, columns):
     figure = grid.draw(made(rows, columns), family="cross")
@@ -62,14 +72,12 @@ def test_long_sentences_are_maps_without_words():
 
 
 def test_sites_without_heads_and_layers_of_other_numbers_of_heads(tmp_path):
-    weights = {"encoder": np.eye(2), "encoder.1": np.stack([np.eye(2)] * 3)}
+    weights = {"encoder.0": np.eye(2), "encoder.1": np.stack([np.eye(2)] * 3)}
     it = record(weights, ["a", "b"], ["x"])
     grid.draw(it, tmp_path / "g.svg", family="encoder", title="Mine $")
     shown = texts(tmp_path / "g.svg")
-    assert {"encoder", "encoder.1 · head 2", "Mine $"} <= set(shown)
+    assert {"encoder.0", "encoder.1 · head 2", "Mine $"} <= set(shown)
     assert "Down: source words. Across: source words. A line after every 5 words." in " ".join(shown)
-    it.save(tmp_path / "map.svg", site="encoder")  # a site of that very name is one heatmap
-    assert not any("head" in text for text in texts(tmp_path / "map.svg"))
 
 
 def test_same_record_same_bytes(tmp_path):

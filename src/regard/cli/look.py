@@ -39,11 +39,12 @@ def main(arguments: Sequence[str]) -> None:
     for name in ("target", "beam"):
         if getattr(options, name) is not None and not isinstance(model, Translator):
             raise RequestError(f"look: --{name} is for translators, and {options.dir} holds {kind_of(model)}")
+    wanted = _heads(model.model.sites, options)
     site = None
     if isinstance(model, Translator):
-        headline, record = _look_at_translation(model, options)
+        headline, record = _look_at_translation(model, options, wanted)
     elif isinstance(model, Classifier):
-        headline, record = _look_at_classification(model, options)
+        headline, record = _look_at_classification(model, options, wanted)
     else:
         headline, record = _look_at_text(model, options)
         site = record.sites[-1]
@@ -56,8 +57,9 @@ def main(arguments: Sequence[str]) -> None:
     terminal.render(record, Console(), site=site)
     if site is not None:
         print(f"{site}, the mean of its heads; --to FILE has all layers and heads")
-    if options.to and site is not None and Path(options.to).suffix.lower() in _PICTURES:
-        record.save(options.to, site=site.partition(".")[0])  # a grid of all
+    family = options.heads or (site and site.partition(".")[0])
+    if options.to and family and Path(options.to).suffix.lower() in _PICTURES:
+        record.save(options.to, site=f"{family}.*")
     elif options.to:
         record.save(options.to)
     if options.to:
@@ -73,28 +75,62 @@ def _parser() -> Parser:
         '  regard look runs/mine "she kissed him ." --to map.png\n'
         '  regard look runs/mine "she kissed him ." --target "sie küsste ihn ."\n'
         '  regard look runs/reviews "a gripping , honest film" --to words.html\n'
-        '  regard look runs/stories "once upon a time" --to heads.png',
+        '  regard look runs/stories "once upon a time" --to heads.png\n'
+        '  regard look runs/transformer "she kissed him ." --heads cross --to heads.png\n'
+        '  regard look runs/transformer "she kissed him ." --heads all --to heads.html',
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("sentence", metavar="SENTENCE", help="what to translate, to label, or to read")
     parser.add_argument("--target", metavar="TEXT", help="look at this translation of it instead of the model's own")
     parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(_ENDINGS)}) too")
+    parser.add_argument(
+        "--heads",
+        metavar="NAME",
+        help="write all layers and heads of a kind of attention, in one picture: of a Transformer encoder, decoder or cross;\n"
+        "all of every kind go into pages and data",
+    )
     add_search_options(parser)
     add_machine_options(parser)
     return parser
 
 
-def _look_at_translation(translator: "Translator", options: argparse.Namespace) -> "tuple[str, AttentionRecord]":
+def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | None:
+    """The sites that --heads asks for; None where it is not given."""
+    if options.heads is None:
+        return None
+    if not options.to:
+        raise RequestError("look: --heads is for a file: name one with --to, such as --to heads.png")
+    families = list(dict.fromkeys(site.partition(".")[0] for site in sites if "." in site))
+    if not families:
+        raise RequestError(f"look: --heads is for models of several layers, and {options.dir} holds one of a single attention")
+    if options.heads == "all":
+        if Path(options.to).suffix.lower() in _PICTURES:
+            raise RequestError(
+                f"look: a picture shows one kind of heads, {', '.join(families)}; all of them go into --to heads.html"
+            )
+        return list(sites)
+    if options.heads not in families:
+        raise RequestError(f"look: --heads is {options.heads!r}, expected {', '.join(families)}, or all for pages and data")
+    return [site for site in sites if site.startswith(f"{options.heads}.")]
+
+
+def _look_at_translation(
+    translator: "Translator", options: argparse.Namespace, wanted: list[str] | None
+) -> "tuple[str, AttentionRecord]":
+    sites = None if wanted is None else list(dict.fromkeys(["cross", *wanted]))
     if options.target is None:
-        [result] = translator.translate([options.sentence], beam_size=options.beam)
+        [result] = translator.translate([options.sentence], beam_size=options.beam, record=sites)
     else:
-        [result] = translator.force([options.sentence], [options.target])
+        [result] = translator.force([options.sentence], [options.target], record=sites)
     headline = f"{result.source}\n{result.text}   (log probability {result.log_probability:.2f})"
     return headline, record_of(result, "look")
 
 
-def _look_at_classification(classifier: "Classifier", options: argparse.Namespace) -> "tuple[str, AttentionRecord]":
-    [result] = classifier.classify([options.sentence])
+def _look_at_classification(
+    classifier: "Classifier", options: argparse.Namespace, wanted: list[str] | None
+) -> "tuple[str, AttentionRecord]":
+    sites = None if wanted is None else list(dict.fromkeys(["pool", *wanted]))
+    [result] = classifier.classify([options.sentence], record=sites)
     shown = ", ".join(f"{label} {value:.1%}" for label, value in list(result.probabilities.items())[:_SHOWN_LABELS])
     return f"{result.text}\n{shown}", record_of(result, "look")
 

@@ -22,7 +22,7 @@ def draw(
         record: What to draw.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         site: Which weights; `cross`, `pool`, or the only site, if left out. Those among a classification's words are a heatmap.
-            What several sites' names begin with, such as `encoder`, gives a grid of all their heads.
+            What several sites' names begin with, such as `encoder` or `cross.*`, gives a grid of all their heads.
         head: Which head, from 0; the mean over heads if left out.
         title: Put on top; of a classification, the label and its probability if left out.
 
@@ -31,7 +31,7 @@ def draw(
         DataError: If the file cannot be written.
     """
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
-        return grid.draw(record, path, family=site, title=title)
+        return grid.draw(record, path, family=site, title=title)  # `cross` alone may be a site of its own: a mean of others
     if record.is_classification and sides(record.site(site)) == ("target", "source"):
         return words.draw(record, path, site=site, head=head, title=title)
     return heatmap.draw(record, path, site=site, head=head, title=title)

@@ -53,8 +53,9 @@ class _Layout:
 
 
 def sites_of(record: AttentionRecord, family: str) -> list[str]:
-    """The sites of a family, such as encoder.0 and encoder.1 of `encoder`, in the order of the record."""
-    return [site for site in record.sites if site == family or site.startswith(f"{family}.")]
+    """The sites of a family, such as encoder.0 and encoder.1 of `encoder` or `encoder.*`, in the order of the record."""
+    family = family.removesuffix(".*")
+    return [site for site in record.sites if site.startswith(f"{family}.")] or [site for site in record.sites if site == family]
 
 
 def draw(
@@ -70,7 +71,8 @@ def draw(
     Args:
         record: What to draw.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        family: What the sites' names begin with: `encoder`, `cross` or `decoder`.
+        family: What the sites' names begin with: `encoder`, `cross` or `decoder`. A site of just that name, the mean of others,
+            is drawn where there are no others.
         title: Put on top.
         dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
 

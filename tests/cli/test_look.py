@@ -1,0 +1,68 @@
+"""`regard look` at the heads of models of several layers."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import torch
+from bundle.conftest import PAIRS, make
+
+from regard.bundle import TranslationBundle, save_bundle
+from regard.cli import main as cli
+from regard.config.loading import load_config
+from regard.models.build import build_translator
+from regard.text.tokenizer import build_tokenizers
+
+MODEL = {
+    "kind": "transformer",
+    "hidden_size": 8,
+    "num_heads": 2,
+    "feed_forward_size": 8,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+}
+
+
+@pytest.fixture
+def transformer(tmp_path: Path) -> str:
+    data = {"source": "en", "target": "de", "train": ["deu.txt"]}
+    config = load_config({"data": data, "model": MODEL, "out": "runs/deu"})
+    source, target = build_tokenizers([PAIRS], config.tokenizers, config.data)
+    torch.manual_seed(0)
+    model = build_translator(config.model, source_size=source.size, target_size=target.size)
+    facts = {"signature": {"seed": 1, "data": "abc", "scores": {}}, "report": {}}
+    bundle = TranslationBundle(config=config, model=model, source_tokenizer=source, target_tokenizer=target, **facts)
+    save_bundle(tmp_path / "model", bundle)
+    return str(tmp_path / "model")
+
+
+def look(*arguments: object) -> int:
+    return cli.main(["look", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(("family", "maps"), [("cross", 3 * 2), ("encoder", 2 * 2), ("decoder", 3 * 2)])
+def test_a_picture_of_all_heads(transformer, tmp_path, family, maps):
+    assert look(transformer, "the cat", "--target", "die", "--heads", family, "--to", tmp_path / "heads.svg") == 0
+    shown = ["".join(text.itertext()) for text in ET.parse(tmp_path / "heads.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert sum("head" in text for text in shown) == maps
+
+
+def test_data_of_one_kind_and_of_all(transformer, tmp_path):
+    assert look(transformer, "the cat", "--target", "die", "--heads", "encoder", "--to", tmp_path / "a.json") == 0
+    assert list(json.loads((tmp_path / "a.json").read_text())["weights"]) == ["cross", "encoder.0", "encoder.1"]
+    assert look(transformer, "the cat", "--target", "die", "--heads", "all", "--to", tmp_path / "b.json") == 0
+    assert len(json.loads((tmp_path / "b.json").read_text())["weights"]) == 1 + 3 + 3 + 2 + 3
+
+
+def test_what_cannot_be_shown(transformer, tmp_path, capsys):
+    recurrent = tmp_path / "recurrent"
+    save_bundle(recurrent, make())
+    for folder, arguments, message in (
+        (transformer, ["--heads", "cross"], "look: --heads is for a file: name one with --to"),
+        (transformer, ["--heads", "crosses", "--to", "a.png"], "look: --heads is 'crosses', expected cross, decoder, encoder"),
+        (transformer, ["--heads", "all", "--to", "a.png"], "a picture shows one kind of heads"),
+        (recurrent, ["--heads", "cross", "--to", "a.png"], "look: --heads is for models of several layers"),
+    ):
+        assert look(folder, "the cat", *arguments) == 2
+        assert message in capsys.readouterr().err
