@@ -54,6 +54,74 @@ def best_words(
     return log_probabilities, words
 
 
+def best_continuations(
+    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], count: int
+) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
+    """The most probable continuations of all hypotheses of a sentence together, by falling probability.
+
+    Where the vocabulary is large, the runs of all hypotheses compete first, so that a sentence's selection sees 64·`count`
+    words and not so many of each of its hypotheses. Padding and the start symbol are never produced.
+
+    Args:
+        total: Log probabilities of the hypotheses; −∞ for those that do not go on.
+        logits: Scores of their next words; −∞ for a word that cannot follow. They are not changed.
+        count: How many continuations are wanted.
+
+    Returns:
+        Which hypothesis each goes on from, its word, and its log probability. C is `count`, or less where so few exist.
+
+    Raises:
+        RequestError: As `best_words`.
+    """
+    num_runs = logits.shape[-1] // _RUN
+    if logits.device.type != "cpu" or num_runs <= 2 * count:
+        log_probabilities, words = best_words(logits, count)
+        found, place = _best((total[:, :, None] + log_probabilities).flatten(1), count)
+        return place // words.shape[2], words.flatten(1).gather(1, place), found
+    logits = logits.float()
+    maxima = _producible_maxima(logits)
+    normalizer = log_normalizers(logits.flatten(0, 1)).view(total.shape)
+    check_scores(maxima.amax(-1) - normalizer)
+    # Rounded as the words' own values are below, so that none outruns its run.
+    runs = (total[:, :, None] + (maxima - normalizer[:, :, None])).flatten(1).topk(count, 1).indices
+    parent, run = runs // maxima.shape[2], runs % maxima.shape[2]
+    words = (run[:, :, None] * _RUN + torch.arange(_RUN)).flatten(1)
+    within = words.clamp(max=logits.shape[2] - 1)
+    parent = parent.repeat_interleave(_RUN, 1)
+    values = logits.flatten(1).gather(1, parent * logits.shape[2] + within)
+    values = total.gather(1, parent) + (values - normalizer.gather(1, parent))
+    values.masked_fill_((words != within) | (words == PAD) | (words == START), -torch.inf)
+    found, place = _best(values, count)
+    return parent.gather(1, place), words.gather(1, place), found
+
+
+def _best(values: Float[Tensor, "B M"], count: int) -> tuple[Tensor, Tensor]:
+    found = values.topk(min(count, values.shape[1]), 1)
+    return found.values, found.indices
+
+
+def _producible_maxima(logits: Float[Tensor, "B N V"]) -> Float[Tensor, "B N M"]:
+    """The highest score of each run of 64 words, the last of which may be shorter, padding and the start symbol left out."""
+    covered = logits.shape[-1] // _RUN * _RUN
+    maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
+    allowed = [word for word in range(_RUN) if word not in (PAD, START)]
+    maxima[..., 0] = logits[..., allowed].amax(-1)
+    rest = logits[..., covered:]
+    return torch.cat([maxima, rest.amax(-1, keepdim=True)], -1) if rest.shape[-1] else maxima
+
+
+def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
+    """log Σ exp of each row, in blocks that stay in the cache."""
+    found = torch.empty(len(rows))
+    buffer = torch.empty(min(_BLOCK_ROWS, len(rows)), rows.shape[1])
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        part = rows[start : start + _BLOCK_ROWS]
+        block = torch.log_softmax(part, -1, out=buffer[: len(part)])
+        # The highest score is never far from the sum; what is lost in the difference is its own rounding.
+        torch.sub(part.amax(-1), block.amax(-1), out=found[start : start + len(part)])
+    return found
+
+
 def check_scores(best: Float[Tensor, "*rows"]) -> None:
     """Check the best score of each row.
 

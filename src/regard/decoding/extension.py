@@ -6,7 +6,7 @@ from typing import Protocol
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import best_words
+from regard.decoding.candidates import best_continuations, best_words
 from regard.decoding.guidance import Prefix
 
 Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
@@ -53,6 +53,8 @@ class BestOfAll:
     ) -> Extended:
         """Choose the best."""
         forced = None if self.prefix is None else self.prefix.at(step, rows)
+        if forced is None:
+            return best_continuations(total, logits, self.beam_size)
         log_probabilities, words = best_words(logits, self.beam_size, forced=forced)
         candidates = (total[:, :, None] + log_probabilities).flatten(1)
         total, choice = candidates.topk(min(self.beam_size, candidates.shape[1]), 1)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.decoding.candidates import best_words
+from regard.decoding.extension import BestOfAll
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of
 from regard.decoding.request import check_beam, check_sites, length_limits
@@ -53,7 +53,7 @@ def greedy(
     if not len(source):
         return []
     limits = length_limits(source_mask, max_length, guidance)
-    prefix = None if guidance is None else guidance.prefix(source.device)
+    extension = BestOfAll(1, None if guidance is None else guidance.prefix(source.device))
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     rows = torch.arange(len(source), device=source.device)
@@ -63,9 +63,7 @@ def greedy(
     while True:
         length += 1
         logits, attention, state = model.step(tokens, state, record=record)
-        candidates, words = best_words(logits, 1, forced=None if prefix is None else prefix.at(length - 1, rows))
-        value, choice = candidates.max(-1, keepdim=True)
-        total, tokens = total + value[..., 0], words.gather(-1, choice)[..., 0]
+        _, tokens, total = extension.extend(rows, length - 1, total, logits)
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)
         ended, cut = tokens == END, (limits == length)[:, None]
         done = ended | cut

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.layers.causal import CausalDecoder
 from regard.layers.dropout import Dropout
+from regard.layers.ready import ready_linear
 from regard.models.drafting import draft
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
-from regard.models.transformer.output import ready_output, word_scores
 from regard.models.transformer.state import TransformerState
 from regard.shapes import check_shape
 
@@ -64,7 +64,7 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
     ) -> TransformerState:
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        return TransformerState(memories=(), encoder={}, output=ready_output(self.output))
+        return TransformerState(memories=(), encoder={}, output=ready_linear(self.output, len(source)))
 
     def decode(
         self,
@@ -90,8 +90,8 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        features, found, caches = self.decoder.step(embedded, state.caches, record=_numbers(record))
-        logits = word_scores(features, self.output, state.output)
+        features, found, caches = self.decoder.step(embedded, state.moved_caches(), record=_numbers(record))
+        logits = (state.output or self.output)(features)
         return logits, _named(found), TransformerState((), {}, caches, tokens.shape[1], state.output)
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:

@@ -2,14 +2,11 @@
 
 from collections.abc import Collection
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.errors import ConfigError
-from regard.layers.cross_entropy import pad_vocabulary
-from regard.layers.recurrent import compute_dtype
+from regard.layers.ready import ready_linear
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
@@ -52,7 +49,7 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
             memory=self.decoder.attention.prepare(states, key_mask=source_mask),
             hidden=hidden[:, :, None],
             cell=None if cell is None else cell[:, :, None],
-            output=None if torch.is_grad_enabled() else self._ready_output(),
+            output=ready_linear(self.output, len(source)),
         )
 
     def decode(
@@ -81,18 +78,8 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         embedded = self.embedding_dropout(self.target_embedding(tokens))
         features, weights, state = self.decoder.step(embedded, state, need_weights="cross" in record)
         features = self.readout_dropout(features)
-        if state.output is None:
-            logits = self.logits(features)
-        else:
-            weight, bias = state.output
-            logits = functional.linear(features.to(weight.dtype), weight, bias)[..., : self.output.out_features]
+        logits = (state.output or self.output)(features)
         return logits, {} if weights is None else {"cross": weights}, state
-
-    def _ready_output(self) -> tuple[Tensor, Tensor | None]:
-        """The output layer in the dtype of the products and of a size that they run well with."""
-        dtype = compute_dtype(self.output.weight)
-        bias = None if self.output.bias is None else self.output.bias.to(dtype)
-        return pad_vocabulary(self.output.weight.to(dtype), bias)
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.attention.base import Memory
 from regard.layers.cache import KeyValueCache
+from regard.layers.ready import ReadyLinear
 from regard.models.seq2seq import AttentionMaps
 
 
@@ -23,8 +24,11 @@ class TransformerState:
     """The words so far, for each layer, B·N rows; None before the first."""
     count: int = 1
     """N."""
-    output: tuple[Tensor, Tensor | None] | None = None
+    output: ReadyLinear | None = None
     """The output layer made ready for many steps, where there is a search ahead."""
+
+    moves: Int[Tensor, " R"] | None = None
+    """Which row of the caches each hypothesis goes on from; None where each has its own. They move when they are read."""
 
     @property
     def length(self) -> int:
@@ -34,7 +38,7 @@ class TransformerState:
     def select(self, beam: Int[Tensor, "B N"]) -> "TransformerState":
         """For each new hypothesis, the index of the one it goes on from; moves the words so far and nothing of the source."""
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
-        return replace(self, caches=self._moved((first + beam).flatten()), count=beam.shape[1])
+        return replace(self, moves=self._moved((first + beam).flatten()), count=beam.shape[1])
 
     def keep(self, rows: Int[Tensor, " M"]) -> "TransformerState":
         """Go on with these sentences only."""
@@ -43,8 +47,14 @@ class TransformerState:
             self,
             memories=tuple(memory.select(rows) for memory in self.memories),
             encoder={site: weights[rows] for site, weights in self.encoder.items()},
-            caches=self._moved(each.flatten()),
+            moves=self._moved(each.flatten()),
         )
 
-    def _moved(self, rows: Tensor) -> tuple[KeyValueCache, ...] | None:
-        return None if self.caches is None else tuple(cache.select(rows) for cache in self.caches)
+    def moved_caches(self) -> tuple[KeyValueCache, ...] | None:
+        """The words so far of the hypotheses as they stand: one move for all that was selected and kept since the last step."""
+        if self.caches is None or self.moves is None:
+            return self.caches
+        return tuple(cache.select(self.moves) for cache in self.caches)
+
+    def _moved(self, rows: Tensor) -> Tensor:
+        return rows if self.moves is None else self.moves[rows]

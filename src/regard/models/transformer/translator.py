@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
+from regard.layers.ready import ready_linear
 from regard.layers.transformer import DecoderLayer, Given, TransformerDecoder, TransformerEncoder, Wanted
 from regard.models.drafting import draft
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.models.transformer.norms import norm_weights
-from regard.models.transformer.output import ready_output, word_scores
 from regard.models.transformer.state import TransformerState
 from regard.shapes import check_shape
 
@@ -112,7 +112,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         return TransformerState(
             memories=self.decoder.prepare(states, source_mask),
             encoder=_named("encoder", found),
-            output=ready_output(self.output),
+            output=ready_linear(self.output, len(source)),
         )
 
     def decode(
@@ -140,8 +140,8 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        features, given, caches = self.decoder.step(embedded, state.memories, state.caches, wanted=self._wanted(record))
-        logits = word_scores(features, self.output, state.output)
+        features, given, caches = self.decoder.step(embedded, state.memories, state.moved_caches(), wanted=self._wanted(record))
+        logits = (state.output or self.output)(features)
         after = TransformerState(state.memories, state.encoder, caches, state.count, state.output)
         return logits, self._maps(given, state, record), after
 

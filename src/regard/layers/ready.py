@@ -1,0 +1,68 @@
+"""Linear maps made ready for many steps of a search, where no gradient is wanted.
+
+On a CPU in float32 the weight is laid out once as oneDNN's kernels read it. A product with a vocabulary of 9,700 takes three
+quarters of the time that way with 500 rows, and half of it with 100: the plain map lays its weight out anew each time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.layers.cross_entropy import pad_vocabulary
+from regard.layers.recurrent import compute_dtype
+
+_ROWS = 4
+"""Fewer sentences than that are through before laying out has paid."""
+
+
+@dataclass(frozen=True)
+class ReadyLinear:
+    """x Wᵀ + b."""
+
+    weight: Float[Tensor, "P D"]
+    """In the dtype of the products; laid out where `packed`, else with rows of zeros behind its own."""
+    bias: Float[Tensor, " P"] | None
+    out_features: int
+    packed: bool
+
+    def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        """Apply the map."""
+        x = x.to(self.weight.dtype)
+        if self.packed:
+            found: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+            return found
+        return functional.linear(x, self.weight, self.bias)[..., : self.out_features]
+
+
+def ready_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> ReadyLinear | None:
+    """A map made ready; None where there is a gradient to be followed.
+
+    Args:
+        linears: One map, or several of the same input, whose outputs come side by side.
+        rows: How many sentences are searched for.
+    """
+    if torch.is_grad_enabled():
+        return None
+    linears = [linears] if isinstance(linears, nn.Linear) else linears
+    dtype = compute_dtype(linears[0].weight)
+    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
+    weights: list[Tensor] = [linear.weight for linear in linears]
+    weight = torch.cat(weights).to(dtype) if len(weights) > 1 else weights[0].to(dtype)
+    bias = torch.cat(biases).to(dtype) if biases else None
+    size = len(weight)
+    if is_packing_fast(weight, rows):
+        return ReadyLinear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, size, packed=True)
+    weight, bias = pad_vocabulary(weight, bias)
+    return ReadyLinear(weight, bias, size, packed=False)
+
+
+def is_packing_fast(weight: Tensor, rows: int) -> bool:
+    """Whether oneDNN is there, and the map large and used often enough."""
+    if torch.compiler.is_compiling() or weight.device.type != "cpu" or weight.dtype != torch.float32 or rows < _ROWS:
+        return False
+    ops = torch.ops.mkldnn
+    return torch.backends.mkldnn.is_available() and hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")

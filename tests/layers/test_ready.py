@@ -1,0 +1,48 @@
+"""Maps made ready for a search against the plain ones."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.layers import ready
+from regard.layers.ready import ready_linear
+
+WIDTH, WORDS = 13, 101
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 64], ids=["one sentence", "many"])
+def test_equals_the_plain_map(rows, bias):
+    linear, x = nn.Linear(WIDTH, WORDS, bias=bias), torch.randn(rows, 3, WIDTH)
+    with torch.no_grad():
+        made = ready_linear(linear, rows)
+        torch.testing.assert_close(made(x), linear(x))
+
+
+@torch.no_grad()
+def test_several_maps_come_side_by_side():
+    linears, x = [nn.Linear(WIDTH, size) for size in (7, 11, 5)], torch.randn(17, WIDTH)
+    made = ready_linear(linears, 17)
+    torch.testing.assert_close(made(x), torch.cat([linear(x) for linear in linears], -1))
+
+
+@torch.no_grad()
+def test_without_onednn_it_is_padded(monkeypatch):
+    monkeypatch.setattr(ready, "is_packing_fast", lambda weight, rows: False)
+    linear, x = nn.Linear(WIDTH, WORDS), torch.randn(6, WIDTH)
+    made = ready_linear(linear, 64)
+    assert not made.packed
+    torch.testing.assert_close(made(x), linear(x))
+
+
+@torch.no_grad()
+def test_other_types_are_left_to_the_plain_product():
+    made = ready_linear(nn.Linear(WIDTH, WORDS).double(), 64)
+    assert not made.packed
+    assert made(torch.randn(2, WIDTH)).dtype == torch.float64
+    with torch.autocast("cpu", torch.bfloat16):
+        assert ready_linear(nn.Linear(WIDTH, WORDS), 64).weight.dtype == torch.bfloat16
+
+
+def test_nothing_is_made_ready_where_gradients_are_wanted():
+    assert ready_linear(nn.Linear(WIDTH, WORDS), 64) is None
