@@ -118,8 +118,8 @@ def _check_alone() -> None:
     ranks = read_ranks()
     if not ranks.alone:
         raise ConfigError(
-            f"a cross-validation was started in {ranks.world_size} processes; it runs in one, fold after fold: start it without "
-            "torchrun or srun, or train each fold by itself (data.folds and data.fold)"
+            f"a cross-validation was started in {ranks.world_size} processes; it runs in one, fold after fold: start it "
+            "without torchrun or srun, or train each fold by itself (data.folds and data.fold)"
         )
 
 

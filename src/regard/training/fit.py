@@ -316,8 +316,6 @@ def _quiet() -> Iterator[None]:
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning(\.|$)")
-        # True of many models, and the search costs a millisecond: see `Team.strategy`.
-        warnings.filterwarnings("ignore", message=".*find_unused_parameters=True was specified")
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         try:

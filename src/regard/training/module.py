@@ -32,6 +32,9 @@ class TrainingModule(lightning.LightningModule):
         # On the device, so that a GPU need not be waited for at each update.
         self._loss = torch.zeros((), device=run.machine.device, dtype=torch.float64)
         self._norm = torch.zeros((), device=run.machine.device)
+        if not run.team.ranks.alone:
+            # PyTorch complains to standard error where it looks for unused parameters (see `Team.strategy`) and there is none.
+            self.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """The run's own optimizer, which its checkpoints hold."""

@@ -27,46 +27,46 @@ class SharedFolder(RunFolder):
 
     def __init__(self, path: str | Path, team: Team) -> None:
         super().__init__(path)
-        self._team = team
+        self._team, self._own = team, RunFolder(path)
 
     def check_free(self, *, overwrite: bool) -> None:
         """As `RunFolder`."""
-        self._team.by_first(lambda: RunFolder.check_free(self, overwrite=overwrite))
+        self._team.by_first(lambda: self._own.check_free(overwrite=overwrite))
 
     def check_begun(self) -> None:
         """As `RunFolder`."""
-        self._team.by_first(lambda: RunFolder.check_begun(self))
+        self._team.by_first(lambda: self._own.check_begun())
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """As `RunFolder`."""
         with ExitStack() as stack:
-            self._team.by_first(lambda: stack.enter_context(RunFolder.held(self)))
+            self._team.by_first(lambda: stack.enter_context(self._own.held()))
             yield
 
     def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
         """As `RunFolder`."""
-        self._team.by_first(lambda: RunFolder.start(self, config, facts))
+        self._team.by_first(lambda: self._own.start(config, facts))
 
     def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
         """As `RunFolder`."""
-        return self._team.by_first(lambda: RunFolder.read_start(self))
+        return self._team.by_first(lambda: self._own.read_start())
 
     def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
         """As `RunFolder`."""
-        self._team.by_first(lambda: RunFolder.save_checkpoint(self, state, keep))
+        self._team.by_first(lambda: self._own.save_checkpoint(state, keep))
 
     def load_checkpoint(self) -> Any:
         """As `RunFolder`."""
-        return self._team.by_first(lambda: RunFolder.load_checkpoint(self))
+        return self._team.by_first(lambda: self._own.load_checkpoint())
 
     def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
         """As `RunFolder`."""
-        self._team.by_first(lambda: RunFolder.save_weights(self, step, weights))
+        self._team.by_first(lambda: self._own.save_weights(step, weights))
 
     def load_weights(self, step: int) -> dict[str, Tensor]:
         """As `RunFolder`."""
-        return self._team.by_first(lambda: RunFolder.load_weights(self, step))
+        return self._team.by_first(lambda: self._own.load_weights(step))
 
 
 class AgreedSignals(Signals):
@@ -86,6 +86,10 @@ class AgreedSignals(Signals):
     def pending(self) -> int | None:
         """A signal that came to this process, even if the others do not know of it yet."""
         return self.received or self._noted.pending
+
+    def hold(self) -> None:
+        """As `Signals`, of this process."""
+        self._noted.hold()
 
     def agree(self, *, finished: bool = False) -> bool:
         """Let all processes know of what came to any; all of them call this.
@@ -128,6 +132,7 @@ class Agreement(lightning.Callback):
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
         """Agree on signals that came before the first update."""
+        self._signals.hold()  # Lightning's handler of SIGTERM speaks to the other processes, which do not listen
         self._agree()
 
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:

@@ -215,10 +215,9 @@ class _Watch:
         """Set when another process has ended, or has failed."""
         self._ranks, self._group = ranks, group
         self._left, self._said, self._who = False, [0] * ranks.world_size, 0
-        peers = range(1, ranks.world_size) if ranks.first else (0,)
-        self._threads = {peer: threading.Thread(target=self._listen, args=(peer,), daemon=True) for peer in peers}
-        for thread in self._threads.values():
-            thread.start()
+        self._heard = {peer: threading.Event() for peer in (range(1, ranks.world_size) if ranks.first else (0,))}
+        for peer in self._heard:
+            threading.Thread(target=self._listen, args=(peer,), daemon=True).start()
 
     def describe(self) -> str:
         """What happened."""
@@ -241,25 +240,23 @@ class _Watch:
         self._left = True
         _Watch.someone_is_lost |= not in_good_order
         try:
-            for peer in self._threads:
+            for peer in self._heard:
                 dist.send(torch.tensor([code, int(in_good_order)]), dst=peer, group=self._group)
         except RuntimeError:
             return False
-        for thread in self._threads.values():
-            thread.join(None if in_good_order else _GRACE / 2)
-            if thread.is_alive():
-                return False
-        return self._said[0] == code
+        heard = [event.wait(None if in_good_order else _GRACE / 2) for event in self._heard.values()]
+        return all(heard) and self._said[0] == code
 
     def _listen(self, peer: int) -> None:
         word = torch.zeros(2, dtype=torch.int64)
         try:
             dist.recv(word, src=peer, group=self._group)
             self._said[peer] = int(word[0])
+            self._heard[peer].set()
             if word[1]:
                 return
         except RuntimeError:
-            pass
+            self._heard[peer].set()
         self._who, _Watch.someone_is_lost = peer, True
         self.lost.set()
         time.sleep(_GRACE)

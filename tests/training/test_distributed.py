@@ -1,0 +1,159 @@
+"""Two processes train one model as one process would, and end together."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from several import run_several
+from tiny import TinyTranslator
+
+from regard.config import TeacherForcingConfig
+from regard.errors import ConfigError, Interrupted, TrainingError
+from regard.training import fit, resume
+from regard.training.callbacks import Validation
+from regard.training.module import TrainingModule
+
+still = partial(TinyTranslator, dropout=0.0)
+
+
+def model_bytes(out):
+    return Path(out, "model.safetensors").read_bytes()
+
+
+def metrics(out):
+    """The lines of the table, without the two columns of speed."""
+    return [line.rsplit(",", 2)[0] for line in Path(out, "logs", "metrics.csv").read_text().splitlines()]
+
+
+def values(outcomes):
+    assert not any(outcome.trace for outcome in outcomes), "\n".join(outcome.trace for outcome in outcomes)
+    return [outcome.value for outcome in outcomes]
+
+
+@pytest.fixture
+def gradients(monkeypatch):
+    """Train without ever changing a weight; the gradients of all updates, and how many words each was of."""
+    found = []
+
+    def keep(self, step):
+        # Not at the end of a bucket's list alone: a parameter that is not used has none.
+        found.append([None if p.grad is None else p.grad.clone() for p in self.model.parameters()])
+        self.model.zero_grad()
+
+    monkeypatch.setattr(TrainingModule, "_step", keep)
+
+    def run(config, name):
+        found.clear()
+        fit(replace(config, out=f"{config.out}-{name}"), model=still, progress=False)
+        return list(found)
+
+    return run
+
+
+@pytest.mark.parametrize(("size", "accumulate", "tokens"), [(2, 1, 17), (2, 3, 60), (3, 2, 60)])
+def test_gradient_is_that_of_one_process(config, change, gradients, size, accumulate, tokens):
+    """Batches of one pair leave a process without a part; three batches in two processes are shared by rows."""
+    forcing = TeacherForcingConfig(start=1.0, end=1.0)
+    config = change(config, accumulate=accumulate, batch_tokens=tokens, max_epochs=1, teacher_forcing=forcing, ema_decay=0.0)
+    alone = gradients(config, "alone")
+    shared = values(run_several(lambda rank: gradients(config, "shared"), size))
+    assert len(alone) >= 8
+    for one in shared:
+        assert len(one) == len(alone)
+        for ours, theirs in zip(one, alone, strict=True):
+            for gradient, expected in zip(ours, theirs, strict=True):
+                torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-6)
+
+
+def test_all_processes_end_with_the_same_and_resume_to_the_bit(config, monkeypatch):
+    """Dropout differs between processes and must come back; so must what was summed up for the log."""
+
+    def train(out, rank):
+        own = replace(config, out=out)
+        translator = fit(own, model=TinyTranslator, progress=False)
+        return translator.bundle.signature["scores"], [p.detach().clone() for p in translator.model.parameters()]
+
+    whole, half = config.out + "-whole", config.out + "-half"
+    (scores, weights), (other_scores, other_weights) = values(run_several(partial(train, whole)))
+    assert scores == other_scores
+    assert all(map(torch.equal, weights, other_weights))
+
+    inner = Validation.on_train_batch_end
+
+    def stop(self, *arguments):
+        inner(self, *arguments)
+        if self._run.progress.step == 7 and not self._run.team.first:
+            signal.raise_signal(signal.SIGTERM)  # to one of them only, after they agreed to go on
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Validation, "on_train_batch_end", stop)
+        first, second = run_several(partial(train, half))
+    assert isinstance(first.error, Interrupted), first.trace + second.trace
+    assert str(first.error) == str(second.error)
+    assert "stopped after update 8 of " in str(first.error)
+    assert second.told
+    assert not first.told
+    values(run_several(lambda rank: resume(half, model=TinyTranslator, progress=False) and None))
+    assert model_bytes(half) == model_bytes(whole)
+    assert metrics(half) == metrics(whole)
+
+
+def test_one_process_goes_on_where_two_were_killed(config, change, capfd, monkeypatch):
+    config = change(config, checkpoint_every=2)
+    inner = Validation.on_train_batch_end
+
+    def die(self, *arguments):
+        inner(self, *arguments)
+        if self._run.progress.step == 5 and not self._run.team.first:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    begun = time.monotonic()
+    with monkeypatch.context() as patch:
+        patch.setattr(Validation, "on_train_batch_end", die)
+        first, second = run_several(lambda rank: fit(config, model=TinyTranslator, progress=False) and None)
+    assert time.monotonic() - begun < 30
+    assert second.code == -signal.SIGKILL
+    assert isinstance(first.error, TrainingError), first.trace
+    assert str(first.error).startswith("process 1 of 2 has ended, and the others with it; ")
+    capfd.readouterr()
+    resume(config.out, model=TinyTranslator)
+    said = capfd.readouterr().err
+    assert "after update 4 of" in said
+    assert "2 processes trained before, and 1 does now: the batches are the same; dropout and rounding are not" in said
+
+
+def test_who_is_busy_is_ended_too(config, monkeypatch, capfd):
+    """The first process is in the middle of something long, and hears of nothing."""
+
+    def validate(self, *arguments):
+        if self._run.team.first:
+            time.sleep(60)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(Validation, "on_train_batch_end", validate)
+    begun = time.monotonic()
+    first, _ = run_several(lambda rank: fit(config, model=TinyTranslator, progress=False) and None)
+    assert time.monotonic() - begun < 30
+    assert first.code == TrainingError.exit_code
+    assert "regard: process 1 of 2 has ended, and the others with it" in capfd.readouterr().err
+
+
+def test_processes_that_would_do_different_things_are_refused(config):
+    outcomes = run_several(lambda rank: fit(replace(config, seed=rank), model=TinyTranslator, progress=False))
+    assert all(isinstance(outcome.error, ConfigError) for outcome in outcomes)
+    assert "the 2 processes are not about to do the same: settings is" in str(outcomes[1].error)
+    assert not Path(config.out).exists()
+
+
+def test_a_mistake_is_told_once(config):
+    Path(config.out).mkdir()
+    Path(config.out, "diary").touch()
+    first, second = run_several(lambda rank: fit(config, model=TinyTranslator, progress=False))
+    assert str(first.error) == str(second.error)
+    assert "holds files that are not a run's" in str(first.error)
+    assert (first.told, second.told) == (False, True)
