@@ -4,16 +4,19 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.lines import read_lines, typed_lines
+from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
 from regard.cli.options import Parser, add_machine_options, check_ending, load_classifier, record_of
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.predict import Classification, Classifier
 
+LINES_TOGETHER = 4096
+"""As `Classifier.classify_stream` takes them."""
 _PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
 
 
@@ -25,12 +28,15 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("texts and --input at once; give one of the two")
     _check_heatmap(options)
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
-    classifier = load_classifier(options, "classify")
-    live = lines is None
-    for number, found in enumerate(_classifications(classifier, lines, options), 1):
-        print(_render(found, options), flush=live)
-        if options.heatmap:
-            _save(found, number, Path(options.heatmap))
+    with output_part(options, "classify", LINES_TOGETHER) as part:
+        if part is None:
+            return
+        classifier = load_classifier(options, "classify")
+        own = None if lines is None else islice(lines, part.first, part.last)
+        for number, found in enumerate(_classifications(classifier, own, options), part.first + 1):
+            print(_render(found, options), file=part.file, flush=lines is None)
+            if options.heatmap:
+                _save(found, number, Path(options.heatmap))
 
 
 def _parser() -> Parser:
@@ -46,6 +52,7 @@ def _parser() -> Parser:
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to label")
     parser.add_argument("--input", metavar="FILE", help="text file, one text a line")
+    add_output_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a text: label, probabilities, words and weights")
     parser.add_argument(
         "--heatmap",

@@ -3,9 +3,10 @@
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from regard.cli.lines import read_lines
+from regard.cli.lines import Part, add_output_option, output_part, read_lines
 from regard.cli.options import Parser, add_machine_options, load_language_model, positive_number, whole_number
 
 if TYPE_CHECKING:
@@ -23,8 +24,14 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("prompts and --input at once; give one of the two")
     # A file that is not there is found before the model is loaded.
     lines = read_lines(options.input, "go on with") if options.input else options.prompts or [""]
+    with output_part(options, "generate", _AT_ONCE) as part:
+        if part is not None:
+            _generate(options, part, islice(lines, part.first, part.last))
+
+
+def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> None:
     model = load_language_model(options, "generate")
-    first = 0
+    first = part.first
     for prompts in _groups(lines):
         found = model.generate(
             prompts,
@@ -38,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         )
         first += len(prompts)
         for one in (generation for own in found for generation in own):
-            print(_render(one, options))
+            print(_render(one, options), file=part.file)
 
 
 def _parser() -> Parser:
@@ -53,6 +60,7 @@ def _parser() -> Parser:
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the beginning of a text (default: none)")
     parser.add_argument("--input", metavar="FILE", help="text file, one prompt a line")
+    add_output_option(parser)
     parser.add_argument("--samples", type=positive_number, default=1, metavar="N", help="texts for each prompt (default: 1)")
     parser.add_argument(
         "--temperature",

@@ -1,16 +1,24 @@
 """Lines that a command is given to work on: from a file, or from standard input as they come."""
 
+import argparse
 import gzip
+import hashlib
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import chain
+from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
+from regard import __version__
 from regard.errors import DataError, RequestError
+from regard.ranks import read_ranks
+from regard.text.parts import PartedFile
 
 _AT_ONCE = 1024
 """Most lines of standard input taken together."""
@@ -34,27 +42,111 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
 
 
 def _lines_in(path: str) -> Iterator[str]:
+    # As in files of pairs, a line ends at \n and nowhere else.
+    with _opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        unreadable, first = 0, 0
+        for number, line in enumerate(lines, 1):
+            if "\ufffd" in line:
+                unreadable, first = unreadable + 1, first or number
+            yield line.rstrip("\r\n")
+        if unreadable:
+            print(
+                f"regard: {unreadable:,} lines of {path} are not all UTF-8 (the first: line {first:,}); "
+                "what cannot be read is taken as \ufffd",
+                file=sys.stderr,
+            )
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """A file's bytes, unpacked if need be."""
     try:
         with open(path, "rb") as plain:
             zipped = plain.peek(2).startswith(b"\x1f\x8b")
-            file: IO[bytes] = gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[assignment]
-            # As in files of pairs, a line ends at \n and nowhere else.
-            with TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-                unreadable, first = 0, 0
-                for number, line in enumerate(lines, 1):
-                    if "\ufffd" in line:
-                        unreadable, first = unreadable + 1, first or number
-                    yield line.rstrip("\r\n")
-                if unreadable:
-                    print(
-                        f"regard: {unreadable:,} lines of {path} are not all UTF-8 (the first: line {first:,}); "
-                        "what cannot be read is taken as \ufffd",
-                        file=sys.stderr,
-                    )
+            yield gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[misc]
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"cannot read {path}: the gzip file is cut short or damaged ({error}); copy it again") from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@dataclass
+class Part:
+    """What a command prints to, and which lines it is to work on."""
+
+    file: TextIO
+    first: int = 0
+    """Lines before."""
+    last: int | None = None
+    """Lines up to the end of this part; None for all there are."""
+
+
+def add_output_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--output`."""
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="where the lines go, whole or not at all (default: standard output). Several processes, started by torchrun or "
+        "srun, share the lines of --input and write one file",
+    )
+
+
+@contextmanager
+def output_part(options: argparse.Namespace, command: str, together: int) -> Iterator[Part | None]:
+    """What this process is to do, and where to; None if it has been done. Afterwards the output is in its place.
+
+    Args:
+        options: With `input`, `output`, `dir`, and all else that decides what comes out.
+        command: Who asks, for messages.
+        together: Lines that are worked on together, so that they make the same batches however many processes there are.
+
+    Raises:
+        DataError: If the input cannot be read.
+        RequestError: If there are several processes and not both files, or one has failed.
+    """
+    ranks = read_ranks()
+    if not ranks.alone and not (options.input and options.output):
+        raise RequestError(
+            f"{command}: was started in {ranks.world_size} processes, which can share a file: give --input FILE and "
+            "--output FILE"
+        )
+    if not options.output:
+        yield Part(sys.stdout)
+        return
+    part, key = Part(sys.stdout), ""
+    if not ranks.alone:
+        count, digest = _measure(options.input)
+        start, stop = ranks.share(-(-count // together))
+        part.first, part.last = start * together, stop * together
+        key = _key(options, digest, ranks.world_size)
+    whole = PartedFile(options.output, ranks, key)
+    if whole.done:
+        yield None
+    else:
+        with whole.writing() as part.file:
+            yield part
+    whole.finish()
+
+
+def _measure(path: str) -> tuple[int, str]:
+    """How many lines a file has, and a hash of them."""
+    count, digest, last = 0, hashlib.sha256(), b"\n"
+    with _opened(path) as file:
+        while data := file.read(1 << 20):
+            count += data.count(b"\n")
+            digest.update(data)
+            last = data[-1:]
+    return count + (last != b"\n"), digest.hexdigest()
+
+
+def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
+    """A name for all that decides what comes out, and how it is shared."""
+    asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
+    decisive: list[Any] = [digest, __version__, processes, sorted(asked.items())]
+    for folder in (options.dir, *getattr(options, "ensemble", [])):
+        with suppress(OSError):  # loading says better what is wrong
+            decisive.append(Path(folder, "signature.json").read_bytes())
+    return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
 
 
 def typed_lines(command: str, what: str) -> Iterator[list[str]]:

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        return _fail(_explain(error))
+        return _fail(_by_whom() + _explain(error))
     return code
 
 

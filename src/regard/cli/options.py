@@ -1,11 +1,13 @@
 """What the commands' options share."""
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from regard.errors import RequestError, nearest
+from regard.ranks import read_ranks
 
 if TYPE_CHECKING:
     from regard.predict import Classification, Classifier, Generation, LanguageModel, ScoredText, Translation, Translator
@@ -65,7 +67,9 @@ def load_model(arguments: argparse.Namespace) -> "Translator | Classifier | Lang
     """Load the trained model that a command names, on the device it names."""
     from regard.predict import load
 
-    set_threads(arguments.threads)
+    ranks = read_ranks()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    set_threads(arguments.threads or (0 if ranks.alone else max(1, cores // ranks.local_size)))
     others = getattr(arguments, "ensemble", [])
     return load([arguments.dir, *others] if others else arguments.dir, device=arguments.device)
 

@@ -5,11 +5,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.lines import read_lines, typed_lines
+from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
 from regard.cli.options import (
     Parser,
     add_ensemble_option,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from regard.predict import Translation, Translator
 
 _ASKED = ("text", "prefix", "constraints")
+LINES_TOGETHER = 2048
+"""As `Translator.translate_stream` takes them."""
 _PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
 
 
@@ -40,11 +42,15 @@ def main(arguments: Sequence[str]) -> None:
     if options.heatmap and Path(options.heatmap).suffix:
         check_ending(options.heatmap, _PICTURES, "--heatmap")
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
-    translator = load_translator(options, "translate")
-    for number, translation in enumerate(_translations(translator, lines, options), 1):
-        print(_render(translation, number, options), flush=options.live)
-        if options.heatmap:
-            _save(translation, number, Path(options.heatmap))
+    with output_part(options, "translate", LINES_TOGETHER) as part:
+        if part is None:
+            return
+        translator = load_translator(options, "translate")
+        found = _translations(translator, islice(lines, part.first, part.last), options, part.first)
+        for number, translation in enumerate(found, part.first + 1):
+            print(_render(translation, number, options), file=part.file, flush=options.live)
+            if options.heatmap:
+                _save(translation, number, Path(options.heatmap))
 
 
 def _parser() -> Parser:
@@ -54,6 +60,7 @@ def _parser() -> Parser:
         "One line comes out for each that goes in, in order.",
         '  regard translate runs/mine "she kissed him ." --heatmap map.png\n'
         "  regard translate runs/mine --input test.en > test.de\n"
+        "  torchrun --nproc-per-node 8 --no-python regard translate runs/mine --input large.en --output large.de\n"
         "  cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json\n"
         "  regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third\n"
         "  regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf\n"
@@ -62,6 +69,7 @@ def _parser() -> Parser:
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate")
     parser.add_argument("--input", metavar="FILE", help="text file, one sentence a line")
+    add_output_option(parser)
     add_search_options(parser)
     parser.add_argument(
         "--n-best",
@@ -130,7 +138,9 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
     return []
 
 
-def _translations(translator: "Translator", lines: Iterable[str], options: argparse.Namespace) -> Iterator["Translation"]:
+def _translations(
+    translator: "Translator", lines: Iterable[str], options: argparse.Namespace, done: int = 0
+) -> Iterator["Translation"]:
     search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "precision": options.precision}
     search |= {"sampling": _sampling(options), "minimum_risk": options.minimum_risk}
     if not (options.json or options.heatmap):
@@ -138,9 +148,8 @@ def _translations(translator: "Translator", lines: Iterable[str], options: argpa
     if options.beam is None and options.n_best > 1:
         search["beam_size"] = max(translator.config.decoding.beam_size, options.n_best)
     groups = typed_lines("translate", "sentence") if options.live else [lines]
-    done = 0
     for group in groups:
-        if options.live and search["sampling"] is not None:
+        if search["sampling"] is not None:
             search["sampling"] = replace(search["sampling"], first=done)
         texts: Iterable[str] = group
         if options.prefix or options.constraint or options.requests:

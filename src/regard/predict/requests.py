@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 
 from regard.errors import RequestError
+from regard.ranks import read_ranks
 from regard.text.bars import late_bars
 
 
@@ -30,8 +31,11 @@ def find_device(name: str) -> torch.device:
     Raises:
         RequestError: If there is no such device.
     """
+    if name in ("auto", "cuda") and torch.cuda.is_available():
+        # Each of several processes takes its own, and where there are fewer they share.
+        return torch.device("cuda", read_ranks().local_rank % torch.cuda.device_count())
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cpu")
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:

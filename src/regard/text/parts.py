@@ -1,0 +1,141 @@
+"""A file that several processes write together: each its part aside, and the first puts the parts together.
+
+    OUT.parts/KEY/0002        a part that is whole
+    OUT.parts/KEY/0003.new    a part that is being written; touched every few seconds by whoever writes it
+    OUT.new                   all parts, on their way to OUT
+
+KEY says what all parts are made from, so that the parts of an attempt that failed are taken over by the next, and those of
+something else never are. OUT itself appears when it is whole, and not before.
+"""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from regard.disk import flush
+from regard.errors import RequestError
+from regard.ranks import Ranks
+
+_TOUCHED_EVERY = 2.0
+PATIENCE = 60.0
+"""Seconds without a sign of life after which the first process gives another up."""
+
+
+class PartedFile:
+    """One process's view of a file that all write.
+
+    Args:
+        path: Where the whole goes.
+        ranks: Which of the processes this is.
+        key: Names what the file is made from, in letters and digits.
+
+    Raises:
+        RequestError: If the path cannot be written.
+    """
+
+    def __init__(self, path: str | Path, ranks: Ranks, key: str) -> None:
+        self._path, self._ranks = Path(path), ranks
+        self._folder = self._path.with_name(f"{self._path.name}.parts") / key
+        if self._path.is_dir() or not self._path.absolute().parent.is_dir():
+            what = "is a folder" if self._path.is_dir() else f"is in '{self._path.parent}', which is no folder"
+            raise RequestError(f"--output is '{path}', which {what}; name a file in a folder that is there")
+
+    @property
+    def done(self) -> bool:
+        """Whether this process's part is whole already, since an earlier attempt."""
+        return not self._ranks.alone and self._part(self._ranks.rank).exists()
+
+    @contextmanager
+    def writing(self) -> Iterator[TextIO]:
+        """Write this process's part; where that fails there is none.
+
+        Raises:
+            OSError: If there is no room.
+        """
+        part = self._path if self._ranks.alone else self._part(self._ranks.rank)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = part.with_name(f"{part.name}.new")
+        try:
+            with open(unfinished, "w", encoding="utf-8", newline="\n") as file, _touching(unfinished):
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, part)
+        except BaseException:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise
+        flush(part.parent)
+
+    def finish(self) -> None:
+        """Put the parts together, if this is the first process, once all are there.
+
+        Raises:
+            RequestError: If another process has ended without its part.
+            OSError: If there is no room.
+        """
+        if self._ranks.alone or not self._ranks.first:
+            return
+        self._wait()
+        joined = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with open(joined, "wb") as whole:
+                for rank in range(self._ranks.world_size):
+                    with open(self._part(rank), "rb") as part:
+                        shutil.copyfileobj(part, whole, 1 << 20)
+                whole.flush()
+                os.fsync(whole.fileno())
+            os.replace(joined, self._path)
+        except BaseException:
+            with suppress(OSError):
+                joined.unlink(missing_ok=True)
+            raise
+        flush(self._path.absolute().parent)
+        shutil.rmtree(self._folder.parent, ignore_errors=True)
+
+    def _wait(self) -> None:
+        """Until all parts are there."""
+        seen: dict[int, tuple[float, float]] = {}
+        while missing := [rank for rank in range(self._ranks.world_size) if not self._part(rank).exists()]:
+            now = time.monotonic()
+            for rank in missing:
+                sign = 0.0
+                with suppress(OSError):
+                    sign = self._part(rank).with_name(f"{rank:04}.new").stat().st_mtime
+                # Signs are compared with each other and never with a clock: hosts' clocks differ.
+                if rank not in seen or seen[rank][0] != sign:
+                    seen[rank] = (sign, now)
+                elif now - seen[rank][1] > PATIENCE:
+                    raise RequestError(
+                        f"process {rank} of {self._ranks.world_size} has not finished its part of {self._path}, and nothing "
+                        f"was heard of it for {PATIENCE:.0f} s; the parts that are whole are kept in {self._folder}: run the "
+                        "same command again, and they are taken as they are (every host has to see that folder)"
+                    )
+            time.sleep(0.1)
+
+    def _part(self, rank: int) -> Path:
+        return self._folder / f"{rank:04}"
+
+
+@contextmanager
+def _touching(path: Path) -> Iterator[None]:
+    """Give signs of life, even where the next line takes long."""
+    over = threading.Event()
+
+    def touch() -> None:
+        while not over.wait(_TOUCHED_EVERY):
+            with suppress(OSError):
+                os.utime(path)
+
+    thread = threading.Thread(target=touch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,160 @@
+"""Several processes translate one file: the same bytes as one, whole or not at all."""
+
+import gzip
+import os
+import re
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.bundle import TranslationBundle, save_bundle
+from regard.cli import translate
+from regard.cli.main import main
+from regard.config.loading import load_config
+from regard.errors import RequestError
+from regard.models.build import build_translator
+from regard.predict import Translator, translator
+from regard.ranks import Ranks
+from regard.text import parts
+from regard.text.parts import PartedFile
+from regard.text.tokenizer import build_tokenizers
+
+WORDS = ["a", "blue", "car", "stops", "two", "men", "see", "dog", "she", "sees", "the", "house", "."]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    kinds = {"source": {"kind": "whitespace"}, "target": {"kind": "whitespace"}}
+    shape = {"kind": "transformer", "hidden_size": 8, "num_heads": 2, "feed_forward_size": 8}
+    config = load_config(
+        {"tokenizers": kinds, "model": {**shape, "encoder_layers": 1, "decoder_layers": 1}, "decoding": {"max_length": 6}}
+    )
+    source, target = build_tokenizers([([" ".join(WORDS)], [" ".join(WORDS)])], config.tokenizers, config.data)
+    torch.manual_seed(1)
+    built = build_translator(config.model, source_size=source.size, target_size=target.size)
+    folder = tmp_path_factory.mktemp("model")
+    bundle = TranslationBundle(config=config, model=built, source_tokenizer=source, target_tokenizer=target, signature={})
+    save_bundle(folder, replace(bundle, custom=""))
+    return str(folder)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(translate, "LINES_TOGETHER", 4)
+    monkeypatch.setattr(translator, "_BLOCK", 4)
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(" ".join(WORDS[: 1 + number % 7]) + "\n" for number in range(26)) + "the last")
+    return path
+
+
+def run(monkeypatch, rank, size, *arguments):
+    with monkeypatch.context() as patch:
+        for name, value in {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size}.items():
+            patch.setenv(name, str(value))
+        return main(["translate", *map(str, arguments)])
+
+
+def test_blocks_are_those_of_a_stream():
+    assert translate.LINES_TOGETHER == translator._BLOCK
+
+
+@pytest.mark.parametrize("options", [(), ("--sample", "2", "--seed", "3")], ids=["search", "draws"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.usefixtures("small_blocks")
+def test_same_bytes_as_one_process(model, lines, tmp_path, monkeypatch, options, packed):
+    if packed:
+        (tmp_path / "lines.gz").write_bytes(gzip.compress(lines.read_bytes()))
+        lines = tmp_path / "lines.gz"
+    for name, size in (("one", 1), ("three", 3)):
+        for rank in reversed(range(size)):  # the first waits for all
+            assert not (tmp_path / name).exists()
+            assert run(monkeypatch, rank, size, model, "--input", lines, "--output", tmp_path / name, *options) == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "three").read_bytes()
+    assert len((tmp_path / "one").read_text().splitlines()) == 27 * (2 if options else 1)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(("one.", "three."))]
+
+
+def test_a_process_that_fails_leaves_the_others_parts_to_the_next_attempt(model, lines, tmp_path, monkeypatch, capsys):
+    out, command = tmp_path / "out", (model, "--input", lines, "--output", tmp_path / "out")
+    out.write_text("of before\n")
+
+    def fail(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "translate", fail)
+        assert run(patch, 1, 2, *command) == 2
+    assert "process 1 of 2: the disk is full" in capsys.readouterr().err
+    monkeypatch.setattr(parts, "PATIENCE", 0.3)
+    assert run(monkeypatch, 0, 2, *command) == 2
+    said = capsys.readouterr().err
+    assert "process 1 of 2 has not finished its part of" in said
+    assert "run the same command again, and they are taken as they are" in said
+    assert out.read_text() == "of before\n"
+    assert [path.name for path in tmp_path.glob("out.parts/*/*")] == ["0000"]
+
+    assert run(monkeypatch, 1, 2, *command) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "translate", fail)  # for there is nothing left to translate
+        assert run(patch, 0, 2, *command) == 0
+    assert len(out.read_text().splitlines()) == 27
+
+
+def test_parts_of_something_else_are_not_taken(model, lines, tmp_path, monkeypatch):
+    command = (model, "--input", lines, "--output", tmp_path / "out")
+    run(monkeypatch, 1, 2, *command)
+    run(monkeypatch, 1, 2, *command, "--beam", "1")
+    run(monkeypatch, 2, 3, *command)
+    lines.write_text(lines.read_text() + "\n")
+    run(monkeypatch, 1, 2, *command)
+    assert len(list(tmp_path.glob("out.parts/*"))) == 4
+
+
+def test_both_files_are_asked_for(model, lines, monkeypatch, capsys):
+    assert run(monkeypatch, 0, 2, model, "--input", lines) == 2
+    expected = "translate: was started in 2 processes, which can share a file: give --input FILE and --output FILE"
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "what"), [("", "is a folder"), ("none/out", "is in '.*none', which is no folder")])
+def test_where_it_cannot_go(tmp_path, name, what):
+    with pytest.raises(RequestError, match=rf"--output is '.*', which {what}; name a file in a folder that is there"):
+        PartedFile(tmp_path / name, Ranks(), "")
+
+
+def test_what_fails_leaves_the_old_file(tmp_path):
+    (tmp_path / "out").write_text("old")
+    stack = ExitStack()
+    stack.enter_context(PartedFile(tmp_path / "out", Ranks(), "").writing()).write("new")
+    with pytest.raises(KeyError), stack:
+        raise KeyError
+    assert (tmp_path / "out").read_text() == "old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_signs_of_life(tmp_path, monkeypatch):
+    """Whoever is slow is waited for, however long it takes."""
+    monkeypatch.setattr(parts, "_TOUCHED_EVERY", 0.02)
+    monkeypatch.setattr(parts, "PATIENCE", 0.3)
+    first, second = (PartedFile(tmp_path / "out", Ranks(rank, 2), "key") for rank in (0, 1))
+    with first.writing() as file:
+        file.write("a\n")
+    with second.writing() as file:
+        file.write("b\n")
+        begun = time.monotonic()
+        unfinished = Path(tmp_path, "out.parts", "key", "0001.new")
+        before = unfinished.stat().st_mtime_ns
+        while unfinished.stat().st_mtime_ns == before:
+            assert time.monotonic() - begun < 10
+            time.sleep(0.01)
+    first.finish()
+    assert (tmp_path / "out").read_text() == "a\nb\n"
+    assert re.fullmatch("out", os.listdir(tmp_path)[0])
