@@ -239,7 +239,7 @@ def _train(config: ClassificationConfig) -> dict[str, Any]:
 
     begin = time.perf_counter()
     regard.fit(config)
-    state = RunFolder(config.out).load_checkpoint()
+    state, _ = RunFolder(config.out).load_checkpoint()
     assert state is not None
     return {"seconds": time.perf_counter() - begin, "updates": state["progress"]["step"]}
 

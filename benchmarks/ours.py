@@ -110,16 +110,16 @@ def train(config: Path) -> dict[str, Any]:
 
     wanted = read_config(config)
     translator = regard.fit(wanted)
-    state = RunFolder(wanted.out).load_checkpoint()
+    state, _ = RunFolder(wanted.out).load_checkpoint()
     assert state is not None
     progress = state["progress"]
     return {
         "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
         "vocabularies": [translator.bundle.source_tokenizer.size, translator.bundle.target_tokenizer.size],
         "updates": progress["step"],
-        "tokens": progress["tokens"],
+        "tokens": progress["count"],
         "seconds": progress["seconds"],
-        "tokens_per_second": progress["tokens"] / progress["seconds"],
+        "tokens_per_second": progress["count"] / progress["seconds"],
         "wall_seconds": progress["seconds"] + progress["validation_seconds"],
     }
 

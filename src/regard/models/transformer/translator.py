@@ -1,6 +1,7 @@
 """A Transformer that translates: embeddings, encoder, decoder, output layer."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import cast
 
 from jaxtyping import Bool, Float, Int
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.errors import ConfigError
+from regard.layers.beam_decoder import beam_decoder
 from regard.layers.dropout import Dropout
 from regard.layers.ready import ready_linear
 from regard.layers.transformer import DecoderLayer, Given, TransformerDecoder, TransformerEncoder, Wanted
@@ -140,10 +142,25 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        features, given, caches = self.decoder.step(embedded, state.memories, state.moved_caches(), wanted=self._wanted(record))
+        if not state.length:
+            state = self._made_ready(state)
+        wanted = self._wanted(record)
+        if state.decoder is not None and state.pools is not None:
+            features, given, pools = state.decoder.step(embedded, state.pools, wanted=wanted)
+            after = replace(state, pools=pools)
+        else:
+            features, given, caches = self.decoder.step(embedded, state.memories, state.moved_caches(), wanted=wanted)
+            after = replace(state, caches=caches, moves=None)
         logits = (state.output or self.output)(features)
-        after = TransformerState(state.memories, state.encoder, caches, state.count, state.output)
         return logits, self._maps(given, state, record), after
+
+    def _made_ready(self, state: TransformerState) -> TransformerState:
+        """Before the first word: with the quicker decoder, where there is one."""
+        mask = state.memories[0].key_mask
+        decoder = None if mask is None else beam_decoder(self.decoder, mask)
+        if decoder is None or mask is None:
+            return state
+        return replace(state, decoder=decoder, pools=decoder.begin(state.memories, mask, state.count))
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
@@ -158,7 +175,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
             weights, head = given.across[self.alignment_layer], self.alignment_head
             maps["cross"] = weights.mean(1) if head is None else weights[:, head]
         for number in _numbers("norm", record):
-            attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memories[number]
+            attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memory(number)
             assert isinstance(attention, MultiHead)
             assert isinstance(memory, HeadMemory)
             maps[f"norm.{number}"] = norm_weights(attention, memory, given.across[number])

@@ -1,0 +1,110 @@
+"""Training Hugging Face's MarianMT of a run's shape in a plain PyTorch loop, on the batches that regard makes. One JSON line.
+
+python -m benchmarks.marian CONFIG.yaml UPDATES PRECISION        # PRECISION: float32 or bfloat16 (autocast)
+
+Seconds are those of the loop: batches, forward, loss, backward, update. The loss is PyTorch's cross entropy, label smoothing
+included.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from regard.config import TransformerConfig, TranslationConfig
+from regard.config.loading import read_config
+from regard.text.batching import BucketBatchSampler
+from regard.text.prepare import prepare
+from regard.text.symbols import END, PAD, START
+
+
+def build_marian(model: TransformerConfig, vocabulary_size: int) -> Any:
+    """MarianMT of the same shape: one table of embeddings for both sides and the output, sinusoidal positions, ReLU."""
+    from transformers import MarianConfig, MarianMTModel
+
+    return MarianMTModel(
+        MarianConfig(
+            vocab_size=vocabulary_size,
+            d_model=model.hidden_size,
+            encoder_layers=model.encoder_layers,
+            decoder_layers=model.decoder_layers,
+            encoder_ffn_dim=model.feed_forward_size,
+            decoder_ffn_dim=model.feed_forward_size,
+            encoder_attention_heads=model.num_heads,
+            decoder_attention_heads=model.num_heads,
+            dropout=model.layer_dropout,
+            attention_dropout=model.attention_dropout,
+            activation_dropout=model.activation_dropout,
+            activation_function="relu",
+            scale_embedding=True,
+            max_position_embeddings=512,
+            pad_token_id=PAD,
+            bos_token_id=START,
+            eos_token_id=END,
+            decoder_start_token_id=START,
+            forced_eos_token_id=None,
+        )
+    )
+
+
+def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, Any]:
+    """Make some updates; those of the first two are not counted."""
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    corpus = (data := prepare(config.data, config.tokenizers, seed=config.seed, progress=False)).train
+    assert isinstance(config.model, TransformerConfig)
+    model = build_marian(config.model, data.target_tokenizer.size).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=config.training.betas)
+    sampler = BucketBatchSampler(
+        np.asarray(corpus.source_lengths), np.asarray(corpus.target_lengths), config.training.batch_tokens, seed=config.seed
+    )
+    tokens, start = 0, time.perf_counter()
+    for number, indices in zip(range(updates + 2), sampler, strict=False):
+        if number == 2:
+            tokens, start = 0, time.perf_counter()
+        batch = corpus.batch(indices)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            logits = model(
+                input_ids=batch.source,
+                attention_mask=batch.source_mask.long(),
+                decoder_input_ids=batch.target_in,
+                use_cache=False,
+            ).logits
+        loss = functional.cross_entropy(
+            logits.flatten(0, 1).float(),
+            batch.target_out.flatten(),
+            ignore_index=PAD,
+            label_smoothing=config.training.label_smoothing,
+        )
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        tokens += int(batch.target_mask.sum())
+    seconds = time.perf_counter() - start
+    return {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "tokens_per_second": tokens / seconds,
+        "seconds": seconds,
+        "loss": float(loss),
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Run it."""
+    match arguments:
+        case [path, updates, "float32" | "bfloat16" as precision]:
+            config = read_config(Path(path))
+            assert isinstance(config, TranslationConfig)
+            print(json.dumps(train(config, int(updates), precision)))
+        case _:
+            sys.exit(f"benchmarks.marian: got {' '.join(arguments) or 'nothing'}, expected:\n{__doc__}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
