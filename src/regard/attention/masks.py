@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.attention.kernels.softmax import softmax
 from regard.errors import ShapeError
 
 
@@ -70,12 +71,12 @@ def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Tensor | None = None
         ShapeError: If the mask is not boolean.
     """
     if mask is None:
-        return scores.softmax(-1)
+        return softmax(scores)
     if mask.dtype != torch.bool:
         raise ShapeError(_not_boolean("mask", mask, "broadcasting to the scores"))
     # An empty row gets equal scores instead of −∞ everywhere, which would be 0/0.
     fill = scores.new_zeros(()).where(~mask.any(-1, keepdim=True), -torch.inf).to(scores.dtype)
-    return torch.where(mask, scores, fill).softmax(-1).masked_fill(~mask, 0)
+    return softmax(torch.where(mask, scores, fill)).masked_fill(~mask, 0)
 
 
 def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Tensor, "B K"]:

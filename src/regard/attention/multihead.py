@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast, is_transformed
+from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
 from regard.attention.normalizers import Softmax
 from regard.attention.positions import RelativePositions
@@ -245,7 +246,7 @@ class MultiHead(Attention):
             # −∞ is exact in every type, and adding is quicker than filling; rows without a key are zeroed by the caller.
             forbidden = ~mask & mask.any(-1, keepdim=True)
             scores = scores + scores.new_zeros(()).where(~forbidden, -math.inf).to(scores.dtype)
-        weights = scores.softmax(-1, dtype=torch.float32).to(memory.value.dtype)  # in float32: quicker, and exact
+        weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32: quicker, and exact
         kept = nn.functional.dropout(weights, self.dropout, self.training)
         return self._by_head(self._by_group(kept) @ memory.value, queries)
 
