@@ -1,8 +1,8 @@
 """One decoding run in a process of its own, which ends in one JSON line: seconds by budget of tokens, the model loaded before,
 on the clock and of the processor.
 
-python -m benchmarks.decoders regard MODEL LINES OUT BEAM BUDGET…            # text to text; tokens × beam at once
-python -m benchmarks.decoders ctranslate2 MODEL PIECES OUT BEAM BUDGET…      # pieces to pieces; tokens at once
+python -m benchmarks.decoders regard MODEL LINES OUT BEAM PENALTY BUDGET…            # text to text; tokens × beam at once
+python -m benchmarks.decoders ctranslate2 MODEL PIECES OUT BEAM PENALTY BUDGET…      # pieces to pieces; tokens at once
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 
-def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, budgets: list[int]) -> dict[str, Any]:
+def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, penalty: float, budgets: list[int]) -> dict[str, Any]:
     """Translate lines with regard, in float32."""
     import torch
 
@@ -25,7 +25,7 @@ def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, budget
     lines = sources.read_text(encoding="utf-8").splitlines()
     seconds: dict[str, tuple[float, float]] = {}
     for budget in budgets:
-        decoding = replace(loaded.config.decoding, batch_tokens=budget, precision="float32", length_penalty=1.0)
+        decoding = replace(loaded.config.decoding, batch_tokens=budget, precision="float32", length_penalty=penalty)
         translator = Translator(replace(loaded.bundle, config=replace(loaded.config, decoding=decoding)))
         translator.translate(lines[:32], beam_size=beam_size, record=())
         start = time.perf_counter(), time.process_time()
@@ -35,7 +35,9 @@ def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, budget
     return {"sentences": len(lines), "seconds": seconds}
 
 
-def decode_ctranslate2(folder: Path, sources: Path, out: Path, beam_size: int, budgets: list[int]) -> dict[str, Any]:
+def decode_ctranslate2(
+    folder: Path, sources: Path, out: Path, beam_size: int, penalty: float, budgets: list[int]
+) -> dict[str, Any]:
     """Translate lines of pieces with CTranslate2, in float32."""
     import ctranslate2
 
@@ -43,7 +45,7 @@ def decode_ctranslate2(folder: Path, sources: Path, out: Path, beam_size: int, b
     pieces = [line.split() for line in sources.read_text(encoding="utf-8").splitlines()]
     seconds: dict[str, tuple[float, float]] = {}
     for budget in budgets:
-        options = {"beam_size": beam_size, "length_penalty": 1.0, "max_batch_size": budget, "batch_type": "tokens"}
+        options = {"beam_size": beam_size, "length_penalty": penalty, "max_batch_size": budget, "batch_type": "tokens"}
         translator.translate_batch(pieces[:32], **options)
         start = time.perf_counter(), time.process_time()
         found = translator.translate_batch(pieces, **options)
@@ -63,10 +65,10 @@ def _write(out: Path, lines: list[str]) -> None:
 def main(arguments: list[str]) -> None:
     """Run one."""
     match arguments:
-        case ["regard" | "ctranslate2" as name, folder, sources, out, beam_size, *budgets] if budgets:
+        case ["regard" | "ctranslate2" as name, folder, sources, out, beam_size, penalty, *budgets] if budgets:
             decode = decode_regard if name == "regard" else decode_ctranslate2
-            found = decode(Path(folder), Path(sources), Path(out), int(beam_size), [int(budget) for budget in budgets])
-            print(json.dumps(found))
+            paths = Path(folder), Path(sources), Path(out)
+            print(json.dumps(decode(*paths, int(beam_size), float(penalty), [int(budget) for budget in budgets])))
         case _:
             sys.exit(f"benchmarks.decoders: got {' '.join(arguments) or 'nothing'}, expected one of:\n{__doc__}")
 

@@ -9,9 +9,11 @@ median over the rounds of the best of a few batch sizes. Seconds are those of th
 and end with text, CTranslate2's with pieces that were made before, JoeyNMT's are those that it logs. Ratios are given on the
 clock and in processor time, which leaves out what other programs take (JoeyNMT logs its clock's alone, which stands for both).
 
-`same` is the share of sentences whose translation is regard's. CTranslate2's greedy ones are to be the same but for ties; in a
-beam its length penalty and the places of finished hypotheses are its own, and so are JoeyNMT's limit of length (1.5 times the
-source) and its constant in the layer norm. Installs JoeyNMT where it is not; CTranslate2 comes by `pip install regard[bench]`.
+`same` is the share of sentences whose translation is regard's. CTranslate2 divides by another length penalty (a power of the
+length), so that its share is that of a search without one, as proof of equal weights and an equal search; JoeyNMT has a limit
+of length (1.5 times the source) and a constant in the layer norm of its own. Installs JoeyNMT where it is not; CTranslate2
+comes by `pip install regard[bench]`.
+
 Progress goes to standard error, one JSON line to standard output.
 """
 
@@ -84,7 +86,8 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
             for name, rows in speeds.items():
                 rows.append(bench.decode(name, beam_size, core))
                 say(f"beam {beam_size}, round {number + 1}, {name}: {max(rows[-1].values())[0]:,.1f} sentences/s")
-        found[str(beam_size)] = _figures(speeds) | {"same": {name: bench.same(name, beam_size) for name in rivals}}
+        same = {name: bench.same(name, beam_size, core) for name in rivals}
+        found[str(beam_size)] = _figures(speeds) | {"same": same}
     return {
         "benchmark": "decoding",
         "sentences": bench.sentences,
@@ -142,14 +145,15 @@ class Bench:
             to_joeynmt(model, self.out / "joeynmt")
             self.vocabulary = write_vocabulary(self.out / "pieces.txt", model.output.out_features)
 
-    def decode(self, name: str, beam_size: int, core: int) -> dict[str, Speed]:
+    def decode(self, name: str, beam_size: int, core: int, *, penalty: float = 1.0) -> dict[str, Speed]:
         """Sentences a second by batch size, one round."""
         if name == "joeynmt":
             return {str(size): self._decode_joeynmt(beam_size, size, core) for size in self.options.joeynmt_batches}
         ours = name == "regard"
         sizes = self.options.regard_batches if ours else self.options.ctranslate2_batches
         places = [self.options.model.absolute(), self.out / "lines.en"] if ours else [self.out / name, self.out / "pieces.en"]
-        command = [sys.executable, "-m", "benchmarks.decoders", name, *places, self._output(name, beam_size), str(beam_size)]
+        out = self._output(name, beam_size, penalty)
+        command = [sys.executable, "-m", "benchmarks.decoders", name, *places, out, str(beam_size), str(penalty)]
         printed = run([*command, *map(str, sizes)], core=core, log=self.out / f"{name}.log", note=lambda log: f"{name} …")
         seconds = json.loads(printed.strip().splitlines()[-1])["seconds"]
         return {size: (self.sentences / clock, self.sentences / processor) for size, (clock, processor) in seconds.items()}
@@ -165,20 +169,24 @@ class Bench:
         )
         path = self.out / "joeynmt.yaml"
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-        command = [self.python, "-m", "joeynmt", "test", path, "-o", self._output("joeynmt", beam_size)]
+        command = [self.python, "-m", "joeynmt", "test", path, "-o", self._output("joeynmt", beam_size, 1.0)]
         log = run(command, core=core, log=self.out / "joeynmt.log", note=lambda log: "joeynmt …")
         speed = self.sentences / rival.parse_decoding(log)
         return speed, speed
 
-    def _output(self, name: str, beam_size: int) -> Path:
-        return self.out / f"{name}.{beam_size}"
+    def _output(self, name: str, beam_size: int, penalty: float) -> Path:
+        return self.out / f"{name}.{beam_size}.{penalty:g}"
 
-    def same(self, name: str, beam_size: int) -> float:
-        """The share of sentences with regard's translation."""
-        path = self._output(name, beam_size)
+    def same(self, name: str, beam_size: int, core: int) -> float:
+        """The share of sentences with regard's translation: CTranslate2's without a length penalty, JoeyNMT's last ones."""
+        penalty = 0.0 if name == "ctranslate2" else 1.0
+        if not penalty:
+            for each in ("regard", name):
+                self.decode(each, beam_size, core, penalty=penalty)
+        path = self._output(name, beam_size, penalty)
         lines = (Path(f"{path}.test") if name == "joeynmt" else path).read_text(encoding="utf-8").splitlines()
         theirs = [self.translator.bundle.target_tokenizer.decode(read_spelt(line)) for line in lines]
-        ours = self._output("regard", beam_size).read_text(encoding="utf-8").splitlines()
+        ours = self._output("regard", beam_size, penalty).read_text(encoding="utf-8").splitlines()
         return sum(one == other for one, other in zip(ours, theirs, strict=True)) / len(ours)
 
 

@@ -91,7 +91,7 @@ def transformer_config(
             "epochs": 1000,
             "updates": updates,
             "logging_freq": max(1, updates // 5),
-            "validation_freq": 10**9,
+            "validation_freq": 10**6 * max(1, updates // 5),  # a multiple of the one before, JoeyNMT insists
             "overwrite": True,
             "keep_best_ckpts": 1,
             "print_valid_sents": [0],

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
@@ -61,7 +60,7 @@ def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, 
     model = build_marian(config.model, data.target_tokenizer.size).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=config.training.betas)
     sampler = BucketBatchSampler(
-        np.asarray(corpus.source_lengths), np.asarray(corpus.target_lengths), config.training.batch_tokens, seed=config.seed
+        corpus.source_lengths, corpus.target_lengths, batch_tokens=config.training.batch_tokens, seed=config.seed
     )
     tokens, start = 0, time.perf_counter()
     for number, indices in zip(range(updates + 2), sampler, strict=False):
