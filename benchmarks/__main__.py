@@ -4,6 +4,7 @@ additive   additive scores without tanh against the eager formula
 multihead  multi-head attention against PyTorch's: with weights, without, and decoding with kept keys
 alignment  alignment error of a small Transformer's attention on the built-in pairs, without and with gold: ten minutes
 scale      preparing many sentence pairs and training on them: speed and memory
+scaling    training in one process and in two: speed, work, and what they say to each other
 classifier training the attention classifier against a plain loop, classifying, and with --rows many labelled rows
 joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
@@ -14,7 +15,18 @@ streaming  memory while a file of a million lines is translated
 import subprocess
 import sys
 
-NAMES = ("additive", "multihead", "alignment", "scale", "classifier", "joeynmt", "transformer", "decoding", "streaming")
+NAMES = (
+    "additive",
+    "multihead",
+    "alignment",
+    "scale",
+    "scaling",
+    "classifier",
+    "joeynmt",
+    "transformer",
+    "decoding",
+    "streaming",
+)
 SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"], ["classifier"])
 
 

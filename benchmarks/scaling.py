@@ -2,10 +2,11 @@
 
     python -m benchmarks.scaling --preset transformer-tiny
 
-Makes the same updates, on the same joint batches of built-in pairs, in one process with one thread, in one with two threads, and
-in two with a thread each (torchrun, gloo, the loopback network). For each: words a second of wall time, and processor seconds for
-a thousand words, all processes together, which other work on the machine changes little. Then how long gloo takes to add up as
-many numbers as the model has weights, and three numbers. The first updates are left out. One JSON line to standard output.
+Makes the same updates, on the same joint batches of built-in pairs, in one process with one thread, in one with two threads,
+and in two with a thread each (torchrun, gloo, the loopback network). For each: words a second of wall time, and processor
+seconds for a thousand words, all processes together, which other work on the machine changes little. Then how long gloo
+takes to add up as many numbers as the model has weights, and three numbers. The first updates are left out. One JSON line to
+standard output.
 """
 
 import argparse

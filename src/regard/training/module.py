@@ -13,9 +13,6 @@ from regard.training.data import Update
 from regard.training.machine import seed_step
 from regard.training.run import Run
 
-CHECKED_EVERY = 16
-"""Updates between looks at the loss where looking makes the processor wait for a GPU."""
-
 
 class TrainingModule(lightning.LightningModule):
     """Makes the updates of a run.
@@ -62,7 +59,7 @@ class TrainingModule(lightning.LightningModule):
             self._loss += nll.detach() * weight
         self._step(step)
         self._count(batch, step)
-        if run.machine.device.type == "cpu" or step % CHECKED_EVERY == 0:
+        if run.settles_at(step):
             self.settle()
         run.clock.lap("seconds")
 
@@ -85,7 +82,7 @@ class TrainingModule(lightning.LightningModule):
             run.moving_average.update(step)
 
     def _count(self, update: Update, step: int) -> None:
-        progress, training = self._updates.progress, self._updates.config.training
+        run, progress, training = self._updates, self._updates.progress, self._updates.config.training
         progress.step = step
         progress.count += update.count
         progress.recent_count += update.count
@@ -96,7 +93,7 @@ class TrainingModule(lightning.LightningModule):
         progress.finished = (
             progress.epoch >= training.max_epochs
             or (training.max_steps > 0 and step >= training.max_steps)
-            or (training.max_minutes > 0 and minutes >= training.max_minutes)
+            or (training.max_minutes > 0 and minutes >= training.max_minutes and run.settles_at(step))
         )
         every = training.validate_every
         progress.validation_due = progress.finished or (step % every == 0 if every else update.last)

@@ -17,6 +17,8 @@ from regard.training.task import Task
 from regard.training.team import Team
 
 CHECKPOINT_FORMAT = 3
+CHECKED_EVERY = 16
+"""Updates between looks at the loss, and agreements, where the processor has to wait for GPUs."""
 
 
 @dataclass
@@ -106,6 +108,10 @@ class Run:
     def num_epochs(self) -> float:
         """How many epochs the run has, the last perhaps in part."""
         return self.total_steps / self.epoch_steps
+
+    def settles_at(self, step: int) -> bool:
+        """Whether processes agree, and losses are looked at, after this update: not after each where that means waiting."""
+        return self.machine.device.type == "cpu" or step % CHECKED_EVERY == 0
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of an update, numbered from 1."""

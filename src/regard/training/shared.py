@@ -136,8 +136,9 @@ class Agreement(lightning.Callback):
         self._agree()
 
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Agree after each update."""
-        self._agree()
+        """Agree after an update."""
+        if self._run.settles_at(self._run.progress.step):
+            self._agree()
 
     def _agree(self) -> None:
         progress = self._run.progress
