@@ -17,6 +17,8 @@ from regard.layers.recurrent import compute_dtype
 
 _ROWS = 4
 """Fewer sentences than that are through before laying out has paid."""
+_ALIGNED = 32
+"""Rows are filled up to a multiple: oneDNN compiles and keeps a kernel of half a megabyte for each number of them it meets."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,11 @@ class ReadyLinear:
         """Apply the map."""
         x = x.to(self.weight.dtype)
         if self.packed:
-            found: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-            return found
+            rows = x.flatten(0, -2)
+            count = len(rows)
+            rows = functional.pad(rows, (0, 0, 0, -count % _ALIGNED))
+            found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
+            return found[:count].unflatten(0, x.shape[:-1])
         return functional.linear(x, self.weight, self.bias)[..., : self.out_features]
 
 
