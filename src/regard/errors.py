@@ -6,6 +6,10 @@ exit code 2. A message says what was called, what came, what was expected, and w
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+
+_LONGEST = 2000
+_MOST_ESCAPED = 1_000_000
 
 
 class RegardError(Exception):
@@ -15,6 +19,14 @@ class RegardError(Exception):
     """What the command line leaves with."""
     told: bool = False
     """Whether another process of the same run says it already."""
+
+    def __str__(self) -> str:
+        """The message, as a terminal can show it: it may quote a stranger's file, with control characters and without end."""
+        text = super().__str__()
+        if not text.isprintable():
+            shown = (x if x.isprintable() or x in "\n\t" else x.encode("unicode_escape").decode() for x in text)
+            text = "".join(islice(shown, _MOST_ESCAPED))
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST * 3 // 4]} … {text[-_LONGEST // 4 :]}"
 
 
 class ConfigError(RegardError):

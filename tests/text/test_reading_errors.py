@@ -123,8 +123,8 @@ def test_csv_quotes(tmp_path):
     assert "x.csv, line 3: a quote is opened and not closed" in message
     assert "data.format tsv" in message
     assert "line 2: bad quoting" in fail(write(tmp_path, 'source,target\n"a"b,c\n', "x.csv"))
-    long = fail(write(tmp_path, '"open,c\n' + "d,e\n" * 100_000, "x.csv"))
-    assert "line 1: a quote is opened and not closed, or a field has more than 131,072 characters" in long
+    long = fail(write(tmp_path, '"open,c\n' + "d,e\n" * 1_100_000, "x.csv"))
+    assert "line 1: a quote is opened and not closed, or a field has more than 4,194,304 characters" in long
 
 
 @pytest.mark.parametrize(

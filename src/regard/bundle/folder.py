@@ -83,6 +83,8 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
             raise BundleError(f"{path} has {state.st_size:,} bytes, expected at most {largest:,}: it is not one of regard's")
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
             return file.read(state.st_size)
+    except MemoryError as error:
+        raise BundleError(f"{path} has {state.st_size:,} bytes, more than this machine's memory can hold") from error
     except FileNotFoundError as error:
         raise BundleError(f"{path} is missing: the model's folder is incomplete; copy it again, whole") from error
     except OSError as error:

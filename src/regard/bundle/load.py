@@ -35,6 +35,7 @@ from regard.text.tokenizer import Tokenizer
 
 AnyBundle = TranslationBundle | ClassificationBundle | LanguageBundle
 _LONGEST_SENTENCE = 2000
+_DEPTHS = ("num_layers", "encoder_layers", "decoder_layers", "num_recurrent")
 _TRIES = 20
 """How often a folder is read anew because a run was replacing its model meanwhile."""
 
@@ -78,6 +79,8 @@ def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None
     config = _read_config(files[CONFIG], find(folder, CONFIG))
     if config.task != signature["task"]:
         raise BundleError(f"{find(folder, CONFIG)} is for {config.task}, but the model's signature is of {signature['task']}")
+    if signature["custom"] != "model":
+        _check_depth(config, files[WEIGHTS], find(folder, WEIGHTS))
     report = _read_report(files[REPORT], find(folder, REPORT))
     facts: dict[str, Any] = {"signature": signature, "report": report, "custom": signature["custom"]}
     if isinstance(config, TranslationConfig):
@@ -174,6 +177,15 @@ def _read_config(data: bytes, path: Path) -> AnyConfig:
         raise BundleError(f"{path} is damaged: {_first_line(error)}") from error
 
 
+def _check_depth(config: AnyConfig, data: bytes, path: Path) -> None:
+    """Layers take time and memory before a weight of theirs is looked for: no more of them than there are tensors."""
+    tensors = len(read_shapes(data, path))
+    for name in _DEPTHS:
+        depth = getattr(config.model, name, 0)
+        if depth > tensors:
+            raise BundleError(f"{path} holds {tensors:,} tensors, too few for config.yaml, where model.{name} is {depth:,}")
+
+
 def _read_tokenizers(folder: Path, files: dict[str, bytes]) -> tuple[Tokenizer, Tokenizer]:
     if TOKENIZER in files:
         both = _read_tokenizer(folder, files, TOKENIZER)
@@ -200,7 +212,7 @@ def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
     try:
         plain = json.loads(data)
         labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, DataError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
         raise BundleError(f"{path} is damaged: it does not hold labels ({_first_line(error)}); copy the model again") from error
     if not 0 < temperature < float("inf"):
         raise BundleError(f"{path} is damaged: temperature is {temperature}, expected a finite number above 0")

@@ -1,7 +1,9 @@
 """A model's tensors as safetensors, tied ones once."""
 
 import json
+import math
 import struct
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -9,6 +11,10 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from regard.errors import BundleError, nearest
+
+_LARGEST_HEADER = 1 << 24
+_WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4, "F32": 4, "I64": 8, "F64": 8}
+"""Bytes of a number, of the kinds that models of ours can hold."""
 
 
 def pack(model: nn.Module) -> bytes:
@@ -58,16 +64,33 @@ def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
     """Names and shapes by the file's header, without trusting it.
 
     Raises:
-        BundleError: If there is no such header.
+        BundleError: If there is no such header, or the tensors that it promises are not those that follow: so what a shape says
+            can be allocated.
     """
     try:
         size = struct.unpack("<Q", data[:8])[0]
         if size > len(data) - 8:
             raise ValueError(f"its header claims {size:,} bytes, the file has {len(data):,}")
+        if size > _LARGEST_HEADER:
+            raise ValueError(f"its header has {size:,} bytes, expected at most {_LARGEST_HEADER:,}")
         header = json.loads(data[8 : 8 + size])
-        return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        taken = sum(_check_entry(name, entry) for name, entry in entries.items())
+        if taken != len(data) - 8 - size:
+            raise ValueError(f"its tensors take {taken:,} bytes, and {len(data) - 8 - size:,} follow the header")
+        return {name: tuple(entry["shape"]) for name, entry in entries.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
         raise BundleError(f"{path} is not a safetensors file ({error}); nothing in it was run. Copy the model again") from error
+
+
+def _check_entry(name: str, entry: dict[str, Any]) -> int:
+    """The bytes that a tensor takes, by its shape and by its place in the file alike."""
+    shape, (begin, end) = entry["shape"], entry["data_offsets"]
+    if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+        raise ValueError(f"the shape or place of '{name:.60}' is none")
+    if math.prod(shape) * _WIDTHS[entry["dtype"]] != end - begin:
+        raise ValueError(f"the tensor '{name:.60}' takes {end - begin:,} bytes, which is not what its shape needs")
+    return end - begin
 
 
 def _own(model: nn.Module) -> dict[str, Tensor]:

@@ -28,6 +28,7 @@ class _Range:
 _NOT_NEGATIVE = _Range("0 or more")
 _POSITIVE = _Range("more than 0", open_low=True)
 _COUNT = _Range("1 or more", low=1)
+_FEW = _Range("from 1 to 1000", low=1, high=1000)
 _PROBABILITY = _Range("from 0 to 1", high=1)
 _BELOW_ONE = _Range("0 or more and less than 1", high=1, open_high=True)
 _INSIDE = _Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)
@@ -35,9 +36,7 @@ _INSIDE = _Range("more than 0 and less than 1", high=1, open_low=True, open_high
 _RANGES = {
     **dict.fromkeys(
         (
-            *("hidden_size", "embedding_size", "feed_forward_size", "num_layers", "num_heads", "max_ngram"),
-            *("num_buckets", "num_recurrent"),
-            *("encoder_layers", "decoder_layers"),
+            *("hidden_size", "embedding_size", "feed_forward_size", "num_heads", "num_buckets"),
             *("max_epochs", "batch_tokens", "accumulate", "beam_size", "max_tokens", "max_sentence", "min_count", "fold"),
         ),
         _COUNT,
@@ -49,6 +48,7 @@ _RANGES = {
         ),
         _BELOW_ONE,
     ),
+    **dict.fromkeys(("num_layers", "encoder_layers", "decoder_layers", "num_recurrent", "max_ngram"), _FEW),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), _BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
     "size": _Range("5 or more (four are special symbols)", low=5),

@@ -20,6 +20,10 @@ from regard.config.checks import check_config
 from regard.config.run import TASKS, AnyConfig, TranslationConfig
 from regard.errors import ConfigError, nearest
 
+LARGEST = 1 << 18
+"""Characters of a configuration: YAML takes a thousand times the memory while it is read."""
+_LARGEST_INTEGER = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -96,8 +100,9 @@ def read_layer(path: str | Path) -> Layer:
         ConfigError: If the file cannot be read, is not YAML, or does not hold settings.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        with open(path, "rb") as file:
+            text = file.read(LARGEST + 1).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"cannot read the configuration {path}: {reason}") from error
     return parse_layer(text, str(path))
@@ -106,6 +111,8 @@ def read_layer(path: str | Path) -> Layer:
 def parse_layer(text: str, name: str) -> Layer:
     """Read settings from YAML text; `name` stands for its file in messages."""
     places: dict[str, str] = {}
+    if len(text) > LARGEST:
+        raise ConfigError(f"{name}: has more than {LARGEST:,} characters, which no configuration needs")
     try:
         _refuse_aliases(text, name)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -113,7 +120,7 @@ def parse_layer(text: str, name: str) -> Layer:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{name}{line}: not valid YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # such as "\U00110000", which is no character
         raise ConfigError(f"{name}: not valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: expected settings as `name: value` lines, got {_show(values)}")
@@ -263,7 +270,7 @@ class _Builder:
     def _choose(self, kinds: Mapping[str, type], value: Any, path: str, item: Any) -> Any:
         default = item.default_factory().kind if item.default_factory is not MISSING else next(iter(kinds))
         kind = value.get("kind", default) if isinstance(value, Mapping) else default
-        if kind not in kinds:
+        if not isinstance(kind, str) or kind not in kinds:
             message = f"{path}.kind is {_show(kind)}, expected one of: {', '.join(kinds)}"
             raise self._error(f"{path}.kind", message, kind, kinds)
         return self.build(kinds[kind], value, path, kinds)
@@ -312,17 +319,19 @@ class _Builder:
 
 def _string(value: Any) -> str | None:
     if isinstance(value, str):
-        return value
+        half = any("\ud800" <= character <= "\udfff" for character in value)  # of a surrogate pair: no character
+        return None if half else value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _integer(value: Any) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
     try:
-        return int(value) if isinstance(value, str) else None
+        number = int(value)
     except ValueError:
         return None
+    return number if abs(number) <= _LARGEST_INTEGER else None
 
 
 def _number(value: Any) -> float | None:
@@ -348,4 +357,5 @@ _WANTED = {str: "text", int: "a whole number", float: "a finite number", bool: "
 def _show(value: Any) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
-    return "empty" if value is None else repr(value)
+    shown = "empty" if value is None else repr(value)
+    return shown if len(shown) <= 200 else shown[:199] + "…"

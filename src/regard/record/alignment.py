@@ -6,6 +6,8 @@ from pathlib import Path
 from regard.errors import DataError, ShapeError
 from regard.pharaoh import Link, parse_pharaoh
 
+_LONGEST_LINE = 1 << 24
+
 
 def alignment_error_rate(
     predicted: Iterable[Link] | Sequence[Iterable[Link]],
@@ -76,7 +78,11 @@ def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), 1):
+                if len(line) == _LONGEST_LINE:
+                    raise DataError(
+                        f"{path}, line {number}: has more than {_LONGEST_LINE:,} characters, which no alignment has"
+                    )
                 yield parse_pharaoh(line, where=f"{path}, line {number}")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"

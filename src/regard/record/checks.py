@@ -44,7 +44,7 @@ def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[in
     name = f"{side}_word_of"
     try:
         result = tuple(int(x) for x in values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} must be a list of whole numbers, got {values!r}") from error
     if len(result) != num_tokens:
         raise ShapeError(f"{name} has {len(result)} entries, expected {num_tokens}: one for each of the {side}_tokens")

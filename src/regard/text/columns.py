@@ -80,7 +80,7 @@ def find_layout(rows: Sequence[Sequence[str]], data: DataConfig, path: object) -
         )
     first = [cell.strip() for cell in filled[0]]
     numbered = len(first) > 1 and all(cell.isdigit() for cell in first)
-    named = bool(data.columns) and not all(name.isdigit() for name in data.columns)
+    named = bool(data.columns) and not all(map(is_place, data.columns))
     if named and data.header == "no":
         raise DataError(f"{path}: data.columns gives names ({', '.join(data.columns)}), but data.header is 'no'; give numbers")
     if data.header == "yes" or (data.header == "auto" and (named or _is_header(first, data))):
@@ -101,8 +101,10 @@ def choose_columns(names: Sequence[str], data: DataConfig, path: object) -> tupl
         path: For messages.
 
     Raises:
-        DataError: If `data.columns` asks for a column that is not there, or for one twice.
+        DataError: If `data.columns` asks for a column that is not there, or for one twice; or if there is only one.
     """
+    if len(names) < 2:
+        raise DataError(f"{path}: its first line names {len(names)} column, expected a source and a target; is it a header?")
     if not data.columns:
         source = _find_side(names, data.source, SOURCE_NAMES)
         target = _find_side(names, data.target, TARGET_NAMES)
@@ -123,7 +125,7 @@ def find_position(wanted: str, names: Sequence[str], path: object) -> int:
     """
     if wanted in names:
         return names.index(wanted)
-    if wanted.isdigit():
+    if is_place(wanted):
         if int(wanted) < len(names):
             return int(wanted)
         raise DataError(f"{path}: there is no column {wanted}; it has {len(names)} columns, numbered 0 to {len(names) - 1}")
@@ -131,6 +133,11 @@ def find_position(wanted: str, names: Sequence[str], path: object) -> int:
     if wanted.casefold() in folded:
         return folded.index(wanted.casefold())
     raise DataError(f"{path}: there is no column '{wanted}'; it has {', '.join(map(repr, names))}{nearest(wanted, names)}")
+
+
+def is_place(column: str) -> bool:
+    """Whether a column is given by its number: `²` and digits without end are names."""
+    return column.isascii() and column.isdigit() and len(column) < 10
 
 
 def _find_side(names: Sequence[str], language: str, usual: Sequence[str]) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.errors import DataError
 from regard.text.columns import Layout, Wanted
-from regard.text.lines import OVER_LONG_LINE, line_blocks
+from regard.text.lines import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blocks
 from regard.text.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
 
 NumberedRow = tuple[int, list[str]]
@@ -23,6 +23,8 @@ HEAD_ROWS = 1000
 """Rows that a file's layout is judged by."""
 
 CHUNK_ROWS = 4096
+LONGEST_FIELD = 1 << 22
+"""Characters of a quoted field, which a quote that is not closed could make as long as the file."""
 
 _LONE_RETURN = re.compile(r"\r(?!\n|$)")
 _STAND_IN = "\ud800"
@@ -65,15 +67,26 @@ def read_csv(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawC
     """
     report.unit = "rows"
     numbered = _csv_rows(path, report)
-    head = list(islice(numbered, HEAD_ROWS))
+    head = _take(numbered, HEAD_ROWS)
     layout = wanted.find_layout([row for _, row in head] or [[]], path)
     report.columns = list(layout.names)
     rows: Iterator[NumberedRow] = chain(head, numbered)
     if layout.first:
         rows = _without_first(rows, layout.first, report)
-    while chunk := list(islice(rows, CHUNK_ROWS)):
+    while chunk := _take(rows, CHUNK_ROWS):
         rows_kept, numbers = _fitting([row for _, row in chunk], [number for number, _ in chunk], layout, report)
         yield [[row[place] for row in rows_kept] for place in layout.places], numbers
+
+
+def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
+    """The next rows, fewer where they are long."""
+    taken, size = [], 0
+    for row in islice(rows, most):
+        taken.append(row)
+        size += len(row[1]) + sum(map(len, row[1]))
+        if size > CHUNK_CHARACTERS:
+            break
+    return taken
 
 
 def _fitting(
@@ -109,7 +122,10 @@ def _without_first(rows: Iterable[NumberedRow], reason: str, report: ReadingRepo
 def _csv_rows(path: Path, report: ReadingReport) -> Iterator[NumberedRow]:
     """The rows with the number of the line each starts on."""
     lines = _csv_lines(path)
-    head = list(islice(lines, 50))
+    head: list[str] = []
+    while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
+        head.append(line)
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # the module's own is 131,072, for all readers at once
     reader = csv.reader(chain(head, lines), delimiter=_find_separator(head), strict=True)
     number = 1
     while True:

@@ -49,11 +49,12 @@ class _Joiner:
 
     def join(self, words: Sequence[str]) -> str:
         text: list[str] = []
+        final = {word: position for position, word in enumerate(words)}
         glued = True  # whether the next word follows without a space
         for position, word in enumerate(words):
             before = words[position - 1] if position else ""
             after = words[position + 1] if position + 1 < len(words) else ""
-            left, right = self.glue(before, word, after, last=word not in words[position + 1 :])
+            left, right = self.glue(before, word, after, last=final[word] == position)
             if not (glued or left):
                 text.append(" ")
             text.append(word)

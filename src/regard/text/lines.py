@@ -17,6 +17,10 @@ BLOCK_BYTES = 1 << 19
 """Read at once: so little that the lines of a block stay in the processor's cache (a block of 4 MB is half as fast)."""
 LONGEST_LINE = 1 << 24
 """Bytes of a line that is still held in memory; more are passed over, so that a file without line ends cannot fill it."""
+LONGEST_SIDE = 1 << 16
+"""Characters of a sentence or text; what is longer is none, and would only feed memory to tokenizers."""
+CHUNK_CHARACTERS = 1 << 22
+"""Of the rows that are held at once, where a row can be long; always one row at least."""
 
 OVER_LONG_LINE = "\x00over-long line"
 """Stands in for a line beyond `LONGEST_LINE`; recognised by identity."""
@@ -33,9 +37,12 @@ def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
         DataError: If it is missing, a folder or empty, or may not be read.
     """
     path = Path(path)
-    if not path.exists():
-        beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"{path}: there is no such file{nearest(path.name, beside) or '; check the path'}")
+    try:
+        if not path.exists():
+            beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise DataError(f"{path}: there is no such file{nearest(path.name, beside) or '; check the path'}")
+    except (OSError, ValueError) as error:  # a name that no file can have, or a folder that may not be looked into
+        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', error)}); check the path") from error
     if path.is_dir():
         raise DataError(f"{path}: is a folder, expected a file of {what}; name the file in it")
     if not path.is_file():

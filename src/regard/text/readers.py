@@ -11,13 +11,10 @@ from regard.config import DataConfig
 from regard.errors import DataError
 from regard.text.columns import pair_columns
 from regard.text.delimited import read_csv, read_tsv
-from regard.text.lines import OVER_LONG_LINE, open_bytes
+from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE, open_bytes
 from regard.text.parallel import read_parallel
 from regard.text.report import EMPTY_SOURCE, EMPTY_TARGET, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
 from regard.text.structured import read_jsonl, read_parquet
-
-LONGEST_SIDE = 1 << 16
-"""Characters of one side; what is longer is no sentence, and would only feed memory to tokenizers."""
 
 FORMS = {
     "tsv": "tab-separated",
@@ -179,5 +176,5 @@ def is_unicode(text: str) -> bool:
 def _is_json(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

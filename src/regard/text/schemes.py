@@ -8,6 +8,7 @@ fast path of `Tokenizer.encode_batch` rests on that.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from tokenizers import Regex, pre_tokenizers
@@ -49,6 +50,12 @@ _ANY_LETTER = r"[\p{L}\p{M}\p{N}_]"
 _LETTER = rf"[\p{{L}}\p{{M}}\p{{N}}_&&[^{_CJK}]]"
 _WORD = rf"{_EMOJI}|[{_CJK}]\p{{M}}*|{_word_pattern(_LETTER)}|([^\s])\1*"
 _SUBWORD_WORD = rf"{SPACE_MARK}?(?:{_EMOJI}|{_word_pattern(_ANY_LETTER)}|([^\s{SPACE_MARK}])\1*)"
+
+
+@cache
+def _cutter(pattern: str) -> Any:
+    """Cuts at the matches of a pattern; kept, since compiling these takes ten milliseconds."""
+    return pre_tokenizers.Split(Regex(pattern), "isolated")
 
 
 class Scheme(ABC):
@@ -109,9 +116,7 @@ class WordsScheme(Scheme):
 
     def __init__(self, language: str = "") -> None:
         self.language = language
-        self._splitter = pre_tokenizers.Sequence(
-            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_WORD), "isolated")]
-        )
+        self._splitter = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _cutter(_WORD)])
 
     @property
     def pre_tokenizer(self) -> Any:
@@ -177,8 +182,8 @@ class SubwordScheme(Scheme):
     def __init__(self, kind: str, language: str = "") -> None:
         self.kind = kind  # type: ignore[misc]
         self.language = language
-        self._words = pre_tokenizers.Split(Regex(_SUBWORD_WORD), "isolated")
-        self._units = pre_tokenizers.Split(Regex(_SUBWORD_UNIT), "isolated")
+        self._words = _cutter(_SUBWORD_WORD)
+        self._units = _cutter(_SUBWORD_UNIT)
 
     @property
     def pre_tokenizer(self) -> Any:

@@ -5,8 +5,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from shutil import copyfileobj
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +14,13 @@ import pyarrow.parquet as pq
 from regard.errors import DataError, nearest
 from regard.text.columns import Wanted
 from regard.text.delimited import CHUNK_ROWS, RawChunk
-from regard.text.lines import OVER_LONG_LINE, line_blocks, open_bytes
+from regard.text.lines import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes
 from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
 
 Keys = tuple[str, ...]
+
+LARGEST_UNPACKED = 1 << 34
+"""Bytes of a Parquet file within a gzip file."""
 
 
 def read_jsonl(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
@@ -100,32 +102,57 @@ def read_parquet(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[
     report.unit = "rows"
     with open_bytes(path) as file, tempfile.TemporaryFile() as plain:
         if isinstance(file, gzip.GzipFile):
-            copyfileobj(file, plain)  # Parquet is read from its end: a gzip file is unpacked first.
-            plain.seek(0)
+            _unpack(file, plain, path)  # Parquet is read from its end: a gzip file is unpacked first.
             file = plain
         try:
-            yield from _parquet_rows(pq.ParquetFile(file), path, wanted, report)
-        except (pa.ArrowException, OSError) as error:
-            reason = str(error).split("\n", 1)[0]
+            yield from _parquet_rows(file, path, wanted, report)
+        except (pa.ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
+            reason = str(error).split("\n", 1)[0] or type(error).__name__
             raise DataError(
                 f"{path}: cannot be read as Parquet ({reason}); check the file, or say what it is with data.format"
             ) from error
 
 
-def _parquet_rows(file: pq.ParquetFile, path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
-    columns = _find_columns(file.schema_arrow, wanted.kinds)
+def _unpack(file: IO[bytes], plain: IO[bytes], path: Path) -> None:
+    while block := file.read(1 << 20):
+        plain.write(block)
+        if plain.tell() > LARGEST_UNPACKED:
+            raise DataError(f"{path}: unpacks to more than {LARGEST_UNPACKED:,} bytes of Parquet; unpack it yourself first")
+    plain.seek(0)
+
+
+def _parquet_rows(file: IO[bytes], path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+    schema = pq.ParquetFile(file).schema_arrow
+    columns = _find_columns(schema, wanted.kinds)
     if len(columns) < 2:
-        held = ", ".join(f"{field.name} ({field.type})" for field in file.schema_arrow)
+        held = ", ".join(f"{field.name} ({field.type})" for field in schema)
         kind = "text " if wanted.kinds == (str,) else "usable "
         raise DataError(f"{path}: has {len(columns)} {kind}columns, expected {wanted.what}; it holds {held}")
     names = [".".join(keys) for keys in columns]
     chosen = [columns[place] for place in wanted.choose(names, path)]
     report.columns = [".".join(keys) for keys in chosen]
     number = 1
-    for batch in file.iter_batches(CHUNK_ROWS, columns=report.columns):
+    # A text that stands in a page once and in every row is held once.
+    shared = [name for name, keys in zip(names, columns, strict=True) if keys in chosen and _is_text(schema, keys)]
+    table = pq.ParquetFile(file, read_dictionary=shared)
+    for batch in table.iter_batches(CHUNK_ROWS, columns=report.columns):
         report.read += batch.num_rows
-        yield [_values(batch, keys) for keys in chosen], range(number, number + batch.num_rows)
+        values = [_values(batch, keys) for keys in chosen]
+        for begin, end in _parts(values):
+            yield [column[begin:end] for column in values], range(number + begin, number + end)
         number += batch.num_rows
+
+
+def _parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with not too many characters in each."""
+    begin = size = 0
+    for end, row in enumerate(zip(*columns, strict=True)):
+        size += sum(len(value) for value in row if isinstance(value, str | list))
+        if size > CHUNK_CHARACTERS:
+            yield begin, end + 1
+            begin, size = end + 1, 0
+    if begin < len(columns[0]):
+        yield begin, len(columns[0])
 
 
 def _find_columns(schema: pa.Schema, kinds: tuple[type, ...]) -> list[Keys]:
@@ -136,6 +163,11 @@ def _find_columns(schema: pa.Schema, kinds: tuple[type, ...]) -> list[Keys]:
         elif _kind_of(field.type) in kinds:
             found.append((field.name,))
     return found
+
+
+def _is_text(schema: pa.Schema, keys: Keys) -> bool:
+    kind = schema.field(keys[0]).type
+    return _kind_of(kind.field(keys[1]).type if len(keys) > 1 else kind) is str
 
 
 def _kind_of(kind: pa.DataType) -> type | None:
@@ -160,10 +192,17 @@ def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
     for key in keys[1:]:
         column = pc.struct_field(column, key)
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        values = _plain(column.dictionary)
+        return ["" if place is None else values[place] for place in column.indices.to_pylist()]
+    return _plain(column)
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    """The values, and in place of over-long texts their beginning, which is still over-long."""
     empty: Any = [] if _kind_of(column.type) is list else ""
     try:
-        return [empty if value is None else value for value in column.to_pylist()]
+        values = [empty if value is None else value for value in column.to_pylist()]
     except UnicodeDecodeError:
         raw = column.cast(pa.large_binary()).to_pylist()
-        return [(text or b"").decode("utf-8", errors="surrogateescape") for text in raw]
+        values = [(text or b"").decode("utf-8", errors="surrogateescape") for text in raw]
+    return [value[: 2 * LONGEST_SIDE] if isinstance(value, str) else value for value in values]

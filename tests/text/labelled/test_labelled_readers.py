@@ -229,7 +229,16 @@ def test_a_line_without_end_does_not_fill_memory(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "spelled"),
-    [(1, "1"), (1.0, "1"), (-2.5, "-2.5"), (True, "true"), (False, "false"), ("1.0", "1.0"), (10**20, "1" + "0" * 20)],
+    [
+        (1, "1"),
+        (1.0, "1"),
+        (-2.5, "-2.5"),
+        (True, "true"),
+        (False, "false"),
+        ("1.0", "1"),
+        ("v1.0", "v1.0"),
+        (10**20, "1" + "0" * 20),
+    ],
 )
 def test_labels_that_are_no_text(tmp_path, value, spelled):
     path = write(tmp_path, json.dumps({"text": "a", "label": value}) + "\n", "x.jsonl")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.columns import Layout, Wanted, find_position
+from regard.text.columns import Layout, Wanted, find_position, is_place
 from regard.text.report import COLUMN_NUMBERS, HEADER
 
 TEXT_NAMES = (
@@ -59,7 +59,7 @@ def find_layout(rows: Sequence[Sequence[str]], data: LabelledDataConfig, path: o
             "file for each label, or say what it is with data.format"
         )
     first = [cell.strip() for cell in filled[0]]
-    named = any(name and not name.isdigit() for name in (data.text, data.label))
+    named = any(name and not is_place(name) for name in (data.text, data.label))
     if named and data.header == "no":
         given = ", ".join(filter(None, (data.text, data.label)))
         raise DataError(f"{path}: data.text and data.label give names ({given}), but data.header is 'no'; give numbers")
@@ -81,8 +81,10 @@ def choose_columns(names: Sequence[str], data: LabelledDataConfig, path: object)
         path: For messages.
 
     Raises:
-        DataError: If a column is asked for that is not there, or one for both.
+        DataError: If a column is asked for that is not there, or one for both; or if there is only one.
     """
+    if len(names) < 2:
+        raise DataError(f"{path}: its first line names {len(names)} column, expected a text and a label; is it a header?")
     text = _find_given(data.text, "data.text", names, path)
     label = _find_given(data.label, "data.label", names, path)
     if text is not None and text == label:

@@ -30,6 +30,8 @@ class Labels:
     def __post_init__(self) -> None:
         if not self.names or not all(isinstance(name, str) and name for name in self.names):
             raise DataError(f"labels are {self.names!r:.200}, expected names")
+        if any("\ud800" <= character <= "\udfff" for name in self.names for character in name):
+            raise DataError(f"labels are {self.names!r:.200}, and one holds half of a surrogate pair, which is no character")
         if len(set(self.names)) != len(self.names):
             raise DataError(f"labels are {self.names!r:.200}, and one of them is there twice")
         if len(self.counts) != len(self.names) or not all(type(count) is int and count >= 0 for count in self.counts):

@@ -12,8 +12,8 @@ from regard.errors import DataError
 from regard.text.delimited import RawChunk, read_csv, read_tsv
 from regard.text.labelled.columns import labelled_columns
 from regard.text.labelled.files import LabelFile, find_files
-from regard.text.lines import OVER_LONG_LINE, check_file, line_blocks
-from regard.text.readers import FORMS, LONGEST_SIDE, is_unicode, normalise
+from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE, check_file, line_blocks
+from regard.text.readers import FORMS, is_unicode, normalise
 from regard.text.report import EMPTY_LABEL, EMPTY_TEXT, LONG_LABEL, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
 from regard.text.structured import read_jsonl, read_parquet
 
@@ -40,7 +40,8 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
     """Read labelled texts, chunk by chunk, so that memory does not grow with the file.
 
     Texts and labels come stripped and in the Unicode normal form that `data.normalization` asks for; nothing else about them is
-    changed. Labels that are numbers or true and false in JSON or Parquet are spelled `1`, `0.5`, `true`. With
+    changed. Labels that are numbers or true and false in JSON or Parquet are spelled `1`, `0.5`, `true`; `1.0` is `1` in every
+    form. With
     `data.label_separator`, or where JSON or Parquet holds lists, a text may have several labels, and no label is none of them;
     else a text without a label is left out. Of a text of more than 65,536 characters, these are read.
 
@@ -138,10 +139,15 @@ class _Cleaner:
         return known[cell]
 
     def _clean_labels(self, labels: Sequence[str]) -> tuple[str, ...] | None:
-        cleaned = dict.fromkeys(filter(None, normalise(labels, self.data.normalization)))
+        cleaned = dict.fromkeys(_whole(label) for label in normalise(labels, self.data.normalization) if label)
         if any(len(label) > LONGEST_LABEL for label in cleaned):
             return None
         return tuple(cleaned)
+
+
+def _whole(label: str) -> str:
+    """A label as the other forms of files give it: `1.0` of a CSV file is `1`, as it is where numbers have types."""
+    return label[:-2] if label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() else label
 
 
 def spell(value: Any) -> str:

@@ -54,6 +54,8 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     width = declared[1] if declared else _find_width([line for _, line in head])
     if not 0 < width <= _LARGEST_WIDTH:
         raise DataError(f"{path}: holds no word vectors; expected lines of a word and its numbers, with spaces between")
+    for number, line in head[:1]:
+        _take_apart(line, width, path, number)  # before a width that is only promised takes memory
     wanted = _spellings(words, any_case)
     matrix = np.zeros((len(words), width), np.float32)
     rank = np.full(len(words), np.iinfo(np.int64).max)
@@ -120,7 +122,8 @@ def _is_number(cell: str) -> bool:
 
 def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
     try:
-        vector = np.array([float(cell) for cell in numbers.split(" ")], np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused
+            vector = np.array([float(cell) for cell in numbers.split(" ")], np.float32)
     except ValueError as error:
         raise DataError(f"{path}, line {number}: {error}; expected a word and its numbers, with spaces between") from error
     if not np.isfinite(vector).all():
