@@ -24,9 +24,20 @@ class Outcome:
     trace: str = ""
 
 
-def environment(rank: int, size: int, port: int) -> dict[str, str]:
+_PATIENCE = 120.0
+"""Seconds until they are killed."""
+
+
+def torchrun(rank: int, size: int, port: int) -> dict[str, str]:
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
     return {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
+
+
+def slurm(rank: int, size: int, port: int) -> dict[str, str]:
+    """What a step of SLURM sets on one host."""
+    names = {"NTASKS": size, "NTASKS_PER_NODE": size, "PROCID": rank, "LOCALID": rank, "NODEID": 0, "STEP_ID": 0, "JOB_ID": 7}
+    named = {f"SLURM_{name}": str(value) for name, value in names.items()}
+    return named | {"SLURM_NODELIST": "127.0.0.1", "SLURM_JOB_NAME": "mine", "MASTER_PORT": str(port)}
 
 
 def free_port() -> int:
@@ -35,19 +46,21 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def run_several(work: Callable[[int], Any], size: int = 2, *, timeout: float = 120.0) -> list[Outcome]:
+def run_several(
+    work: Callable[[int], Any], size: int = 2, *, launcher: Callable[[int, int, int], dict[str, str]] = torchrun
+) -> list[Outcome]:
     """Call `work(rank)` in each of `size` processes at once.
 
     Args:
         work: Returns something that can be pickled.
         size: How many.
-        timeout: Seconds until they are killed.
+        launcher: What says in the environment who is who.
     """
     context, port = multiprocessing.get_context("fork"), free_port()
     pipes = [context.Pipe(duplex=False) for _ in range(size)]
 
     def child(rank: int) -> None:
-        os.environ.update(environment(rank, size, port))
+        os.environ.update(launcher(rank, size, port))
         torch.set_num_threads(1)
         try:
             outcome = Outcome(work(rank))
@@ -62,7 +75,7 @@ def run_several(work: Callable[[int], Any], size: int = 2, *, timeout: float = 1
     for receiver, sender in pipes:
         sender.close()
         try:
-            outcomes.append(pickle.loads(receiver.recv_bytes()) if receiver.poll(timeout) else Outcome(trace="timed out"))
+            outcomes.append(pickle.loads(receiver.recv_bytes()) if receiver.poll(_PATIENCE) else Outcome(trace="timed out"))
         except EOFError:
             outcomes.append(Outcome(trace="ended without a word"))
     for process, outcome in zip(processes, outcomes, strict=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from several import run_several
+from several import run_several, slurm
 from tiny import TinyTranslator
 
 from regard.config import TeacherForcingConfig
@@ -157,3 +157,14 @@ def test_a_mistake_is_told_once(config):
     assert str(first.error) == str(second.error)
     assert "holds files that are not a run's" in str(first.error)
     assert (first.told, second.told) == (False, True)
+
+
+def test_under_slurm(config, change):
+    """Lightning's own way with a job's last signal, which writes a checkpoint of its own and requeues, is switched off."""
+    before = signal.getsignal(signal.SIGUSR1)
+
+    def train(rank):
+        translator = fit(change(config, max_steps=2), model=TinyTranslator, progress=False)
+        return translator.bundle.signature["updates"], signal.getsignal(signal.SIGUSR1) == before
+
+    assert values(run_several(train, launcher=slurm)) == [(2, True), (2, True)]
