@@ -15,6 +15,7 @@ from regard.config import (
     BagClassifierConfig,
     ClassifierConfig,
     CombinedClassifierConfig,
+    CountedClassifierConfig,
     HierarchicalClassifierConfig,
     LinearPoolingConfig,
     MeanPoolingConfig,
@@ -61,7 +62,10 @@ CASES: dict[str, ClassifierConfig] = {
     "hierarchical": hierarchical(),
     "hierarchical-lstm": hierarchical(cell="lstm", pooling=LinearPoolingConfig(normalizer="entmax15"), max_sentence=60),
     "hierarchical-heads": hierarchical(pooling=HEADS, word_dropout=0.1),
-    "combined": CombinedClassifierConfig(bag=bag(), recurrent=recurrent(pooling=HEADS)),
+    "combined": CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=31), recurrent=recurrent(pooling=HEADS)),
+    "combined-three": CombinedClassifierConfig(
+        counted=CountedClassifierConfig(max_ngram=3, num_buckets=31), recurrent=recurrent(), num_recurrent=2
+    ),
     "transformer": transformer(),
     "transformer-heads": transformer(pooling=HEADS, positions="rotary", norm="rms", feed_forward="swiglu"),
 }
@@ -69,7 +73,10 @@ CASES: dict[str, ClassifierConfig] = {
 
 def build(config: ClassifierConfig, **options) -> TextClassifier:
     torch.manual_seed(0)
-    model = build_classifier(config, vocabulary_size=WORDS, num_labels=LABELS, sentence_ends=ENDS, **options).double().eval()
+    model = build_classifier(config, vocabulary_size=WORDS, num_labels=LABELS, sentence_ends=ENDS, **options).eval()
+    texts = torch.randint(4, WORDS, (97, 5))
+    model.prime([(texts, torch.ones_like(texts, dtype=torch.bool), torch.arange(97) % LABELS)])
+    model = model.double()
     with torch.no_grad():
         for parameter in model.parameters():  # off their starting points, zeros among them, so that differences show
             parameter.add_(0.3 * torch.randn_like(parameter))

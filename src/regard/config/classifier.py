@@ -134,14 +134,27 @@ class TransformerClassifierConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CountedClassifierConfig:
+    """Log-count ratios of words and n-grams, weighed by a linear classifier that is fitted to all training texts at once."""
+
+    max_ngram: int = 2
+    """Words in the longest n-grams; 1 for words alone."""
+    num_buckets: int = 524288
+    """Rows of the table that n-grams of two and more words are hashed into; one n-gram each."""
+    shrinkage: float = 0.1
+    """λ of the penalty on gains that differ from 1; the larger, the nearer the classifier stays to naive Bayes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CombinedClassifierConfig:
-    """A bag and recurrent classifiers side by side, each trained by its own loss, and their scores averaged."""
+    """A linear classifier of counts and recurrent classifiers side by side, and their scores averaged."""
 
     kind: Literal["combined"] = "combined"
-    bag: BagClassifierConfig = field(default_factory=BagClassifierConfig)
+    counted: CountedClassifierConfig = field(default_factory=CountedClassifierConfig)
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     num_recurrent: int = 1
-    """How many recurrent classifiers there are, which differ in where they start."""
+    """How many recurrent classifiers there are, which differ in where they start and are trained each by its own loss. Together
+    they make a quarter of the scores."""
 
 
 ClassifierConfig = (

@@ -57,7 +57,7 @@ class TextClassifier(nn.Module, ABC):
         """
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """The logits that training has a loss for each of; their mean is that of `forward`. One, unless a model has members."""
+        """The logits that training has a loss for each of: those of `forward`, or those of the members that are trained."""
         return [self(tokens, mask).logits]
 
     def prime(self, examples: Iterable[Example]) -> None:

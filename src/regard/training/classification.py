@@ -58,7 +58,7 @@ class ClassificationTask(Task):
         built = _build_model(config, data, model, pooling)
         if vectors is not None:
             _put_in(vectors, built)
-        elif type(built).prime is not TextClassifier.prime:
+        if type(built).prime is not TextClassifier.prime:
             built.prime(_examples(data.train))
         custom: Custom = "model" if model is not None else "attention" if pooling is not None else ""
         return cls(config, data, built, custom)

@@ -55,7 +55,8 @@ class BagClassifier(TextClassifier):
         # Vectors of a small length: what training never touched has little to say, in the scores and in the values.
         with torch.no_grad():
             self.embedding.weight.mul_(_INITIAL_NORM / math.sqrt(width))
-        self.max_ngram, self.count_smoothing = config.max_ngram, config.count_smoothing
+        self.max_ngram = config.max_ngram
+        self.count_smoothing = 0 if embedding_size else config.count_smoothing  # word vectors are the start that was asked for
         if config.max_ngram > 1:
             self.ngram_embedding = nn.Embedding(config.num_buckets, width)
             nn.init.zeros_(self.ngram_embedding.weight)  # an n-gram that was never seen leaves its words as they are
@@ -145,14 +146,19 @@ def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, 
 
 
 def ngram_rows(ngrams: Int[Tensor, "B S N"], *, num_rows: int) -> Int[Tensor, "B S"]:
-    """Which row of a table an n-gram has: a hash of the words in their order, and of how many they are.
+    """Which row of a table an n-gram has."""
+    return hash_ngrams(ngrams).remainder(num_rows)
+
+
+def hash_ngrams(ngrams: Int[Tensor, "B S N"]) -> Int[Tensor, "B S"]:
+    """A hash of the words in their order, and of how many they are.
 
     Integer products wrap around 64 bits, on every device alike.
     """
     state = torch.full_like(ngrams[..., 0], ngrams.shape[2])
     for position in range(ngrams.shape[2]):
         state = _mix(state + ngrams[..., position])
-    return state.remainder(num_rows)
+    return state
 
 
 def _mix(state: Tensor) -> Tensor:

@@ -10,20 +10,23 @@ from regard.models.text_classifier import Classified, Example, Reweight, TextCla
 
 
 class CombinedClassifier(TextClassifier):
-    """logits = 1/M Σ_m logits_m of M members: the geometric mean of their probabilities (Hinton 2002, products of experts).
+    """logits = Σ_m share_m logits_m: a weighted geometric mean of members' probabilities (Hinton 2002, products of experts).
 
     Members that err in different ways are right together more often than either. Each has its own loss (`parts`), so that the
-    quick one does not take away what the slow one would learn. The attention of the whole is the mean of theirs.
+    quick one does not take away what the slow one would learn. The attention of the whole is the same mean of theirs.
     """
 
-    def __init__(self, members: Sequence[TextClassifier], *, widths: Sequence[int], names: Sequence[str]) -> None:
+    def __init__(
+        self, members: Sequence[TextClassifier], *, widths: Sequence[int], shares: Sequence[float], names: Sequence[str]
+    ) -> None:
         """Args:
-        members: At least one.
+        members: At least one with parameters to train.
         widths: Of each member's embeddings.
+        shares: Of each member's scores; they sum to one.
         names: What each member's own attention site is called.
         """
         super().__init__()
-        self.members, self.widths = nn.ModuleList(members), list(widths)
+        self.members, self.widths, self.shares = nn.ModuleList(members), list(widths), list(shares)
         self.sites = ("pool", *names)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
@@ -45,17 +48,20 @@ class CombinedClassifier(TextClassifier):
             member(tokens, mask, embedded=own, reweight=reweight, record=("pool",) if record else ())
             for member, own in zip(self._members(), inputs, strict=True)
         ]
-        logits = torch.stack([one.logits for one in found]).mean(dim=0)
+        logits = self._mean([one.logits for one in found])
         if not record:
             return Classified(logits, {})
         weights = [one.attention["pool"] for one in found]
         weights = [own if own.ndim == 2 else own.mean(dim=1) for own in weights]
-        attention = dict(zip(self.sites, (torch.stack(weights).mean(dim=0), *weights), strict=True))
+        attention = dict(zip(self.sites, (self._mean(weights), *weights), strict=True))
         return Classified(logits, {name: attention[name] for name in record})
 
+    def _mean(self, found: Sequence[Tensor]) -> Tensor:
+        return torch.stack([share * one for share, one in zip(self.shares, found, strict=True)]).sum(dim=0)
+
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """Each member's logits."""
-        return [member(tokens, mask).logits for member in self._members()]
+        """The logits of each member that is trained; one that was fitted by `prime` is not."""
+        return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
     def prime(self, examples: Iterable[Example]) -> None:
         """Let each member look at the training texts that wants to."""

@@ -1,0 +1,195 @@
+"""A linear classifier of words and n-grams, fitted to the training texts as a whole before training begins.
+
+On few texts it is more often right than what batches and Adam make of the same features: Adam moves what it met once as far as
+what it met a hundred times. Nothing in it is trained after that; it is a member of a combined classifier.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from regard.attention.masks import zero_masked
+from regard.attention.pooling import Pooling
+from regard.config import CountedClassifierConfig
+from regard.models.classifiers.bag import count_texts, hash_ngrams, log_ratios
+from regard.models.text_classifier import Classified, Example, Reweight, TextClassifier
+from regard.shapes import check_shape
+from regard.text.symbols import PAD
+
+_SMOOTHING = 1.0  # of the counts, as naive Bayes has it
+_ITERATIONS, _HISTORY = 25, 4  # of L-BFGS
+_LEAST = 1e-6  # evidence of a word that has none
+
+
+class MagnitudePooling(Pooling):
+    """weight_k = value_kD / Σ_j value_jD: the last feature of a state, which is not negative, says how much it counts."""
+
+    def weigh(self, values: Tensor, key_mask: Tensor | None) -> Tensor:
+        """Weights (B,K); zeros in rows without any magnitude."""
+        magnitude = values[..., -1]
+        return magnitude / magnitude.sum(dim=1, keepdim=True).clamp(min=torch.finfo(magnitude.dtype).tiny)
+
+
+class CountedClassifier(TextClassifier):
+    """logits = 1/√(4F) Σ_s e_s + b, with the evidence e_s = Σ_n T[x_{s−n+1} … x_s] of a text of F words and n-grams.
+
+    A word or n-gram that comes again has no evidence there: that it is in the text says more than how often.
+
+    T = g∘r, of log-count ratios r (see `BagClassifier.prime`) and gains g, which minimize the mean of −log p(label) and
+    λ/2N Σ (g − 1)² over the N training texts: what the texts say little about stays what naive Bayes has.
+
+    The sum is written as one of attention, over directions with weights by magnitude, weight_s = |e_s| / Σ_j |e_j|:
+    Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So a word's weight is its part in all the evidence, whichever label it is for.
+
+    N-grams are hashed into T's buckets; a bucket belongs to one n-gram, and others that fall into it have no evidence. (In half
+    as many buckets as there are n-grams, shared by them, the classifier is right a point less often.)
+
+    Shapes: T (V + buckets, C), b (C,).
+
+    Reference: Wang, Manning 2012, eqs. 1–3.
+    Differs from the paper: gains shrink towards 1, where the paper interpolates with their mean; logistic loss; √F.
+    """
+
+    sites = ("pool",)
+    evidence: Tensor
+    bias: Tensor
+    keys: Tensor
+
+    def __init__(self, config: CountedClassifierConfig, *, vocabulary_size: int, num_labels: int) -> None:
+        """Args:
+        config: What it is made of.
+        vocabulary_size: V.
+        num_labels: C.
+        """
+        super().__init__()
+        self.max_ngram, self.num_buckets, self.shrinkage = config.max_ngram, config.num_buckets, config.shrinkage
+        buckets = config.num_buckets if config.max_ngram > 1 else 0
+        self.register_buffer("evidence", torch.zeros(vocabulary_size + buckets, num_labels))
+        self.register_buffer("bias", torch.zeros(num_labels))
+        self.register_buffer("keys", torch.zeros(buckets, dtype=torch.int64))  # whose each bucket is
+        self.pooling = MagnitudePooling(num_labels + 1)
+
+    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """The evidence of each word and of the n-grams that end with it; E is the number of labels."""
+        rows, real = self._rows(tokens)
+        return functional.embedding(rows, self.evidence).where(real.unsqueeze(-1), 0).sum(dim=2)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        *,
+        embedded: Float[Tensor, "B S E"] | None = None,
+        reweight: Reweight | None = None,
+        record: Collection[str] = (),
+    ) -> Classified:
+        """Score the labels of each text, as the contract has it."""
+        check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
+        if embedded is None:
+            embedded = self.embed(tokens.masked_fill(~mask, PAD))
+        embedded = zero_masked(embedded, mask)
+        magnitude = (embedded.square().sum(dim=-1) + _LEAST**2).sqrt() * mask
+        whole = magnitude.sum(dim=1, keepdim=True) * self._scale(mask.sum(dim=1, keepdim=True)).to(embedded.dtype)
+        directions = embedded / magnitude.clamp(min=_LEAST).unsqueeze(-1) * whole.unsqueeze(-1)
+        states = torch.cat((directions, magnitude.unsqueeze(-1)), dim=-1)
+        context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
+        return Classified(context[:, :-1] + self.bias, {"pool": weights} if "pool" in record else {})
+
+    def _rows(self, tokens: Int[Tensor, "B S"]) -> tuple[Int[Tensor, "B S N"], Bool[Tensor, "B S N"]]:
+        """Of the n-grams that end at each token: their rows of the table, and which of them count."""
+        rows, real = [tokens], [tokens != PAD]
+        for size, hashes, whole in self._ngrams(tokens):
+            buckets, before = hashes.remainder(self.num_buckets), (size - 1, 0)
+            rows.append(functional.pad(len(self.evidence) - self.num_buckets + buckets, before))
+            real.append(functional.pad(whole & (self.keys[buckets] == hashes), before))
+        stacked = torch.stack(rows, dim=2)
+        return stacked, torch.stack(real, dim=2) & _first_of_each(stacked)
+
+    def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """For each n from 2 on: n, the n-grams' hashes (B, S − n + 1), and which of them are no padding."""
+        for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
+            windows = tokens.unfold(1, size, 1)
+            yield size, hash_ngrams(windows), (windows != PAD).all(dim=2)
+
+    def _scale(self, lengths: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+        """1/√(4F) of texts with so many words."""
+        shorter = torch.arange(self.max_ngram, device=lengths.device)
+        features = (lengths.unsqueeze(-1) - shorter).clamp(min=0).sum(dim=-1)
+        return (4.0 * features).clamp(min=4).rsqrt()
+
+    @torch.no_grad()
+    def prime(self, examples: Iterable[Example]) -> None:
+        """Count, and fit the gains and b by L-BFGS."""
+        kept = list(examples)
+        self._give_out_buckets(kept)
+        texts = self._read(kept)
+        ratios = log_ratios(texts.counts, _SMOOTHING)
+        gains = torch.ones_like(ratios, requires_grad=True)
+        bias = torch.zeros_like(self.bias, requires_grad=True)
+        optimizer = torch.optim.LBFGS((gains, bias), max_iter=_ITERATIONS, history_size=_HISTORY, line_search_fn="strong_wolfe")
+
+        def objective() -> Tensor:
+            optimizer.zero_grad()
+            sums = functional.embedding_bag(texts.rows, gains * ratios, texts.starts, mode="sum")
+            logits = sums * texts.scale + bias
+            if texts.label.ndim == 1:
+                loss = functional.cross_entropy(logits, texts.label)
+            else:
+                loss = functional.binary_cross_entropy_with_logits(logits, texts.label.to(logits.dtype))
+            loss = loss + self.shrinkage / 2 * (gains - 1).square().sum() / len(logits)
+            loss.backward()
+            return loss
+
+        optimizer.step(objective)
+        self.evidence.copy_(gains * ratios)
+        self.bias.copy_(bias)
+
+    def _give_out_buckets(self, examples: Sequence[Example]) -> None:
+        """To the training texts' n-grams, the more frequent first; no other n-gram has evidence."""
+        found = [
+            hashes[whole] for tokens, mask, _ in examples for _, hashes, whole in self._ngrams(tokens.masked_fill(~mask, PAD))
+        ]
+        if not found:
+            return
+        hashes, counts = torch.cat(found).unique(return_counts=True)
+        ordered = hashes[counts.argsort(stable=True)].cpu().numpy()
+        keys = self.keys.cpu().numpy()
+        keys[ordered % self.num_buckets] = ordered  # where several go to one place, NumPy keeps the last
+        self.keys.copy_(torch.from_numpy(keys))
+
+    def _read(self, examples: Iterable[Example]) -> "_Texts":
+        counts = torch.zeros_like(self.evidence)
+        rows, sizes, scales, labels = [], [], [], []
+        for tokens, mask, label in examples:
+            found, real = (part.flatten(1) for part in self._rows(tokens.masked_fill(~mask, PAD)))
+            gold = label if label.ndim == 2 else functional.one_hot(label, counts.shape[1])
+            count_texts(counts, found, real, gold.to(counts.dtype))
+            rows.append(found[real].int())
+            sizes.append(real.sum(dim=1))
+            scales.append(self._scale(mask.sum(dim=1)))
+            labels.append(label)
+        ends = torch.cat(sizes).cumsum(dim=0)
+        starts = functional.pad(ends[:-1], (1, 0)).int()
+        return _Texts(torch.cat(rows), starts, torch.cat(scales).to(counts.dtype).unsqueeze(-1), torch.cat(labels), counts)
+
+
+def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
+    """Where a number stands for the first time in its column."""
+    ordered, order = rows.sort(dim=1, stable=True)
+    again = functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 0, 1, 0))
+    return torch.zeros_like(again).scatter(1, order, ~again)
+
+
+class _Texts(NamedTuple):
+    """All training texts: the rows of the table that they have, one text after another."""
+
+    rows: Tensor
+    starts: Tensor
+    scale: Tensor
+    label: Tensor
+    counts: Tensor
+    """(V + buckets, C): in how many texts of each label each row is."""

@@ -1,0 +1,109 @@
+"""The linear classifier of counts, and how a combined one uses it, beyond what every classifier must pass."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.config import CombinedClassifierConfig, CountedClassifierConfig, RecurrentClassifierConfig
+from regard.models.classifiers.bag import log_ratios
+from regard.models.classifiers.build import build_classifier
+from regard.models.classifiers.combined import CombinedClassifier
+from regard.models.classifiers.counted import CountedClassifier
+
+WORDS, LENGTH, TEXTS = 31, 7, 60
+
+
+def texts(labels: int = 2, several: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Word 4 + c is in the texts of label c alone, beside noise; lengths from 1."""
+    draw = torch.Generator().manual_seed(1)
+    tokens = torch.randint(10, WORDS, (TEXTS, LENGTH), generator=draw)
+    label = torch.arange(TEXTS) % labels
+    tokens[:, 0] = 4 + label
+    mask = torch.arange(LENGTH) < torch.randint(1, LENGTH + 1, (TEXTS, 1), generator=draw)
+    return tokens.masked_fill(~mask, 0), mask, functional.one_hot(label, labels) if several else label
+
+
+def build(labels: int = 2, **settings) -> CountedClassifier:
+    config = CountedClassifierConfig(**{"num_buckets": 4099} | settings)
+    return CountedClassifier(config, vocabulary_size=WORDS, num_labels=labels).eval()
+
+
+def test_the_formula_word_by_word():
+    tokens, mask, label = texts()
+    model = build()
+    model.prime([(tokens[:20], mask[:20], label[:20]), (tokens[20:], mask[20:], label[20:])])
+    logits, attention = model(tokens, mask, record=("pool",))
+    for row in range(5):
+        words = tokens[row, mask[row]].tolist()
+        evidence = [model.embed(torch.tensor([words]))[0, place] for place in range(len(words))]
+        single = [model.evidence[word] for word in words]
+        torch.testing.assert_close(evidence[0], single[0])
+        expected = torch.stack(evidence).sum(0) / (4 * (2 * len(words) - 1)) ** 0.5 + model.bias
+        torch.testing.assert_close(logits[row], expected)
+        size = torch.stack([one.norm() for one in evidence])
+        torch.testing.assert_close(attention["pool"][row, : len(words)], size / size.sum())
+
+
+def test_without_learning_the_evidence_is_log_count_ratios():
+    tokens, mask, label = texts()
+    model = build(max_ngram=1, shrinkage=1e9)
+    model.prime([(tokens, mask, label)])
+    counts = torch.zeros(WORDS, 2)
+    for row in range(TEXTS):
+        for word in set(tokens[row, mask[row]].tolist()):
+            counts[word, label[row]] += 1
+    torch.testing.assert_close(model.evidence, log_ratios(counts, 1.0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_it_finds_the_words_that_decide(several):
+    tokens, mask, label = texts(labels=3, several=several)
+    model = build(labels=3)
+    model.prime([(tokens, mask, label)])
+    logits, attention = model(tokens, mask, record=("pool",))
+    gold = label.argmax(1) if several else label
+    assert (logits.argmax(1) == gold).all()
+    long = mask.sum(1) > 2
+    assert (attention["pool"][long].argmax(1) == 0).float().mean() > 0.9
+
+
+def test_a_word_counts_once():
+    tokens, mask, label = texts()
+    model = build(max_ngram=1)
+    model.prime([(tokens, mask, label)])
+    evidence = model.embed(torch.tensor([[4, 11, 4, 4, 0]]))[0]
+    torch.testing.assert_close(evidence, torch.stack((*model.evidence[[4, 11]], *torch.zeros(3, 2))))
+
+
+def test_pairs_that_training_never_had_say_nothing():
+    tokens, mask, label = texts()
+    model = build(num_buckets=3)  # every hash falls on a bucket that is taken
+    model.prime([(tokens, mask, label)])
+    unseen = torch.tensor([[4, 5]])
+    torch.testing.assert_close(model.embed(unseen)[0], model.evidence[unseen[0]])
+
+
+def test_the_same_texts_give_the_same_weights():
+    one, other = build(), build()
+    one.prime([texts()])
+    other.prime([texts()])
+    assert torch.equal(one.evidence, other.evidence)
+    assert torch.equal(one.keys, other.keys)
+
+
+def test_a_combined_classifier_trains_its_recurrent_members_alone():
+    recurrent = RecurrentClassifierConfig(embedding_size=5, hidden_size=3)
+    config = CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=97), recurrent=recurrent, num_recurrent=2)
+    model = build_classifier(config, vocabulary_size=WORDS, num_labels=2).eval()
+    assert isinstance(model, CombinedClassifier)
+    tokens, mask, label = texts()
+    model.prime([(tokens, mask, label)])
+    counted, first, second = (member(tokens, mask, record=("pool",)) for member in model.members)
+    parts = model.parts(tokens, mask)
+    assert len(parts) == 2
+    torch.testing.assert_close(parts[0], first.logits)
+    whole = model(tokens, mask, record=("pool",))
+    torch.testing.assert_close(whole.logits, 0.75 * counted.logits + 0.125 * (first.logits + second.logits))
+    weights = [one.attention["pool"] for one in (counted, first, second)]
+    torch.testing.assert_close(whole.attention["pool"], 0.75 * weights[0] + 0.125 * (weights[1] + weights[2]))
