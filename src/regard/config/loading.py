@@ -22,6 +22,7 @@ from regard.errors import ConfigError, nearest
 
 LARGEST = 1 << 18
 """Characters of a configuration: YAML takes a thousand times the memory while it is read."""
+_DEEPEST = 50
 _LARGEST_INTEGER = 2**63 - 1
 
 
@@ -114,7 +115,7 @@ def parse_layer(text: str, name: str) -> Layer:
     if len(text) > LARGEST:
         raise ConfigError(f"{name}: has more than {LARGEST:,} characters, which no configuration needs")
     try:
-        _refuse_aliases(text, name)
+        _refuse_bombs(text, name)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         values = {} if node is None else _plain(node, "", name, places)
     except yaml.MarkedYAMLError as error:
@@ -127,12 +128,16 @@ def parse_layer(text: str, name: str) -> Layer:
     return Layer(values, places)
 
 
-def _refuse_aliases(text: str, name: str) -> None:
-    """A few lines of aliases can mean gigabytes."""
+def _refuse_bombs(text: str, name: str) -> None:
+    """A few lines of aliases can mean gigabytes, and the library takes a time that grows with the square of the depth."""
+    depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = f":{event.start_mark.line + 1}" if event.start_mark else ""
         if isinstance(event, yaml.AliasEvent):
-            line = f":{event.start_mark.line + 1}" if event.start_mark else ""
             raise ConfigError(f"{name}{line}: YAML aliases are not for settings; write out what *{event.anchor} stands for")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ConfigError(f"{name}{line}: not valid YAML for settings: it is nested more than {_DEEPEST} deep")
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:
