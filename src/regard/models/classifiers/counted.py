@@ -106,8 +106,8 @@ class CountedClassifier(TextClassifier):
             buckets, before = hashes.remainder(self.num_buckets), (size - 1, 0)
             rows.append(functional.pad(len(self.evidence) - self.num_buckets + buckets, before))
             real.append(functional.pad(whole & (self.keys[buckets] == hashes), before))
-        stacked = torch.stack(rows, dim=2)
-        return stacked, torch.stack(real, dim=2) & _first_of_each(stacked)
+        stacked, counting = torch.stack(rows, dim=2), torch.stack(real, dim=2)
+        return stacked, counting & _first_of_each(stacked.masked_fill(~counting, -1))
 
     def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[int, Tensor, Tensor]]:
         """For each n from 2 on: n, the n-grams' hashes (B, S − n + 1), and which of them are no padding."""
@@ -180,7 +180,7 @@ class CountedClassifier(TextClassifier):
 def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
     """Where a number stands for the first time in its column."""
     ordered, order = rows.sort(dim=1, stable=True)
-    again = functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 0, 1, 0))
+    again = functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 0, 1, 0))[:, : rows.shape[1]]
     return torch.zeros_like(again).scatter(1, order, ~again)
 
 
