@@ -11,12 +11,13 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pyt
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test test-slow check contracts bench docs-figures clean
+.PHONY: help demo test test-slow test-faults check contracts bench docs-figures clean
 
 help:
 	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
 	@echo "make test          all tests but the slow ones"
 	@echo "make test-slow     the slow ones"
+	@echo "make test-faults   fifty kills, full and read-only disks, a thousand damaged files (minutes)"
 	@echo "make contracts     the table of every mechanism, number format, circumstance and form (ten minutes)"
 	@echo "make check         style, types, and which room may import which"
 	@echo "make bench         speed"
@@ -27,12 +28,15 @@ demo: $(USE)
 	$(BIN)/regard demo --overwrite
 
 test: $(DEVELOP)
-	$(PYTEST) -m "not slow and not compile"
+	$(PYTEST) -m "not slow and not compile and not faults"
 	@JAXTYPING_DISABLE=1 $(PYTEST) -m "compile and not slow" || [ $$? -eq 5 ]
 
 test-slow: $(DEVELOP)
-	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -m "slow and not compile"
+	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -m "slow and not compile and not faults"
 	@JAXTYPING_DISABLE=1 $(BIN)/python -m pytest -m "compile and slow" || [ $$? -eq 5 ]
+
+test-faults: $(DEVELOP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
 
 check: $(DEVELOP)
 	$(BIN)/ruff check .

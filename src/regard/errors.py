@@ -50,7 +50,7 @@ class RequestError(RegardError):
 
 
 class TrainingError(RegardError):
-    """Training cannot go on: the loss is not finite, or the disk is full."""
+    """Training cannot go on: losses are not finite, the disk is full, or memory does not suffice."""
 
 
 class Interrupted(RegardError):
@@ -59,6 +59,13 @@ class Interrupted(RegardError):
     def __init__(self, message: str, *, signal_number: int = 2) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error, one of PyTorch's among them, says that memory is short."""
+    text = str(error).lower()
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or any(words in text for words in ("out of memory", "can't allocate memory", "alloc_failed"))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

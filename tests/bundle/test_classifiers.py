@@ -9,6 +9,7 @@ import torch
 
 from regard.bundle import ClassificationBundle, load_bundle, save_bundle
 from regard.bundle.save import save_faithfulness
+from regard.bundle.signature import checksum_of
 from regard.config import BagClassifierConfig, ClassificationConfig, RecurrentClassifierConfig, WordsConfig
 from regard.errors import BundleError
 from regard.models.build import build_classifier
@@ -42,7 +43,7 @@ def rewrite(folder: Path, name: str, content: str) -> None:
     (folder / name).write_text(content)
     signature = json.loads((folder / "signature.json").read_text())
     signature["files"][name] = hashlib.sha256(content.encode()).hexdigest()
-    (folder / "signature.json").write_text(json.dumps(signature))
+    (folder / "signature.json").write_text(json.dumps({**signature, "checksum": checksum_of(signature)}) + "\n")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from regard.bundle import load_bundle
+from regard.bundle.signature import checksum_of
 from regard.errors import BundleError
 
 SIGNED = ("config.yaml", "model.safetensors", "report.json", "tokenizer.source.json", "tokenizer.target.json")
@@ -24,7 +25,8 @@ def resign(folder: Path, **changes) -> None:
     path = folder / "signature.json"
     signature = json.loads(path.read_text())
     signature["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in signature["files"]}
-    path.write_text(json.dumps(signature | changes))
+    signature |= changes
+    path.write_text(json.dumps({**signature, "checksum": checksum_of(signature)}) + "\n")
 
 
 def refuse(folder: Path, message: str) -> None:
@@ -98,10 +100,10 @@ def test_any_damage_is_a_bundle_error_at_most(saved, data):
 
 
 def test_a_newer_format(saved):
-    resign(saved, format_version=2, versions={"regard": "3.0"})
+    resign(saved, format_version=3, versions={"regard": "3.0"})
     refuse(
         saved,
-        r"the model has format 2, written by regard 3\.0; this regard, .* reads up to format 1: upgrade with `pip install",
+        r"the model has format 3, written by regard 3\.0; this regard, .* reads up to format 2: upgrade with `pip install",
     )
 
 

@@ -68,7 +68,7 @@ def test_loading_leaves_random_numbers_alone(saved):
 
 def test_signature_names_versions_and_checksums(saved):
     signature = json.loads((saved / "signature.json").read_text())
-    assert signature["format_version"] == 1
+    assert signature["format_version"] == 2
     assert {"regard", "torch", "tokenizers", "safetensors", "python"} <= signature["versions"].keys()
     assert signature["files"].keys() == content(saved).keys() - {"signature.json", "README.md"}
 

@@ -11,7 +11,7 @@ from regard.models.text_classifier import TextClassifier
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizer import Tokenizer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD = "config.yaml", "model.safetensors", "signature.json", "report.json", "README.md"
 TOKENIZER = "tokenizer.json"

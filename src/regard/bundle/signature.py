@@ -28,6 +28,9 @@ from regard.bundle.folder import find, read
 from regard.config import ClassificationConfig, LanguageConfig, SpacyConfig, TokenizerConfig
 from regard.errors import BundleError
 
+_CHECKSUM = "checksum"
+_UNCHECKED_FORMAT = 1
+"""The format before signatures had a checksum of their own."""
 _SMALL = 1 << 26  # bytes of a text file
 _EVERY = {CONFIG, WEIGHTS, REPORT}
 _FILES = {
@@ -44,14 +47,21 @@ def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
         bundle: What is saved.
         files: The content of the files that loading reads. The model card is not among them: it may be edited.
     """
-    known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions")}
-    return known | {
+    known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions", _CHECKSUM)}
+    signature = known | {
         "format_version": FORMAT_VERSION,
         "task": bundle.config.task,
         "custom": bundle.custom,
         "versions": _versions(bundle),
         "files": {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)},
     }
+    return signature | {_CHECKSUM: checksum_of(signature)}
+
+
+def checksum_of(signature: Mapping[str, Any]) -> str:
+    """The checksum of a signature's own content: against damage, not against forgery."""
+    content = {name: value for name, value in signature.items() if name != _CHECKSUM}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_signed(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -62,11 +72,14 @@ def read_signed(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """
     _check_folder(folder)
     path = find(folder, SIGNATURE)
+    data = read(folder, SIGNATURE, largest=_SMALL)
     try:
-        signature = json.loads(read(folder, SIGNATURE, largest=_SMALL))
+        signature = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is damaged: it is not JSON ({error}); copy the model again") from error
     _check_signature(signature, path)
+    if not _is_whole(signature, data) and (signature["format_version"] != _UNCHECKED_FORMAT or _CHECKSUM in signature):
+        raise BundleError(f"{path} is damaged: its content is not what its checksum is of; copy the model again")
     files = {}
     for name, checksum in sorted(signature["files"].items()):
         files[name] = read(folder, name) if name == WEIGHTS else read(folder, name, largest=_SMALL)
@@ -76,6 +89,13 @@ def read_signed(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
                 "copy the whole folder again from where it was trained"
             )
     return signature, files
+
+
+def _is_whole(signature: dict[str, Any], data: bytes) -> bool:
+    try:
+        return data.endswith(b"}\n") and signature.get(_CHECKSUM) == checksum_of(signature)
+    except RecursionError:
+        return False
 
 
 def _check_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from regard.errors import RegardError, RequestError, nearest
+from regard.errors import RegardError, RequestError, nearest, out_of_memory
 from regard.ranks import read_ranks
 
 _HELP = """\
@@ -50,6 +50,11 @@ _COMMANDS = (
     *("faithfulness", "look", "align"),
 )
 
+_OUT_OF_MEMORY = (
+    "memory does not suffice; train with lower training.batch_tokens, data.max_tokens or sizes under model, translate with a "
+    "smaller --beam, or use a device with more memory"
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -74,6 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         return _fail(_by_whom() + _explain(error))
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        return _fail(_by_whom() + _OUT_OF_MEMORY)
     return code
 
 

@@ -91,6 +91,8 @@ class TrainingConfig:
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
     clip_norm: float = 1.0
     """Largest norm of the gradient; 0 for no clipping."""
+    max_skipped: int = 10
+    """Updates whose loss or gradient is not finite are skipped; more of them than this between two validations end the run."""
     label_smoothing: float = 0.0
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 where the machine computes faster in it."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
-from regard.disk import flush
+from regard.disk import flush, locked
 from regard.errors import DataError
 from regard.text.lines import check_file
 
@@ -61,6 +61,17 @@ def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
         with check_file(path, what).open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     return digests
+
+
+def check_unchanged(paths: Sequence[str], digests: Sequence[str], what: str = "sentence pairs") -> None:
+    """See that files are still what they were when they were hashed: data were made of them meanwhile.
+
+    Raises:
+        DataError: If one has changed.
+    """
+    for path, before, now in zip(paths, digests, hash_files(paths, what), strict=True):
+        if before != now:
+            raise DataError(f"{path} has changed while it was read; begin again when nothing writes to it any more")
 
 
 def fingerprint_of(digests: Sequence[str]) -> str:
@@ -111,10 +122,11 @@ def workspace(cache: Path) -> Iterator[Path]:
         cache.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(cache)
         folder = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=cache))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with locked(_lock_of(folder), wait=True):
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         if error.errno not in _WRITING_FAILS:
             raise
@@ -168,7 +180,13 @@ def _clear_abandoned(cache: Path) -> None:
         except OSError:
             continue  # Another run has just taken it away.
         if time.time() - newest > ABANDONED_AFTER:
-            shutil.rmtree(folder, ignore_errors=True)
+            with locked(_lock_of(folder)) as holder:  # for clocks jump: what is worked in stays
+                if not holder:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f".lock{folder.name}")
 
 
 def _version(package: str) -> str:

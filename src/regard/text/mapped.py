@@ -1,5 +1,7 @@
 """Rows of numbers and of text in Arrow files, memory-mapped: what encoded corpora lie in."""
 
+import os
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -66,8 +68,26 @@ class MappedFile:
             raise DataError(
                 f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and it is made again"
             ) from error
-        self.flat = np.frombuffer(self._buffer, np.int32, self._buffer.size // 4)
+        self._flat = np.frombuffer(self._buffer, np.int32, self._buffer.size // 4)
+        self._path, self._handle = path, os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._handle)
+        self._state = self._look()
         self._ends = np.cumsum([batch.num_rows for batch in self._batches], dtype=np.int64)
+
+    @property
+    def flat(self) -> Ids:
+        """The whole file.
+
+        Raises:
+            DataError: If something has written to it since it was opened: its numbers are others now, or beyond its end.
+        """
+        if self._look() != self._state:
+            raise DataError(f"{self._path}: has changed while it was in use; leave the cache alone and resume the run")
+        return self._flat
+
+    def _look(self) -> tuple[int, int]:
+        state = os.fstat(self._handle)
+        return state.st_size, state.st_mtime_ns
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0

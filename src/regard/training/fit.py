@@ -18,7 +18,7 @@ from regard.bundle import save_bundle
 from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
 from regard.config.checks import check_config
 from regard.config.loading import render_config
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
 from regard.text.batching import BucketBatchSampler
 from regard.training.callbacks import Checkpointing, Display, Validation
 from regard.training.classification import ClassificationTask, ClassifierModel, check_classification
@@ -36,6 +36,7 @@ from regard.training.signals import Signals
 from regard.training.task import Task, Validator
 from regard.training.team import Team, joined
 from regard.training.translation import Model, TranslationTask, check_translation
+from regard.training.versions import describe_changes, symbols_of, versions
 
 if TYPE_CHECKING:
     from regard.predict import Classifier, LanguageModel, Translator
@@ -105,7 +106,8 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
         run, sampler = _build_run(made, folder, machine, team)
         task = run.task
         reporter.say(task.data.report.render())
-        facts = {"regard": __version__, "fingerprint": task.data.fingerprint, "custom": task.custom, **machine.to_dict()}
+        made_of = {"fingerprint": task.data.fingerprint, "symbols": symbols_of(task.data.train), "custom": task.custom}
+        facts = {**versions(), **made_of, **machine.to_dict()}
         with folder.held():
             folder.check_free(overwrite=overwrite)  # again: another run may have come and gone while the data were prepared
             folder.start(task.config, facts)
@@ -157,6 +159,11 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, progress: 
                 f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
                 "put the old file back, or train anew"
             )
+        if symbols_of(task.data.train) != facts["symbols"]:
+            raise DataError(
+                f"cannot resume '{folder}': its data, prepared anew, have other symbols than when the run began, with "
+                f"tokenizers {facts['tokenizers']} and regard {facts['regard']}; install these versions again, or train anew"
+            )
         run, sampler = _build_run(task, place, machine, team)
         state, damage = place.load_checkpoint()
         if damage:
@@ -195,7 +202,7 @@ def _build_run(task: Task, folder: RunFolder, machine: Machine, team: Team) -> t
 
 
 def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
-    task = run.task
+    task, run.say = run.task, reporter.say
     validator = task.validator(run.machine)
     module = TrainingModule(run)
     module.train()
@@ -206,7 +213,8 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
     try:
         with Signals() as signals, _quiet():
             callbacks = _build_callbacks(run, validator, signals, reporter, logs)
-            _build_trainer(run, callbacks).fit(module, train_dataloaders=loader)
+            with _memory_explained():
+                _build_trainer(run, callbacks).fit(module, train_dataloaders=loader)
     finally:
         reporter.stop()
         logs.close()
@@ -286,8 +294,8 @@ def _describe_resume(run: Run, facts: dict[str, Any]) -> str:
     if before != now:
         others = f"{before} process{'es' * (before != 1)} trained before, and {now} do{'es' * (now == 1)} now"
         head += f"\n  {others}: the batches are the same; dropout and rounding are not"
-    changed = [f"{name} was {facts[name]} and is {here[name]}" for name in here if facts.get(name) != here[name]]
-    return head + (f"\n  not bit for bit as it would have gone on: {', '.join(changed)}" if changed else "")
+    changed = describe_changes(facts, {**versions(), **here})
+    return "\n  ".join([head, *(["not bit for bit as it would have gone on:", *changed] if changed else [])])
 
 
 def _describe_end(run: Run, scores: dict[str, Any]) -> str:
@@ -307,6 +315,20 @@ def _describe_end(run: Run, scores: dict[str, Any]) -> str:
 
 def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+@contextmanager
+def _memory_explained() -> Iterator[None]:
+    """Say which settings to lower where memory does not suffice for what cannot be cut into pieces."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise TrainingError(
+            "memory does not suffice; lower training.batch_tokens, for validations decoding.batch_tokens or "
+            "decoding.beam_size, or the sizes under model, and train anew. The last checkpoint is kept"
+        ) from error
 
 
 @contextmanager

@@ -8,9 +8,10 @@ import torch
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
-from regard.errors import TrainingError
+from regard.errors import TrainingError, out_of_memory
 from regard.training.data import Update
 from regard.training.machine import seed_step
+from regard.training.pieces import check_cuttable, cut
 from regard.training.run import Run
 
 
@@ -28,7 +29,9 @@ class TrainingModule(lightning.LightningModule):
         self._updates = run
         # On the device, so that a GPU need not be waited for at each update.
         self._loss = torch.zeros((), device=run.machine.device, dtype=torch.float64)
-        self._norm = torch.zeros((), device=run.machine.device)
+        self._recent = torch.zeros_like(self._loss)
+        self._skipped = torch.zeros((), device=run.machine.device, dtype=torch.int64)
+        self._not_counted = torch.zeros_like(self._skipped)
         if not run.team.ranks.alone:
             # PyTorch complains to standard error where it looks for unused parameters (see `Team.strategy`) and there is none.
             self.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
@@ -45,33 +48,73 @@ class TrainingModule(lightning.LightningModule):
         """Make one update.
 
         Raises:
-            TrainingError: If the loss or the gradient is not finite.
+            TrainingError: If too many losses or gradients are not finite, or memory does not suffice for one example.
         """
         run = self._updates
         step = run.progress.step + 1
-        seed_step(run.config.seed, step, run.team.ranks.rank)
-        mean = batch.count / run.team.size  # for gradients are averaged over processes, where their sum is wanted
-        for number, (part, weight) in enumerate(zip(batch.batches, batch.weights, strict=True), 1):
-            with run.machine.autocast():
-                loss, nll = run.task.loss(part, step, run.total_steps)
-            with self._gradients_kept(number < len(batch.batches)):
-                self.manual_backward(loss * weight / mean)
-            self._loss += nll.detach() * weight
-        self._step(step)
+        while self._is_too_large(batch, step):
+            self._cut()
+        self._step(step, batch.count)
         self._count(batch, step)
         if run.settles_at(step):
             self.settle()
         run.clock.lap("seconds")
+
+    def _is_too_large(self, update: Update, step: int) -> bool:
+        """Add up the gradient of an update; True where memory does not suffice for it."""
+        run = self._updates
+        pieces = run.progress.pieces
+        parts = [
+            (part, weight) for batch, weight in zip(update.batches, update.weights, strict=True) for part in cut(batch, pieces)
+        ]
+        seed_step(run.config.seed, step, run.team.ranks.rank)
+        mean = update.count / run.team.size  # for gradients are averaged over processes, where their sum is wanted
+        self._recent.zero_()
+        try:
+            for number, (part, weight) in enumerate(parts, 1):
+                with run.machine.autocast():
+                    loss, nll = run.task.loss(part, step, run.total_steps)
+                # A loss that is not finite makes the gradient so: then a look at the gradient, which all share, is enough.
+                sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
+                with self._gradients_kept(number < len(parts)):
+                    self.manual_backward(loss * sound * weight / mean)
+                self._recent += nll.detach() * weight
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            check_cuttable(update.batches, pieces, error, alone=run.team.size == 1)
+            return True
+        return False
+
+    def _cut(self) -> None:
+        """Halve the batches from now on: the same gradient, in more steps."""
+        progress = self._updates.progress
+        progress.pieces *= 2
+        self._updates.optimizer.zero_grad()
+        if self._updates.machine.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self._updates.say(
+            f"update {progress.step + 1:,}: memory does not suffice for the batch; from here on each is cut into "
+            f"{progress.pieces} pieces, which together make the same update. A lower training.batch_tokens spares the cutting"
+        )
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
         """Without sharing gradients, where more is to be added to them."""
         strategy = self.trainer.strategy
         return strategy.block_backward_sync() if kept and isinstance(strategy, DDPStrategy) else nullcontext()
 
-    def _step(self, step: int) -> None:
+    def _step(self, step: int, count: int) -> None:
         run, training = self._updates, self._updates.config.training
         if training.clip_norm:
-            self._norm = nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm)
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm)
+        else:
+            norm = nn.utils.get_total_norm([weight.grad for weight in self.model.parameters() if weight.grad is not None])
+        wrong = ~norm.isfinite()
+        # The optimizer's own way of skipping an update, which waits for no GPU.
+        run.optimizer.found_inf = wrong.float()  # type: ignore[attr-defined]
+        self._loss += torch.where(wrong, 0.0, self._recent)
+        self._skipped += wrong
+        self._not_counted += wrong * count
         for group in run.optimizer.param_groups:
             group["lr"] = run.learning_rate(step)
         optimizer = self.optimizers()
@@ -105,17 +148,24 @@ class TrainingModule(lightning.LightningModule):
             weights: Look at every weight too, as is done before anything is kept.
 
         Raises:
-            TrainingError: If a loss, a gradient or a weight is not finite.
+            TrainingError: If too many losses or gradients, or a weight, are not finite.
         """
         run = self._updates
-        nll, norm = run.team.total(self._loss.item()), self._norm.item()
-        self._loss.zero_()
-        wrong = "loss" if not math.isfinite(nll) else "gradient's norm" if not math.isfinite(norm) else ""
-        if not wrong and weights and not run.weights_are_finite():
-            wrong = "weights"
-        if wrong:
-            raise not_finite(run, wrong)
-        run.progress.recent_loss += nll
+        progress, skipped = run.progress, int(self._skipped.item())
+        progress.recent_loss += run.team.total(self._loss.item())
+        progress.recent_count -= int(self._not_counted.item())
+        for total in (self._loss, self._skipped, self._not_counted):
+            total.zero_()
+        if skipped:
+            progress.skipped, progress.recent_skipped = progress.skipped + skipped, progress.recent_skipped + skipped
+            if progress.recent_skipped > run.config.training.max_skipped:
+                raise not_finite(run, "loss or its gradient")
+            run.say(
+                f"update {progress.step:,}: skipped, since the loss or its gradient was not finite ({progress.skipped:,} "
+                "skipped so far)"
+            )
+        if weights and not run.weights_are_finite():
+            raise not_finite(run, "weights")
 
 
 def not_finite(run: Run, wrong: str) -> TrainingError:
@@ -127,9 +177,10 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
         f"the last good checkpoint is kept in {run.folder.checkpoints}" if run.folder.has_checkpoint() else "none was kept yet"
     )
     verb = "are" if wrong == "weights" else "is"
+    often = f", {run.progress.recent_skipped:,} times since the last validation" if run.progress.recent_skipped else ""
     return TrainingError(
         f"training has stopped: the {wrong} {verb} not finite at update {step:,} "
-        f"(learning rate {run.learning_rate(step):.3g}); {kept}. "
+        f"(learning rate {run.learning_rate(step):.3g}){often}; {kept}. "
         f"Train anew with a lower training.learning_rate, {clip}{precision}"
     )
 

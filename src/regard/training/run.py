@@ -1,6 +1,7 @@
 """Everything a run is made of, and the part of it that a checkpoint holds."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -41,6 +42,12 @@ class Progress:
     """Σ loss of what was trained on since the last row of the logs."""
     recent_count: int = 0
     """How many losses that sums up."""
+    skipped: int = 0
+    """Updates that were not made, since their loss or gradient was not finite."""
+    recent_skipped: int = 0
+    """Those since the last validation."""
+    pieces: int = 1
+    """Into how many pieces each batch is cut, so that it fits into memory."""
     validation_due: bool = False
     """Whether the weights after this update are still to be validated."""
     finished: bool = False
@@ -95,6 +102,8 @@ class Run:
         self.progress = Progress()
         self.clock = Clock(self.progress)
         self.history: list[Row] = []
+        self.say: Callable[[str], None] = lambda text: None
+        """Tells the user something."""
         updates = training.max_epochs * -(-epoch_batches // training.accumulate)
         self.total_steps = min(updates, training.max_steps) if training.max_steps else updates
         self.epoch_steps = updates // training.max_epochs
@@ -135,6 +144,7 @@ class Run:
             progress.best, progress.best_step = value, progress.step
         progress.bad_validations = 0 if better else progress.bad_validations + 1
         progress.validations += 1
+        progress.recent_skipped = 0
         progress.validation_due = False
         if training.average_last:
             progress.last_steps = [*progress.last_steps, progress.step][-training.average_last :]

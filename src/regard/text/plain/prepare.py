@@ -17,6 +17,7 @@ from regard.errors import BundleError, DataError
 from regard.text.bars import late_bars
 from regard.text.cache import (
     cache_folder,
+    check_unchanged,
     endings,
     entry_name,
     find_or_make,
@@ -90,6 +91,7 @@ def prepare_texts(data: TextDataConfig, tokenizer: TokenizerConfig, *, seed: int
     def make(work: Path) -> None:
         with late_bars(shown=progress) as bars:
             _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars).run()
+        check_unchanged(data.train + data.dev, digests, WHAT)
 
     return find_or_make(entry, lambda: _load(entry, data, fixed, fingerprint_of(digests)), make)
 

@@ -1,0 +1,70 @@
+"""What a run is computed by, besides its settings: kept when it begins, compared when it goes on."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import regard
+from regard.text.cache import MANIFEST
+
+_MAY_DIFFER = {
+    "regard": "batches, defaults and formulas may differ, and with them everything from here on",
+    "torch": "sums may be rounded otherwise",
+    "numpy": "batches may come in another order",
+    "lightning": "the order of steps may differ",
+    "tokenizers": "text may be cut otherwise where the model is used; the data's symbols are as they were",
+    "python": "random numbers drawn for batches may differ",
+    "device": "sums are rounded otherwise, and dropout is another",
+    "threads": "sums are rounded otherwise",
+    "precision": "products are rounded otherwise",
+}
+
+
+def versions() -> dict[str, str]:
+    """Of everything that computes: packages, and regard's own code to the byte."""
+    packages = {name: version(name) for name in ("lightning", "tokenizers")}
+    return {
+        "regard": f"{regard.__version__} ({_code()})",
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        **packages,
+    }
+
+
+def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """A line for each version or part of the machine that is another than when the run began, and what may differ for it."""
+    return [
+        f"{name} was {before[name]} and is {now[name]}: {_MAY_DIFFER.get(name, 'results may differ')}"
+        for name in now
+        if name in before and before[name] != now[name]
+    ]
+
+
+def symbols_of(corpus: Any) -> str:
+    """A hash of what texts became symbols by: other versions may learn other vocabularies from the same bytes.
+
+    Args:
+        corpus: Encoded examples, which lie beside their tokenizers.
+    """
+    try:
+        files = json.loads((Path(corpus.path).parent / MANIFEST).read_text(encoding="utf-8"))
+    except (AttributeError, OSError, ValueError):
+        return ""
+    symbols = sorted((name, digest) for name, (_, digest) in files.items() if name.startswith(("tokenizer", "labels")))
+    return hashlib.sha256(json.dumps(symbols).encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """A hash of regard's modules."""
+    root, digest = Path(regard.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:10]

@@ -1,0 +1,129 @@
+"""Lives of a run in processes of their own, forked from one that has everything imported, and ended at any moment."""
+
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import RegardError
+from regard.training import fit, resume
+from regard.training.callbacks import Checkpointing, Display
+
+_OPERATIONS = frozenset(("open", "os.rename", "os.remove", "os.mkdir", "os.link", "os.rmdir", "shutil.rmtree"))
+
+
+@dataclass(frozen=True)
+class End:
+    """How a life ended."""
+
+    code: int
+    """Exit code; minus the signal's number where one ended it."""
+    said: str
+    """Standard error."""
+    kept: int
+    """The update of the last checkpoint that was written to its end; −1 without one."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """SIGKILL at a moment: after so many moments that count, updates and operations on files, or after so many seconds."""
+
+    moments: int = 0
+    seconds: float = 0.0
+
+
+def draw_death(draw: random.Random, longest: float) -> Death:
+    """Three in four by moments, which a seed repeats exactly, among the first hundred; the others by the clock."""
+    return Death(moments=draw.randint(1, 100)) if draw.random() < 0.75 else Death(seconds=draw.uniform(0.0, longest))
+
+
+def live(work: Callable[[], object], death: Death = Death(), *, folder: Path) -> End:
+    """Do something in a process of its own, perhaps not to its end.
+
+    Args:
+        work: What is done.
+        death: When it is killed; never, by default.
+        folder: Operations on what is in here count as moments.
+    """
+    said = folder.with_name(f"{folder.name}.said")
+    reads, writes = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if not process:
+        os.close(reads)
+        _child(work, death, folder, said, writes)
+    os.close(writes)
+    if death.seconds:
+        time.sleep(death.seconds)
+        os.kill(process, signal.SIGKILL)
+    with open(reads) as pipe:
+        kept = pipe.read().split()
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return End(code, said.read_text(), int(kept[-1]) if kept else -1)
+
+
+def _child(work: Callable[[], object], death: Death, folder: Path, said: Path, pipe: int) -> None:
+    code = 70
+    try:
+        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 (pytest holds another)
+        _report(pipe)
+        if death.moments:
+            _count_down(death.moments, str(folder))
+        work()
+        code = 0
+    except RegardError as error:
+        print(f"regard: {error}", file=sys.stderr, flush=True)
+        code = error.exit_code
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _report(pipe: int) -> None:
+    save = Checkpointing._save
+
+    def saved(self: Checkpointing, module: object) -> None:
+        save(self, module)
+        os.write(pipe, f"{self._run.progress.step}\n".encode())
+
+    Checkpointing._save = saved
+
+
+def _count_down(moments: int, folder: str) -> None:
+    left = moments
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def heard(event: str, arguments: tuple) -> None:
+        if event in _OPERATIONS and folder in str(arguments[0]):
+            count()
+
+    def updated(*arguments: object) -> None:
+        count()
+        moved(*arguments)
+
+    moved = Display.on_train_batch_end
+    Display.on_train_batch_end = updated
+    sys.addaudithook(heard)
+
+
+def begin_or_resume(config: object) -> None:
+    """What somebody does again and again whose machine fails: begin, and go on where there is something to go on with."""
+    out = Path(config.out)
+    if (out / "checkpoints" / "config.yaml").exists():
+        resume(out, progress=False)
+    else:
+        fit(config, progress=False)

@@ -1,0 +1,231 @@
+"""Two runs in one folder, files that change, clocks that jump, versions that change, and memory that does not suffice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from lives import live
+
+from regard.disk import locked
+from regard.errors import ConfigError, DataError, TrainingError
+from regard.text import cache
+from regard.text import prepare as preparing
+from regard.training import fit, resume
+from regard.training.callbacks import Validation
+from regard.training.folder import RunFolder
+from regard.training.pieces import cut
+from regard.training.translation import TranslationTask
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def test_two_runs_do_not_write_one_folder(fresh, whole):
+    """The second is refused, by the first one's number; when the first is killed, its lock is gone with it."""
+    code = (
+        f"import time\nfrom pathlib import Path\nfrom regard.disk import locked\npath = Path({fresh.out!r}, 'checkpoints')\n"
+        "path.mkdir(parents=True)\nwith locked(path / 'lock') as holder:\n"
+        "    print(repr(holder), flush=True)\n    time.sleep(600)\n"
+    )
+    first = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert first.stdout.readline() == "''\n"
+    with pytest.raises(ConfigError, match=f"is being written to by process {first.pid} on this machine, which trains in it"):
+        fit(fresh, progress=False)
+    first.kill()
+    first.wait()
+    first.stdout.close()
+    fit(replace(fresh, training=replace(fresh.training, max_steps=1)), progress=False)
+    assert not Path(fresh.out, "checkpoints", "lock").exists()
+
+
+def test_a_lock_in_one_process(tmp_path):
+    path = tmp_path / "lock"
+    with locked(path) as first, locked(path) as second:
+        assert (first, second) == ("", f"process {os.getpid()} on this machine")
+    assert not path.exists()
+    path.write_text("\xff gone")  # of a process that ended without taking it away
+    with locked(path) as holder:
+        assert holder == ""
+
+
+def test_a_run_that_was_killed_before_it_began_leaves_the_folder_free(fresh):
+    place = RunFolder(fresh.out)
+    place.checkpoints.mkdir(parents=True)
+    (place.checkpoints / "lock").touch()
+    (place.checkpoints / "run.json").touch()
+    place.check_free(overwrite=False)
+
+
+def test_a_file_that_changes_while_it_is_read(config, tmp_path, monkeypatch):
+    own = tmp_path / "pairs.tsv"
+    own.write_bytes(Path(config.data.train[0]).read_bytes())
+    run = preparing._Preparation.run
+
+    def grow(self):
+        run(self)
+        own.write_bytes(own.read_bytes() + b"a b\tb a\n")
+
+    monkeypatch.setattr(preparing._Preparation, "run", grow)
+    data = replace(config.data, train=(str(own),), cache=str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=r"pairs.tsv has changed while it was read; begin again when nothing writes to it"):
+        fit(replace(config, data=data, out=str(tmp_path / "run")), progress=False)
+    assert not (tmp_path / "run").exists()
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_a_file_that_changes_during_training_does_not_matter(config, whole, tmp_path, monkeypatch):
+    own = tmp_path / "letters.tsv"
+    own.write_bytes(Path(config.data.train[0]).read_bytes())
+    inner = Validation.on_train_batch_end
+    monkeypatch.setattr(Validation, "on_train_batch_end", lambda *arguments: (own.write_text("x\ty\n"), inner(*arguments))[1])
+    fit(replace(config, data=replace(config.data, train=(str(own),)), out=str(tmp_path / "run")), progress=False)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_a_clock_that_jumps(config, whole, fresh, monkeypatch, tmp_path):
+    """Neither a run nor what another is preparing minds the time of day."""
+    now = time.time
+    jumps = iter(range(10**9))
+    with cache.workspace(tmp_path) as work:
+        (work / "spool").touch()
+        monkeypatch.setattr(time, "time", lambda: now() + (-1) ** next(jumps) * 10**9)
+        for _ in range(2):
+            with cache.workspace(tmp_path):
+                assert (work / "spool").exists()
+        fit(fresh, progress=False)
+    assert Path(fresh.out, "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert not list(tmp_path.iterdir())
+
+
+def test_resume_says_what_other_versions_may_change(ended, elsewhere, capfd, monkeypatch):
+    monkeypatch.setattr("regard.training.versions._code", lambda: "another")
+    monkeypatch.setattr(torch, "__version__", "9.9")
+    resume(ended)
+    said = capfd.readouterr().err
+    assert "not bit for bit as it would have gone on:\n  regard was 0." in said
+    assert "(another): batches, defaults and formulas may differ, and with them everything from here on\n" in said
+    assert "torch was 2." in said
+    assert "is 9.9: sums may be rounded otherwise\n" in said
+
+
+def test_resume_refuses_other_symbols(ended, monkeypatch):
+    monkeypatch.setattr(sys.modules[resume.__module__], "symbols_of", lambda corpus: "others")
+    with pytest.raises(
+        DataError, match="its data, prepared anew, have other symbols than when the run began, with tokenizers 0"
+    ):
+        resume(ended, progress=False)
+
+
+@pytest.fixture
+def small_memory(monkeypatch):
+    """`small_memory(rows)`: a batch of more rows does not fit."""
+
+    def arm(rows):
+        inner = TranslationTask.loss
+
+        def loss(self, batch, step, total_steps):
+            if len(batch.index) > rows:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+            return inner(self, batch, step, total_steps)
+
+        monkeypatch.setattr(TranslationTask, "loss", loss)
+
+    return arm
+
+
+def test_out_of_memory_cuts_batches(fresh, small_memory, capfd):
+    small_memory(4)
+    config = replace(fresh, training=replace(fresh.training, max_steps=8))
+    fit(config)
+    said = capfd.readouterr().err
+    assert "memory does not suffice for the batch; from here on each is cut into 2 pieces, which together make the same" in said
+    assert "A lower training.batch_tokens spares the cutting" in said
+    state, _ = RunFolder(config.out).load_checkpoint()
+    assert state["progress"]["pieces"] >= 2
+    assert state["progress"]["skipped"] == 0
+
+
+def test_out_of_memory_for_one_example(fresh, small_memory):
+    small_memory(0)
+    with pytest.raises(TrainingError, match=r"memory does not suffice for a single example; lower data.max_tokens"):
+        fit(fresh, progress=False)
+
+
+def test_pieces_hold_all_examples(config, whole):
+    corpus = TranslationTask.prepare(config, model=None, attention=None, progress=False).data.train
+    batch = corpus.batch(range(7))
+    pieces = cut(batch, 4)
+    assert [len(piece.index) for piece in pieces] == [2, 2, 2, 1]
+    for name, value in vars(batch).items():
+        assert torch.equal(torch.cat([vars(piece)[name] for piece in pieces]), value)
+    assert len(cut(corpus.batch([0, 1]), 8)) == 2
+
+
+def test_a_loss_that_is_not_finite_is_skipped_and_counted(fresh, monkeypatch, capfd):
+    inner = TranslationTask.loss
+
+    def loss(self, batch, step, total_steps):
+        total, nll = inner(self, batch, step, total_steps)
+        return (total * float("nan"), nll * float("nan")) if step in (2, 4) else (total, nll)
+
+    monkeypatch.setattr(TranslationTask, "loss", loss)
+    fit(replace(fresh, training=replace(fresh.training, max_steps=6)))
+    said = capfd.readouterr().err
+    assert "update 2: skipped, since the loss or its gradient was not finite (1 skipped so far)" in said
+    assert "update 4: skipped, since the loss or its gradient was not finite (2 skipped so far)" in said
+    state, _ = RunFolder(fresh.out).load_checkpoint()
+    assert state["progress"]["skipped"] == 2
+    assert all(value.isfinite().all() for value in state["model"].values())
+    assert {int(entry["step"]) for entry in state["optimizer"]["state"].values()} == {4}
+    assert all(row["train_nll"] < 100 for row in state["history"] if "train_nll" in row)
+
+
+def test_too_many_skips_end_the_run(fresh, monkeypatch):
+    inner = TranslationTask.loss
+    monkeypatch.setattr(TranslationTask, "loss", lambda *a: tuple(part * float("inf") for part in inner(*a)))
+    settings = replace(fresh.training, max_skipped=3, validate_every=50)
+    with pytest.raises(
+        TrainingError, match=r"at update 4 .* 4 times since the last validation; .* a lower training.learning_rate"
+    ):
+        fit(replace(fresh, training=settings), progress=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_keep_a_checkpoint(fresh, whole, number):
+    def stopping():
+        inner = Validation.on_train_batch_end
+
+        def send(self, trainer, *arguments):
+            if self._run.progress.step == 7:
+                signal.raise_signal(number)
+            inner(self, trainer, *arguments)
+
+        Validation.on_train_batch_end = send
+        fit(fresh, progress=False)
+
+    end = live(stopping, folder=Path(fresh.out))
+    assert (end.code, end.kept) == (128 + number, 6)  # the signal's checkpoint is the one behind
+    assert "stopped after update 7 of " in end.said
+    assert RunFolder(fresh.out).load_checkpoint()[0]["progress"]["step"] == 7
+    resume(fresh.out, progress=False)
+    facts = json.loads(Path(fresh.out, "signature.json").read_text())
+    assert facts == json.loads((whole / "signature.json").read_text())
+
+
+@pytest.mark.parametrize("change", [lambda path: os.truncate(path, 100), lambda path: os.utime(path, (0, 0))])
+def test_prepared_data_that_change_in_use_are_refused(config, whole, tmp_path, change):
+    """A file in memory that is cut short would end the process, without a word."""
+    own = replace(config, data=replace(config.data, cache=str(tmp_path)))
+    corpus = TranslationTask.prepare(own, model=None, attention=None, progress=False).data.train
+    corpus.batch([0])
+    change(corpus.path)
+    with pytest.raises(
+        DataError, match=r"train.arrow: has changed while it was in use; leave the cache alone and resume the run"
+    ):
+        corpus.batch([0])
