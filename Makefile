@@ -11,13 +11,14 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pyt
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test test-slow test-faults check contracts bench docs-figures clean
+.PHONY: help demo test test-slow test-faults fuzz check contracts bench docs-figures clean
 
 help:
 	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
 	@echo "make test          all tests but the slow ones"
 	@echo "make test-slow     the slow ones"
 	@echo "make test-faults   fifty kills, full and read-only disks, a thousand damaged files (minutes)"
+	@echo "make fuzz          100,000 generated inputs through every reader and loader (hours; FUZZ='--inputs 1000' for fewer)"
 	@echo "make contracts     the table of every mechanism, number format, circumstance and form (ten minutes)"
 	@echo "make check         style, types, and which room may import which"
 	@echo "make bench         speed"
@@ -37,6 +38,9 @@ test-slow: $(DEVELOP)
 
 test-faults: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults
+
+fuzz: $(DEVELOP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py $(FUZZ)
 
 check: $(DEVELOP)
 	$(BIN)/ruff check .

@@ -1,0 +1,22 @@
+"""All targets by name. Those that need torch are imported only when one of them is asked for."""
+
+from fuzz.engine import Target
+from fuzz.files import FILES
+from fuzz.readers import READERS
+
+_BUNDLES = ("signature", "config", "model", "tokenizer", "labels", "report")
+
+
+def target_names() -> tuple[str, ...]:
+    """In the order in which they are fed."""
+    return (*(target.name for target in (*READERS, *FILES)), *(f"bundle-{name}" for name in _BUNDLES))
+
+
+def find_target(name: str) -> Target:
+    """The target of a name."""
+    for target in (*READERS, *FILES):
+        if target.name == name:
+            return target
+    from fuzz.bundles import BUNDLES
+
+    return next(target for target in BUNDLES if target.name == name)
