@@ -1,6 +1,7 @@
 """Figures of a run on disk: a CSV file, and TensorBoard's files."""
 
 import csv
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,13 +21,15 @@ class Logs:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file: TextIO = self._path.open("w", newline="", encoding="utf-8")
+            self._board = _open_board(folder, history) if tensorboard else None
+            self._rows = csv.DictWriter(self._file, (*_COLUMNS, *columns))
+            self._rows.writeheader()
+            self._rows.writerows(history)
+            self._file.flush()
         except OSError as error:
+            with suppress(AttributeError):  # where not even the first file could be opened
+                self.close()
             raise write_error(self._path, error) from error
-        self._rows = csv.DictWriter(self._file, (*_COLUMNS, *columns))
-        self._rows.writeheader()
-        self._board = _open_board(folder, history) if tensorboard else None
-        self._rows.writerows(history)
-        self._file.flush()
 
     def write(self, row: Row) -> None:
         """Write one row; absent columns stay empty.
@@ -47,9 +50,11 @@ class Logs:
 
     def close(self) -> None:
         """Close the files."""
-        self._file.close()
+        with suppress(OSError):  # of a full disk, which has been said; rows that are missing are written anew on a resume
+            self._file.close()
         if self._board is not None:
-            self._board.close()
+            with suppress(OSError):
+                self._board.close()
 
 
 class NoLogs(Logs):
