@@ -45,8 +45,8 @@ class CountedClassifier(TextClassifier):
     The sum is written as one of attention, over directions with weights by magnitude, weight_s = |e_s| / Σ_j |e_j|:
     Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So a word's weight is its part in all the evidence, whichever label it is for.
 
-    N-grams are hashed into T's buckets; a bucket belongs to one n-gram, and others that fall into it have no evidence. (In half
-    as many buckets as there are n-grams, shared by them, the classifier is right a point less often.)
+    N-grams are hashed into T's buckets; a bucket belongs to one n-gram, and others that fall into it have no evidence. (In as
+    many buckets as there are n-grams, shared by them, the classifier is right a point less often.)
 
     Shapes: T (V + buckets, C), b (C,).
 
