@@ -9,7 +9,7 @@ from regard.config import CombinedClassifierConfig, CountedClassifierConfig, Rec
 from regard.models.classifiers.bag import log_ratios
 from regard.models.classifiers.build import build_classifier
 from regard.models.classifiers.combined import CombinedClassifier
-from regard.models.classifiers.counted import CountedClassifier
+from regard.models.classifiers.counted import CountedClassifier, _spread
 
 WORDS, LENGTH, TEXTS = 31, 7, 60
 
@@ -107,3 +107,11 @@ def test_a_combined_classifier_trains_its_recurrent_members_alone():
     torch.testing.assert_close(whole.logits, 0.75 * counted.logits + 0.125 * (first.logits + second.logits))
     weights = [one.attention["pool"] for one in (counted, first, second)]
     torch.testing.assert_close(whole.attention["pool"], 0.75 * weights[0] + 0.125 * (weights[1] + weights[2]))
+
+
+@pytest.mark.parametrize(("sizes", "step"), [([3, 4, 5, 1], 2), ([1] * 13, 2), ([13], 2), ([40, 1, 7], 8), ([6, 1], 1)])
+def test_very_many_texts_are_thinned_evenly(sizes, step):
+    numbers = torch.arange(sum(sizes)).split(sizes)
+    kept = _spread(((part[:, None], part[:, None] >= 0, part) for part in numbers), 7)
+    assert torch.cat([label for _, _, label in kept]).tolist() == list(range(0, sum(sizes), step))
+    assert all(tokens[:, 0].tolist() == label.tolist() and mask.all() for tokens, mask, label in kept)

@@ -4,6 +4,7 @@ On few texts it is more often right than a bag of the same features that is trai
 trained after that; it is a member of a combined classifier.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from regard.text.symbols import PAD
 _SMOOTHING = 1.0  # of the counts, as naive Bayes has it
 _ITERATIONS, _HISTORY = 25, 4  # of L-BFGS
 _LEAST = 1e-6  # evidence of a word that has none
+_MOST = 1 << 18  # texts that are held at once; more than that teach a linear classifier little
 
 
 class MagnitudePooling(Pooling):
@@ -123,8 +125,8 @@ class CountedClassifier(TextClassifier):
 
     @torch.no_grad()
     def prime(self, examples: Iterable[Example]) -> None:
-        """Count, and fit the gains and b by L-BFGS."""
-        kept = list(examples)
+        """Count, and fit the gains and b by L-BFGS. Of very many texts, every second, or every fourth, and so on, is read."""
+        kept = _spread(examples, _MOST)
         self._give_out_buckets(kept)
         texts = self._read(kept)
         ratios = log_ratios(texts.counts, _SMOOTHING)
@@ -175,6 +177,28 @@ class CountedClassifier(TextClassifier):
         ends = torch.cat(sizes).cumsum(dim=0)
         starts = functional.pad(ends[:-1], (1, 0)).int()
         return _Texts(torch.cat(rows), starts, torch.cat(scales).to(counts.dtype).unsqueeze(-1), torch.cat(labels), counts)
+
+
+def _spread(examples: Iterable[Example], most: int) -> list[Example]:
+    """All texts, or every 2ⁿth of them, so that there are at most so many."""
+    kept: list[Example] = []
+    seen, count, step = 0, 0, 1
+    for example in examples:
+        kept.append(_every(example, -seen % step, step))
+        seen += len(example[0])
+        count += len(kept[-1][0])
+        while count > most:
+            starts = itertools.accumulate((len(tokens) for tokens, _, _ in kept), initial=0)
+            kept = [_every(one, start % 2, 2) for one, start in zip(kept, starts, strict=False)]
+            count, step = sum(len(tokens) for tokens, _, _ in kept), 2 * step
+    return [one for one in kept if len(one[0])]
+
+
+def _every(example: Example, start: int, step: int) -> Example:
+    tokens, mask, label = example
+    if step == 1:
+        return example
+    return tokens[start::step].clone(), mask[start::step].clone(), label[start::step].clone()
 
 
 def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
