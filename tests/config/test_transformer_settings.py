@@ -28,7 +28,7 @@ def test_kinds_of_models():
             {"hidden_size": 15, "num_heads": 5},
             "which needs an even model.hidden_size; it is 15",
         ),
-        ({"decoder_layers": 0}, "model.decoder_layers is 0, expected 1 or more"),
+        ({"decoder_layers": 0}, "model.decoder_layers is 0, expected from 1 to 1000"),
         ({"activation_dropout": 1}, "model.activation_dropout is 1, expected 0 or more and less than 1"),
         ({"tie_embeddings": "all"}, "model.tie_embeddings is 'all', which needs one vocabulary"),
         ({"bridge": "copy"}, "model of kind 'transformer' has no setting 'bridge'; it belongs to kind: recurrent"),
