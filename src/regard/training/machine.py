@@ -103,8 +103,8 @@ def prepared(machine: Machine) -> Iterator[None]:
     threads, python_state, numpy_state = torch.get_num_threads(), random.getstate(), np.random.get_state()
     deterministic, fill = torch.are_deterministic_algorithms_enabled(), deterministic_memory.fill_uninitialized_memory
     devices = [machine.device] if machine.device.type == "cuda" else []
-    # oneDNN keeps a kernel for each shape of a product that it meets, of half a megabyte and more, up to 1,024 of them: batches of
-    # sentences would fill gigabytes. It reads this when it is first used.
+    # oneDNN keeps a kernel for each shape of a product that it meets, of half a megabyte and more, up to 1,024 of them: with
+    # batches of sentences these are gigabytes. It reads this when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     with torch.random.fork_rng(devices=devices):
         torch.set_num_threads(machine.threads)
