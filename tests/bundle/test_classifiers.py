@@ -10,7 +10,14 @@ import torch
 from regard.bundle import ClassificationBundle, load_bundle, save_bundle
 from regard.bundle.save import save_faithfulness
 from regard.bundle.signature import checksum_of
-from regard.config import BagClassifierConfig, ClassificationConfig, RecurrentClassifierConfig, WordsConfig
+from regard.config import (
+    BagClassifierConfig,
+    ClassificationConfig,
+    CombinedClassifierConfig,
+    CountedClassifierConfig,
+    RecurrentClassifierConfig,
+    WordsConfig,
+)
 from regard.errors import BundleError
 from regard.models.build import build_classifier
 from regard.text.labelled.labels import Labels
@@ -47,7 +54,12 @@ def rewrite(folder: Path, name: str, content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [RecurrentClassifierConfig(embedding_size=6, hidden_size=5), BagClassifierConfig(embedding_size=4)]
+    "model",
+    [
+        RecurrentClassifierConfig(embedding_size=6, hidden_size=5),
+        BagClassifierConfig(embedding_size=4),
+        CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=31)),
+    ],
 )
 def test_what_was_saved_comes_back(tmp_path, model):
     bundle = make(model)
@@ -61,6 +73,15 @@ def test_what_was_saved_comes_back(tmp_path, model):
     save_bundle(tmp_path / "two", bundle)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_a_table_of_counts_that_claims_to_be_huge(tmp_path):
+    small = RecurrentClassifierConfig(embedding_size=6, hidden_size=5)
+    save_bundle(tmp_path, make(CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=31), recurrent=small)))
+    config = (tmp_path / "config.yaml").read_text()
+    rewrite(tmp_path, "config.yaml", config.replace("num_buckets: 31", "num_buckets: 900000000000"))
+    with pytest.raises(BundleError, match=r"model\.safetensors holds [\d,]+ numbers, expected [\d,]{9,} by config\.yaml"):
+        load_bundle(tmp_path)
 
 
 def test_the_card_is_of_a_classifier(folder):

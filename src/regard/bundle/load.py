@@ -238,7 +238,7 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
         with torch.random.fork_rng(devices=[]):
             with torch.device("meta"):  # so that a config that claims huge sizes costs nothing
                 planned = build(None)
-            num_planned = sum(parameter.numel() for parameter in planned.parameters())
+            num_planned = _count_stored(planned)
             if attention is None and num_planned > num_stored:
                 raise BundleError(
                     f"{path} holds {num_stored:,} numbers, expected {num_planned:,} by config.yaml and the tokenizers"
@@ -248,6 +248,12 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
         raise
     except (RegardError, RuntimeError, ValueError, OverflowError, MemoryError) as error:
         raise BundleError(f"{path.parent}: config.yaml describes a model that cannot be built: {_first_line(error)}") from error
+
+
+def _count_stored(model: nn.Module) -> int:
+    """How many numbers a model's file holds at least: weights that are tied once, and the buffers that are kept."""
+    kept = model.state_dict(keep_vars=True).values()
+    return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in kept}.values())
 
 
 def _product(shape: tuple[int, ...]) -> int:

@@ -60,9 +60,10 @@ class TextClassifier(nn.Module, ABC):
         """The logits that training has a loss for each of: those of `forward`, or those of the members that are trained."""
         return [self(tokens, mask).logits]
 
-    def prime(self, examples: Iterable[Example]) -> None:
+    def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Look at the training texts once before training; not every model does.
 
         Args:
             examples: All of them, in any order and in batches of any size.
+            label_weight: What each label's loss is multiplied by; None for all alike.
         """

@@ -59,13 +59,13 @@ class ClassificationTask(Task):
         if vectors is not None:
             _put_in(vectors, built)
         if type(built).prime is not TextClassifier.prime:
-            built.prime(_examples(data.train))
+            built.prime(_examples(data.train), label_weight=_label_weight(config, data))
         custom: Custom = "model" if model is not None else "attention" if pooling is not None else ""
         return cls(config, data, built, custom)
 
     def __init__(self, config: ClassificationConfig, data: LabelledData, model: TextClassifier, custom: Custom) -> None:
         super().__init__(config, data, model, custom)
-        self._label_weight = _label_weight(data) if config.training.class_weights == "balanced" else None
+        self._label_weight = _label_weight(config, data)
 
     def sampler(self) -> BucketBatchSampler:
         """Batches by length."""
@@ -244,8 +244,10 @@ def check_classification(config: ClassificationConfig, model: object, pooling: o
         raise ConfigError(f"attention is {pooling!r:.80}, expected an object of a regard.attention.Pooling class")
 
 
-def _label_weight(data: LabelledData) -> Tensor:
-    """N / (C · n_c), so that the mean over texts is 1."""
+def _label_weight(config: ClassificationConfig, data: LabelledData) -> Tensor | None:
+    """N / (C · n_c), so that the mean over texts is 1; None where all labels count alike."""
+    if config.training.class_weights == "none":
+        return None
     counts = torch.tensor(data.labels.counts, dtype=torch.float32).clamp(min=1)
     return counts.sum() / (len(counts) * counts)
 

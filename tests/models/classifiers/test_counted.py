@@ -109,6 +109,25 @@ def test_a_combined_classifier_trains_its_recurrent_members_alone():
     torch.testing.assert_close(whole.attention["pool"], 0.75 * weights[0] + 0.125 * (weights[1] + weights[2]))
 
 
+def test_labels_that_count_more_are_given_more_often():
+    tokens, mask, label = texts()
+    plain, weighed = build(), build()
+    plain.prime([(tokens, mask, label)])
+    weighed.prime([(tokens, mask, label)], label_weight=torch.tensor([0.2, 5.0]))
+    unknown = torch.tensor([[9]])  # no text has this word
+    gaps = [float(torch.diff(model(unknown, unknown > 0).logits)) for model in (plain, weighed)]
+    assert abs(gaps[0]) < 0.5
+    assert gaps[1] > gaps[0] + 1
+
+
+def test_hundreds_of_labels_fit_into_memory():
+    tokens, mask, label = texts()
+    model = build(labels=600, num_buckets=2**19)
+    assert model.evidence.numel() <= 2**24 + WORDS * 600
+    model.prime([(tokens, mask, 300 * label)])
+    assert (model(tokens, mask).logits.argmax(1) == 300 * label).all()
+
+
 @pytest.mark.parametrize(("sizes", "step"), [([3, 4, 5, 1], 2), ([1] * 13, 2), ([13], 2), ([40, 1, 7], 8), ([6, 1], 1)])
 def test_very_many_texts_are_thinned_evenly(sizes, step):
     numbers = torch.arange(sum(sizes)).split(sizes)

@@ -97,7 +97,7 @@ class BagClassifier(TextClassifier):
         return Classified(logits, {"pool": weights} if "pool" in record else {})
 
     @torch.no_grad()
-    def prime(self, examples: Iterable[Example]) -> None:
+    def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Start from what naive Bayes knows: the log-count ratios of words and n-grams in the training texts.
 
         r_ic = log((α + n_ic) / Σ_j (α + n_jc)) − log((α + n_i − n_ic) / Σ_j (α + n_j − n_jc)), the sums over what there is:

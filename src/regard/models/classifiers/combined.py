@@ -63,12 +63,12 @@ class CombinedClassifier(TextClassifier):
         """The logits of each member that is trained; one that was fitted by `prime` is not."""
         return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
-    def prime(self, examples: Iterable[Example]) -> None:
+    def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Let each member look at the training texts that wants to."""
         curious = [member for member in self._members() if type(member).prime is not TextClassifier.prime]
         kept = list(examples) if len(curious) > 1 else examples
         for member in curious:
-            member.prime(kept)
+            member.prime(kept, label_weight=label_weight)
 
     def _members(self) -> list[TextClassifier]:
         return list(self.members)  # type: ignore[arg-type]

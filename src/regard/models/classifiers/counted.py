@@ -24,6 +24,7 @@ from regard.text.symbols import PAD
 _SMOOTHING = 1.0  # of the counts, as naive Bayes has it
 _ITERATIONS, _HISTORY = 25, 4  # of L-BFGS
 _LEAST = 1e-6  # evidence of a word that has none
+_MOST_NUMBERS = 1 << 24  # in the table's rows of n-grams
 _MOST = 1 << 18  # texts that are held at once; more than that teach a linear classifier little
 
 
@@ -68,8 +69,10 @@ class CountedClassifier(TextClassifier):
         num_labels: C.
         """
         super().__init__()
-        self.max_ngram, self.num_buckets, self.shrinkage = config.max_ngram, config.num_buckets, config.shrinkage
-        buckets = config.num_buckets if config.max_ngram > 1 else 0
+        self.max_ngram, self.shrinkage = config.max_ngram, config.shrinkage
+        # With many labels there are fewer, so that the table stays within memory.
+        self.num_buckets = max(1, min(config.num_buckets, _MOST_NUMBERS // num_labels))
+        buckets = self.num_buckets if config.max_ngram > 1 else 0
         self.register_buffer("evidence", torch.zeros(vocabulary_size + buckets, num_labels))
         self.register_buffer("bias", torch.zeros(num_labels))
         self.register_buffer("keys", torch.zeros(buckets, dtype=torch.int64))  # whose each bucket is
@@ -124,11 +127,11 @@ class CountedClassifier(TextClassifier):
         return (4.0 * features).clamp(min=4).rsqrt()
 
     @torch.no_grad()
-    def prime(self, examples: Iterable[Example]) -> None:
+    def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Count, and fit the gains and b by L-BFGS. Of very many texts, every second, or every fourth, and so on, is read."""
         kept = _spread(examples, _MOST)
         self._give_out_buckets(kept)
-        texts = self._read(kept)
+        texts, seen = self._read(kept)
         ratios = log_ratios(texts.counts, _SMOOTHING)
         gains = torch.ones_like(ratios, requires_grad=True)
         bias = torch.zeros_like(self.bias, requires_grad=True)
@@ -139,15 +142,16 @@ class CountedClassifier(TextClassifier):
             sums = functional.embedding_bag(texts.rows, gains * ratios, texts.starts, mode="sum")
             logits = sums * texts.scale + bias
             if texts.label.ndim == 1:
-                loss = functional.cross_entropy(logits, texts.label)
+                loss = functional.cross_entropy(logits, texts.label, weight=label_weight, reduction="sum") / len(logits)
             else:
-                loss = functional.binary_cross_entropy_with_logits(logits, texts.label.to(logits.dtype))
+                gold = texts.label.to(logits.dtype)
+                loss = functional.binary_cross_entropy_with_logits(logits, gold, weight=label_weight)
             loss = loss + self.shrinkage / 2 * (gains - 1).square().sum() / len(logits)
             loss.backward()
             return loss
 
         optimizer.step(objective)
-        self.evidence.copy_(gains * ratios)
+        self.evidence.zero_()[seen] = gains * ratios
         self.bias.copy_(bias)
 
     def _give_out_buckets(self, examples: Sequence[Example]) -> None:
@@ -163,7 +167,8 @@ class CountedClassifier(TextClassifier):
         keys[ordered % self.num_buckets] = ordered  # where several go to one place, NumPy keeps the last
         self.keys.copy_(torch.from_numpy(keys))
 
-    def _read(self, examples: Iterable[Example]) -> "_Texts":
+    def _read(self, examples: Iterable[Example]) -> "tuple[_Texts, Int[Tensor, ' R']]":
+        """The texts, and the rows of the table that they have; only of these is anything known."""
         counts = torch.zeros_like(self.evidence)
         rows, sizes, scales, labels = [], [], [], []
         for tokens, mask, label in examples:
@@ -176,7 +181,11 @@ class CountedClassifier(TextClassifier):
             labels.append(label)
         ends = torch.cat(sizes).cumsum(dim=0)
         starts = functional.pad(ends[:-1], (1, 0)).int()
-        return _Texts(torch.cat(rows), starts, torch.cat(scales).to(counts.dtype).unsqueeze(-1), torch.cat(labels), counts)
+        seen = counts.any(dim=1).nonzero().squeeze(1)
+        place = torch.zeros(len(counts), dtype=torch.int32, device=counts.device)
+        place[seen] = torch.arange(len(seen), dtype=torch.int32, device=counts.device)
+        scale, label = torch.cat(scales).to(counts.dtype).unsqueeze(-1), torch.cat(labels)
+        return _Texts(place[torch.cat(rows)], starts, scale, label, counts[seen]), seen
 
 
 def _spread(examples: Iterable[Example], most: int) -> list[Example]:
@@ -209,11 +218,11 @@ def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
 
 
 class _Texts(NamedTuple):
-    """All training texts: the rows of the table that they have, one text after another."""
+    """All training texts: the rows that they have, of those that any has, one text after another."""
 
     rows: Tensor
     starts: Tensor
     scale: Tensor
     label: Tensor
     counts: Tensor
-    """(V + buckets, C): in how many texts of each label each row is."""
+    """(R, C): in how many texts of each label each of these rows is."""
