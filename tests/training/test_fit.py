@@ -314,6 +314,93 @@ def test_a_disk_that_is_full_at_the_start_leaves_nothing(config, monkeypatch, tm
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["config.yaml", "README.md", "logs/mine.txt", "checkpoints/last.ckpt", "checkpoints/sub/x", ".incoming/README.md"]
+)
+def test_files_with_the_names_of_a_runs_are_refused(tmp_path, name):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ConfigError, match="holds files that are not a run's"):
+        RunFolder(tmp_path).check_free(overwrite=False)
+
+
+def test_a_run_json_of_somebody_else_is_refused(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "run.json").write_text('{"mine": 1}')
+    with pytest.raises(ConfigError, match="holds files that are not a run's"):
+        RunFolder(tmp_path).check_free(overwrite=False)
+
+
+def test_to_overwrite_takes_what_a_run_writes_and_nothing_else(tmp_path, config):
+    names = ["logs/mine.txt", "logs/plots/a", "checkpoints/notes.txt", ".incoming/mine", ".incoming-photos/mine"]
+    for name in ("checkpoints/config.yaml", "checkpoints/weights-00000001.ckpt", "logs/metrics.csv", "labels.json", *names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("some")
+    folder = RunFolder(tmp_path)
+    folder.check_free(overwrite=True)
+    with folder.held():
+        folder.start(config, {})
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*names, "checkpoints/config.yaml", "checkpoints/run.json"}
+
+
+def test_a_folder_is_free_while_its_run_makes_way_for_another(tmp_path, config, monkeypatch):
+    """A command that was killed in the middle of an overwriting is given again."""
+    for name in ("mine.txt", "README.md", "checkpoints/config.yaml", "checkpoints/last.ckpt", "logs/metrics.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("some")
+    folder = RunFolder(tmp_path)
+    with monkeypatch.context() as patch, folder.held():
+        patch.setattr(RunFolder, "_written", lambda self: {}["killed"])
+        with pytest.raises(KeyError):
+            folder.start(config, {})
+    assert not folder.holds_run()
+    for overwrite in (True, False):
+        folder.check_free(overwrite=overwrite)
+    with folder.held():
+        folder.start(config, {})
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["config.yaml", "run.json"]
+    assert (tmp_path / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoints/sub", "checkpoints/last.ckpt", "README.md", "logs/metrics.csv"])
+def test_a_folder_in_the_way_is_told_before_anything_is_taken(tmp_path, name):
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(ConfigError, match=rf"but '.*{name}' is a folder, which no run writes there; move it, or name another"):
+        RunFolder(tmp_path).check_free(overwrite=True)
+
+
+def test_a_file_in_the_way_of_a_folder(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "logs").touch()
+    with pytest.raises(ConfigError, match="logs' is a file, which no run writes there"):
+        RunFolder(tmp_path).check_free(overwrite=True)
+
+
+def test_a_run_that_does_not_begin_takes_away_only_its_own_folders(tmp_path, config):
+    first, second = RunFolder(tmp_path / "new" / "first"), RunFolder(tmp_path / "new" / "second")
+    with first.held(), second.held():
+        second.start(config, {})
+    assert second.holds_run()
+    assert not first.path.exists()
+
+
+def test_what_was_written_of_a_run_that_does_not_begin_is_taken_away(tmp_path, config, monkeypatch):
+    written = RunFolder._write
+
+    def fail(self, path, *content):
+        if path.name == "config.yaml":
+            raise TrainingError("full")
+        written(self, path, *content)
+
+    monkeypatch.setattr(RunFolder, "_write", fail)
+    folder = RunFolder(tmp_path / "new" / "run")
+    with pytest.raises(TrainingError, match="full"), folder.held():
+        folder.start(config, {})
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_checkpoint_of_another_format_is_refused(config, change):
     config = change(config, max_steps=1)
     train(config)

@@ -6,7 +6,10 @@
     checkpoints/previous.ckpt         the one before, for the day on which the last one turns out to be damaged
     checkpoints/weights-00001200.ckpt weights of a validation that the final model may be made of: the best, or the last n
     checkpoints/lock                  there while a process writes here: who it is
+    checkpoints/replacing             there while the run makes way for another, which was asked for
     logs/                             metrics.csv, and TensorBoard's files
+
+Files of other names are somebody else's, and stay.
 
 Each file is written beside its place, flushed to the disk and renamed, so that at any moment it is whole: the old or the new.
 Each ends with its own checksum, or is in run.json with one.
@@ -17,7 +20,7 @@ import io
 import json
 import os
 import pickle
-import shutil
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -32,7 +35,10 @@ from regard.config.loading import read_config, render_config
 from regard.disk import FULL, flush, locked, seal_of, unseal, write_whole
 from regard.errors import BundleError, ConfigError, TrainingError
 
-_LAST, _PREVIOUS, _LOCK = "last.ckpt", "previous.ckpt", "lock"
+_LAST, _PREVIOUS, _LOCK, _REPLACING = "last.ckpt", "previous.ckpt", "lock", "replacing"
+_CHECKPOINT = re.compile(r"(config\.yaml|run\.json|last\.ckpt|previous\.ckpt|weights-\d{8,}\.ckpt)(\.new)?")
+_LOG = re.compile(r"metrics\.csv|events\.out\.tfevents\..*")
+_BEFORE_IT_BEGAN = frozenset((_LOCK, "run.json", "run.json.new", "config.yaml.new"))
 _COPY_OR_ANEW = "copy it again from where it is whole, or train anew"
 
 
@@ -54,7 +60,8 @@ class RunFolder:
         """Refuse a folder that must not be written to, before any work is done. Nothing is changed.
 
         Raises:
-            ConfigError: If it holds a run and `overwrite` is False, holds something else, is a file, or cannot be written.
+            ConfigError: If it holds a run and `overwrite` is False, holds something else, is a file, or cannot be written, or
+                if a folder is where the run writes a file, or a file where it writes a folder.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"out is '{self.path}', which is a file; name a folder")
@@ -64,11 +71,48 @@ class RunFolder:
                     f"out is '{self.path}', which already holds a run; name another folder, go on with "
                     f"`regard resume {self.path}`, or set overwrite to true to replace it"
                 )
-        elif self.path.exists() and any(not _is_ours(path.name) for path in self.path.iterdir()):
+        elif self.path.exists() and not self._is_free():
             raise ConfigError(f"out is '{self.path}', which holds files that are not a run's; name a new or an empty folder")
+        if wrong := self._in_the_way():
+            what = "a folder" if wrong.is_dir() else "a file"
+            raise ConfigError(
+                f"out is '{self.path}', but '{wrong}' is {what}, which no run writes there; move it, or name another folder"
+            )
         there = next(parent for parent in (self.path, *self.path.absolute().parents) if parent.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
             raise ConfigError(f"out is '{self.path}', but '{there}' cannot be written to; name another folder")
+
+    def _is_free(self) -> bool:
+        """Whether a folder without a run is empty, or has only what a run leaves that was killed before it had begun."""
+        if (self.checkpoints / _REPLACING).exists():
+            return True  # what is left of the run before may go, and the rest was there beside it
+        if any(path not in (self.checkpoints, self.logs) or not path.is_dir() for path in self.path.iterdir()):
+            return False
+        if self.logs.exists() and any(self.logs.iterdir()):
+            return False
+        return not self.checkpoints.exists() or all(_precedes_a_run(path) for path in self.checkpoints.iterdir())
+
+    def _in_the_way(self) -> Path | None:
+        """What cannot be replaced by what a run writes."""
+        folders = (self.checkpoints, self.logs)
+        wrong = [path for path in folders if os.path.lexists(path) and not path.is_dir()]
+        if not wrong:
+            inside = self.checkpoints.iterdir() if self.checkpoints.exists() else ()
+            wrong = [path for path in (*inside, *self._written()) if path.is_dir() and not path.is_symlink()]
+        return min(wrong, default=None)
+
+    def _written(self) -> list[Path]:
+        """What a run has written here, but for its lock."""
+        found = [folder / name for folder in (self.path, *self._stages()) for name in FILES]
+        for folder, names in ((self.checkpoints, _CHECKPOINT), (self.logs, _LOG)):
+            if folder.exists():
+                found += [path for path in folder.iterdir() if names.fullmatch(path.name)]
+        return [path for path in found if os.path.lexists(path)]
+
+    def _stages(self) -> list[Path]:
+        """Where a model waits until all of it is written."""
+        stages = (self.path / ".incoming", self.path / ".incoming.tmp")
+        return [path for path in stages if path.is_dir() and not path.is_symlink()]
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -80,23 +124,31 @@ class RunFolder:
             ConfigError: If another process writes here.
             TrainingError: If the folder cannot be written.
         """
-        made = next((p for p in (*reversed(self.path.absolute().parents), self.path.absolute()) if not p.exists()), None)
-        with ExitStack() as stack:
-            try:
-                self.checkpoints.mkdir(parents=True, exist_ok=True)
-                holder = stack.enter_context(locked(self.checkpoints / _LOCK))
-            except OSError as error:
-                raise write_error(self.path, error) from error
-            if holder:
-                raise ConfigError(
-                    f"'{self.path}' is being written to by {holder}, which trains in it; wait until that has ended, or name "
-                    "another folder"
-                )
-            try:
-                yield
-            finally:
-                if made is not None and not self.holds_run():
-                    shutil.rmtree(made, ignore_errors=True)
+        whole = self.path.absolute()
+        made = [path for path in (whole / "logs", whole / "checkpoints", whole, *whole.parents) if not path.exists()]
+        try:
+            with ExitStack() as stack:
+                try:
+                    self.checkpoints.mkdir(parents=True, exist_ok=True)
+                    holder = stack.enter_context(locked(self.checkpoints / _LOCK))
+                except OSError as error:
+                    raise write_error(self.path, error) from error
+                if holder:
+                    raise ConfigError(
+                        f"'{self.path}' is being written to by {holder}, which trains in it; wait until that has ended, or "
+                        "name another folder"
+                    )
+                try:
+                    yield
+                finally:
+                    if whole / "checkpoints" in made and not self.holds_run():
+                        with suppress(OSError):
+                            (self.checkpoints / "run.json").unlink(missing_ok=True)
+        finally:
+            if not self.holds_run():
+                for path in made:  # from the inside out; what is not empty is somebody's
+                    with suppress(OSError):
+                        path.rmdir()
 
     def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
         """Begin a run in the folder, which is held, in place of the run that it may hold.
@@ -106,22 +158,25 @@ class RunFolder:
         """
         settings = render_config(config).encode()
         try:
+            if self.holds_run():
+                (self.checkpoints / _REPLACING).touch()
             self._clear()
             self.logs.mkdir(exist_ok=True)
         except OSError as error:
             raise write_error(self.path, error) from error
         self._write(self.checkpoints / "run.json", _render_facts({**facts, "config": hashlib.sha256(settings).hexdigest()}))
         self._write(self.checkpoints / "config.yaml", settings)
+        with suppress(OSError):  # beside settings it says nothing
+            (self.checkpoints / _REPLACING).unlink(missing_ok=True)
 
     def _clear(self) -> None:
         # The settings go first: without them nobody takes what is left of the old run for a run.
         (self.checkpoints / "config.yaml").unlink(missing_ok=True)
-        for path in (*(self.path / name for name in FILES), *self.checkpoints.iterdir()):
-            if path.name != _LOCK:  # which is held
-                path.unlink(missing_ok=True)
-        for folder in (self.logs, *self.path.glob(".incoming*")):
-            if folder.exists():
-                shutil.rmtree(folder)
+        for path in self._written():
+            path.unlink()
+        for stage in self._stages():
+            with suppress(OSError):  # it holds files of somebody else
+                stage.rmdir()
 
     def check_begun(self) -> None:
         """Refuse a folder that there is nothing to go on with.
@@ -270,9 +325,16 @@ def write_error(path: Path, error: OSError) -> TrainingError:
     return TrainingError(f"cannot write '{path}': {error.strerror or error}")
 
 
-def _is_ours(name: str) -> bool:
-    """Whether a run that was killed before it had begun may have left a file of this name."""
-    return name in ("checkpoints", "logs", *FILES) or name.startswith(".incoming")
+def _precedes_a_run(path: Path) -> bool:
+    """Whether a run writes this among its checkpoints before its settings, with which it has begun."""
+    if path.name not in _BEFORE_IT_BEGAN or not path.is_file():
+        return False
+    if path.name != "run.json":
+        return True
+    with suppress(ValueError):
+        data = path.read_bytes()
+        return not data or bool(_parse_facts(data))
+    return False
 
 
 def _render_facts(facts: dict[str, Any]) -> bytes:
