@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -99,7 +100,7 @@ def test_a_process_that_fails_leaves_the_others_parts_to_the_next_attempt(model,
     assert "process 1 of 2 has not finished its part of" in said
     assert "run the same command again, and they are taken as they are" in said
     assert out.read_text() == "of before\n"
-    assert [path.name for path in tmp_path.glob("out.parts/*/*")] == ["0000"]
+    assert sorted(path.name for path in tmp_path.glob("out.parts/*/*")) == ["0000", "0000.begun", "0001.begun"]
 
     assert run(monkeypatch, 1, 2, *command) == 0
     with monkeypatch.context() as patch:
@@ -158,3 +159,80 @@ def test_signs_of_life(tmp_path, monkeypatch):
     first.finish()
     assert (tmp_path / "out").read_text() == "a\nb\n"
     assert re.fullmatch("out", os.listdir(tmp_path)[0])
+
+
+def test_who_is_late_finds_its_part(tmp_path):
+    """All parts are there since an attempt that failed; the first process does not take them away under the second's hands."""
+    first, second = (PartedFile(tmp_path / "out", Ranks(rank, 2), "key") for rank in (0, 1))
+    for process in (first, second):
+        assert not process.begin()
+        with process.writing() as file:
+            file.write("a\n")
+    assert first.begin()
+    finishing = threading.Thread(target=first.finish)
+    finishing.start()
+    begun = time.monotonic()
+    while not (tmp_path / "out").exists():
+        assert time.monotonic() - begun < 10
+        time.sleep(0.01)
+    time.sleep(0.2)
+    assert second.begin()
+    finishing.join()
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_who_never_comes_is_not_waited_for_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PATIENCE", 0.2)
+    first, second = (PartedFile(tmp_path / "out", Ranks(rank, 2), "key") for rank in (0, 1))
+    for process in (first, second, first):
+        if not process.begin():
+            with process.writing() as file:
+                file.write("a\n")
+    first.finish()
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_link_is_followed(tmp_path, there, size):
+    target, link = tmp_path / "elsewhere" / "target", tmp_path / "out"
+    target.parent.mkdir()
+    if there:
+        target.write_text("old")
+    link.symlink_to(target)
+    processes = [PartedFile(link, Ranks(rank, size), "key") for rank in range(size)]
+    for process in processes:
+        with process.writing() as file:
+            file.write("new\n")
+    processes[0].finish()
+    assert link.is_symlink()
+    assert target.read_text() == "new\n" * size
+    assert os.listdir(target.parent) == ["target"]
+
+
+def test_a_link_to_itself(tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "out")
+    with pytest.raises(RequestError, match="which is a link that leads back to itself; name a file"):
+        PartedFile(tmp_path / "out", Ranks(), "")
+
+
+def test_one_process_writes_into_a_pipe(tmp_path):
+    pipe, read = tmp_path / "out", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    process = PartedFile(pipe, Ranks(), "")
+    assert not process.begin()
+    with process.writing() as file:
+        file.write("a\n")
+    process.finish()
+    assert pipe.is_fifo()
+    reader.join(10)
+    assert read == ["a\n"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_several_processes_refuse_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "out")
+    with pytest.raises(RequestError, match=r"is a pipe or a device: 2 processes cannot share it; name a file, or start one"):
+        PartedFile(tmp_path / "out", Ranks(0, 2), "")

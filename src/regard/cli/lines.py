@@ -120,7 +120,7 @@ def output_part(options: argparse.Namespace, command: str, together: int) -> Ite
         part.first, part.last = start * together, stop * together
         key = _key(options, digest, ranks.world_size)
     whole = PartedFile(options.output, ranks, key)
-    if whole.done:
+    if whole.begin():
         yield None
     else:
         with whole.writing() as part.file:

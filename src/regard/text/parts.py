@@ -2,10 +2,12 @@
 
     OUT.parts/KEY/0002        a part that is whole
     OUT.parts/KEY/0003.new    a part that is being written; touched every few seconds by whoever writes it
+    OUT.parts/KEY/0002.begun  a byte for each attempt in which that process has looked for its part
     OUT.new                   all parts, on their way to OUT
 
 KEY says what all parts are made from, so that the parts of an attempt that failed are taken over by the next, and those of
-something else never are. OUT itself appears when it is whole, and not before.
+something else never are. OUT itself appears when it is whole, and not before. Where OUT is a link, all this is where it leads
+to; where it is a pipe or a device, one process writes straight into it.
 """
 
 import os
@@ -35,20 +37,44 @@ class PartedFile:
         key: Names what the file is made from, in letters and digits.
 
     Raises:
-        RequestError: If the path cannot be written.
+        RequestError: If the path cannot be written, or is a pipe or a device and there are several processes.
     """
 
     def __init__(self, path: str | Path, ranks: Ranks, key: str) -> None:
         self._path, self._ranks = Path(path), ranks
+        self._straight = self._path.exists() and not self._path.is_file() and not self._path.is_dir()
+        if self._straight:
+            if not ranks.alone:
+                raise RequestError(
+                    f"--output is '{path}', which is a pipe or a device: {ranks.world_size} processes cannot share it; name a "
+                    "file, or start one process"
+                )
+            return
+        self._path = Path(os.path.realpath(path))
+        if self._path.is_symlink():
+            raise RequestError(f"--output is '{path}', which is a link that leads back to itself; name a file")
         self._folder = self._path.with_name(f"{self._path.name}.parts") / key
         if self._path.is_dir() or not self._path.absolute().parent.is_dir():
             what = "is a folder" if self._path.is_dir() else f"is in '{self._path.parent}', which is no folder"
             raise RequestError(f"--output is '{path}', which {what}; name a file in a folder that is there")
 
-    @property
-    def done(self) -> bool:
-        """Whether this process's part is whole already, since an earlier attempt."""
-        return not self._ranks.alone and self._part(self._ranks.rank).exists()
+    def begin(self) -> bool:
+        """Let the first process know that this one has begun.
+
+        Returns:
+            Whether this process's part is whole already, since an earlier attempt.
+
+        Raises:
+            OSError: If there is no room.
+        """
+        if self._ranks.alone:
+            return False
+        self._folder.mkdir(parents=True, exist_ok=True)
+        done = self._part(self._ranks.rank).exists()
+        # Only now, since the parts may be gone at once when all have begun.
+        with open(self._begun(self._ranks.rank), "ab") as file:
+            file.write(b".")
+        return done
 
     @contextmanager
     def writing(self) -> Iterator[TextIO]:
@@ -57,6 +83,10 @@ class PartedFile:
         Raises:
             OSError: If there is no room.
         """
+        if self._straight:
+            with open(self._path, "w", encoding="utf-8", newline="\n") as file:
+                yield file
+            return
         part = self._path if self._ranks.alone else self._part(self._ranks.rank)
         part.parent.mkdir(parents=True, exist_ok=True)
         unfinished = part.with_name(f"{part.name}.new")
@@ -96,6 +126,7 @@ class PartedFile:
                 joined.unlink(missing_ok=True)
             raise
         flush(self._path.absolute().parent)
+        self._wait_for_the_late()
         shutil.rmtree(self._folder.parent, ignore_errors=True)
 
     def _wait(self) -> None:
@@ -117,6 +148,23 @@ class PartedFile:
                         "same command again, and they are taken as they are (every host has to see that folder)"
                     )
             time.sleep(0.1)
+
+    def _wait_for_the_late(self) -> None:
+        """Until all have begun as often as this one: who comes later would not find its part, and make it again for nobody."""
+        end = time.monotonic() + PATIENCE
+        while any(self._attempts(rank) < self._attempts(0) for rank in range(self._ranks.world_size)):
+            if time.monotonic() > end:
+                return
+            time.sleep(0.1)
+
+    def _attempts(self, rank: int) -> int:
+        try:
+            return self._begun(rank).stat().st_size
+        except OSError:
+            return 0
+
+    def _begun(self, rank: int) -> Path:
+        return self._folder / f"{rank:04}.begun"
 
     def _part(self, rank: int) -> Path:
         return self._folder / f"{rank:04}"
