@@ -16,6 +16,7 @@ from threading import Thread
 from typing import IO, Any, TextIO
 
 from regard import __version__
+from regard.cli.printing import replace_unwritable
 from regard.errors import DataError, RequestError
 from regard.ranks import read_ranks
 from regard.text.parts import PartedFile
@@ -124,6 +125,7 @@ def output_part(options: argparse.Namespace, command: str, together: int) -> Ite
         yield None
     else:
         with whole.writing() as part.file:
+            replace_unwritable(part.file)
             yield part
     whole.finish()
 

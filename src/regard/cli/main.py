@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from regard.cli.printing import replace_unwritable
 from regard.errors import RegardError, RequestError, nearest, out_of_memory
 from regard.ranks import read_ranks
 
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if all went well, 2 for a mistake in what was asked or given, 130 after Ctrl-C, 143 after SIGTERM, 141 if nobody
         reads the output any more.
     """
+    replace_unwritable(sys.stdout)
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()

@@ -178,7 +178,7 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
         return line, options.prefix or "", options.constraint
     try:
         asked = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(
             f"translate: line {number} is no JSON ({error}); --requests expects an object on each line"
         ) from error
