@@ -11,6 +11,12 @@ TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE
 SLURM = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4", "SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NTASKS_PER_NODE": "2"}
 
 
+def spread(tasks_per_node, *, rank, node, local, tasks=7):
+    """A step of SLURM without --ntasks-per-node."""
+    numbers = {"STEP_ID": 0, "NTASKS": tasks, "PROCID": rank, "NODEID": node, "LOCALID": local}
+    return {f"SLURM_{name}": str(value) for name, value in numbers.items()} | {"SLURM_TASKS_PER_NODE": tasks_per_node}
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -20,6 +26,12 @@ SLURM = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4", "SLURM_PROCID": "2", "SLURM_
         ({**SLURM, **TORCHRUN}, Ranks(3, 4, 1, 2)),
         ({"RANK": "1", "WORLD_SIZE": "2"}, Ranks(1, 2, 0, 1)),
         (SLURM, Ranks(2, 4, 0, 2)),
+        (spread("2(x3),1", rank=5, node=2, local=1), Ranks(5, 7, 1, 2)),
+        (spread("2(x3),1", rank=6, node=3, local=0), Ranks(6, 7, 0, 1)),
+        (spread("3", rank=1, node=0, local=1, tasks=3), Ranks(1, 3, 1, 3)),
+        (spread("8(x2)", rank=1, node=0, local=1, tasks=3) | {"SLURM_STEP_TASKS_PER_NODE": "3"}, Ranks(1, 3, 1, 3)),
+        (spread("8(x2)", rank=1, node=0, local=1, tasks=4) | {"SLURM_NNODES": "2"}, Ranks(1, 4, 1, 2)),  # the allocation's
+        (spread("many", rank=0, node=0, local=0, tasks=3), Ranks(0, 3, 0, 3)),
         ({**SLURM, "SLURM_JOB_NAME": "bash"}, Ranks()),
         ({name: value for name, value in SLURM.items() if name != "SLURM_STEP_ID"}, Ranks()),  # in a batch script, without srun
     ],
@@ -36,6 +48,7 @@ def test_environments(environment, expected):
             "WORLD_SIZE is set and RANK is not set; expected a whole number: start the processes with torchrun",
         ),
         ({"WORLD_SIZE": "2", "RANK": "one"}, "WORLD_SIZE is set and RANK is 'one'; expected a whole number"),
+        ({**SLURM, "SLURM_PROCID": "one"}, "SLURM_STEP_ID is set and SLURM_PROCID is 'one'; expected a whole number"),
         ({"WORLD_SIZE": "2", "RANK": "2"}, "says that this is process 2 of 2; expected 0 <= RANK < WORLD_SIZE"),
     ],
 )

@@ -1,6 +1,7 @@
 """Which of several processes this is, as their launcher says in the environment: torchrun, or SLURM's srun."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -46,7 +47,7 @@ def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
         local_rank, local_size = _number(environment, "LOCAL_RANK", "0"), _number(environment, "LOCAL_WORLD_SIZE", "1")
     elif "SLURM_STEP_ID" in environment and environment.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
         world_size, rank = _number(environment, "SLURM_NTASKS", "1"), _number(environment, "SLURM_PROCID", "0")
-        local_rank, local_size = _number(environment, "SLURM_LOCALID", "0"), _number(environment, "SLURM_NTASKS_PER_NODE", "1")
+        local_rank, local_size = _number(environment, "SLURM_LOCALID", "0"), _tasks_here(environment, world_size)
     else:
         return Ranks()
     local_size = max(local_size, local_rank + 1)
@@ -55,11 +56,27 @@ def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
     return Ranks(rank, world_size, local_rank, local_size)
 
 
+def _tasks_here(environment: Mapping[str, str], tasks: int) -> int:
+    """How many tasks of a step of SLURM are on this node; "2(x3),1" is 2 on each of three nodes and 1 on a fourth."""
+    for name in ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"):
+        found = re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get(name, ""))
+        runs = [(int(count), int(times or 1)) for count, times in found]
+        if sum(count * times for count, times in runs) != tasks:
+            continue  # not set, or the allocation's, of which the step is a part
+        counts = [count for count, times in runs for _ in range(times)]
+        if (node := _number(environment, "SLURM_NODEID", "0")) < len(counts):
+            return counts[node]
+    if "SLURM_NTASKS_PER_NODE" in environment:
+        return _number(environment, "SLURM_NTASKS_PER_NODE", "")
+    return -(-tasks // max(1, _number(environment, "SLURM_NNODES", "1")))
+
+
 def _number(environment: Mapping[str, str], name: str, default: str) -> int:
     text = environment.get(name, default)
     if not text.isdecimal():
         what = f"is '{text}'" if text else "is not set"
+        launched = "WORLD_SIZE" if "WORLD_SIZE" in environment else "SLURM_STEP_ID"
         raise ConfigError(
-            f"WORLD_SIZE is set and {name} {what}; expected a whole number: start the processes with torchrun or srun"
+            f"{launched} is set and {name} {what}; expected a whole number: start the processes with torchrun or srun"
         )
     return int(text)

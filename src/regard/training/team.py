@@ -153,6 +153,10 @@ def joined() -> Iterator[Team]:
         return
     _connect(ranks)
     control, watched = (dist.new_group(backend="gloo", timeout=_PATIENCE) for _ in range(2))
+    # Only now: a process that gave up before would leave the others waiting for it.
+    most, least = Team(ranks, control).largest(ranks.local_size, -ranks.local_size)
+    if most != -least or ranks.world_size % most:
+        raise _uneven(ranks)
     watch = _Watch(ranks, watched)
     try:
         yield Team(ranks, control)
@@ -169,17 +173,17 @@ def joined() -> Iterator[Team]:
 
 
 def _environment() -> ClusterEnvironment:
+    if "WORLD_SIZE" in os.environ:
+        return TorchElasticEnvironment()
+    os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(read_ranks().local_size))  # without it Lightning refuses
     # Lightning would write checkpoints of its own, and requeue, on the signal before a job's end.
-    return TorchElasticEnvironment() if "WORLD_SIZE" in os.environ else SLURMEnvironment(auto_requeue=False)
+    return SLURMEnvironment(auto_requeue=False)
 
 
 def _connect(ranks: Ranks) -> None:
     """Make PyTorch's default group, which lasts as long as the process."""
-    if ranks.world_size % ranks.local_size or ("WORLD_SIZE" in os.environ and "LOCAL_RANK" not in os.environ):
-        raise ConfigError(
-            f"process {ranks.rank} of {ranks.world_size} has {ranks.local_size} on its host; training wants as many processes "
-            "on every host, and LOCAL_RANK and LOCAL_WORLD_SIZE in the environment: start it with torchrun or srun"
-        )
+    if "WORLD_SIZE" in os.environ and "LOCAL_RANK" not in os.environ:
+        raise _uneven(ranks)
     if dist.is_initialized():
         return
     try:
@@ -194,6 +198,14 @@ def _connect(ranks: Ranks) -> None:
             "every host's name known to the others, and the port free and open?"
         ) from error
     atexit.register(_disconnect)
+
+
+def _uneven(ranks: Ranks) -> ConfigError:
+    return ConfigError(
+        f"process {ranks.rank} of {ranks.world_size} has {ranks.local_size} on its host; training wants as many processes "
+        "on every host, and LOCAL_RANK and LOCAL_WORLD_SIZE in the environment: start it with torchrun or srun "
+        "--ntasks-per-node"
+    )
 
 
 def _disconnect() -> None:
