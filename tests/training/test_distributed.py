@@ -6,17 +6,23 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from several import run_several, slurm
+from several import run_several, slurm, torchrun
 from tiny import TinyTranslator
 
 from regard.config import TeacherForcingConfig
 from regard.errors import ConfigError, Interrupted, TrainingError
+from regard.ranks import read_ranks
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
+from regard.training.fit import _build_trainer
+from regard.training.machine import _own_device
 from regard.training.module import TrainingModule
+from regard.training.shared import open_folder
+from regard.training.team import Team, joined
 
 still = partial(TinyTranslator, dropout=0.0)
 
@@ -167,3 +173,53 @@ def test_under_slurm(config, change):
         return translator.bundle.signature["updates"], signal.getsignal(signal.SIGUSR1) == before
 
     assert values(run_several(train, launcher=slurm)) == [(2, True), (2, True)]
+
+
+def test_under_slurm_without_tasks_per_node(config, change):
+    def spread(rank, size, port):
+        told = {name: value for name, value in slurm(rank, size, port).items() if name != "SLURM_NTASKS_PER_NODE"}
+        return told | {"SLURM_TASKS_PER_NODE": str(size)}
+
+    def train(rank):
+        return fit(change(config, max_steps=2), model=TinyTranslator, progress=False).bundle.signature["updates"]
+
+    assert values(run_several(train, 3, launcher=spread)) == [2, 2, 2]
+
+
+def test_hosts_with_different_numbers_of_processes_are_refused_by_all(config):
+    def spread(rank, size, port):
+        here = {"LOCAL_WORLD_SIZE": "1" if rank == 2 else "2", "LOCAL_RANK": str(rank % 2)}
+        return torchrun(rank, size, port) | here
+
+    outcomes = run_several(lambda rank: fit(config, model=TinyTranslator, progress=False), 3, launcher=spread)
+    for rank, outcome in enumerate(outcomes):
+        assert isinstance(outcome.error, ConfigError), outcome.trace
+        assert f"process {rank} of 3 has {1 if rank == 2 else 2} on its host; training wants as many" in str(outcome.error)
+
+
+def test_a_process_that_sees_its_own_gpu_only(monkeypatch):
+    """Lightning counts the GPUs that this process sees, and refuses as many as there are processes."""
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("lightning.fabric.accelerators.cuda.num_cuda_devices", lambda: 1)
+    monkeypatch.setattr("lightning.pytorch.accelerators.cuda.num_cuda_devices", lambda: 1)
+    for name, value in slurm(2, 4, 12910).items():
+        monkeypatch.setenv(name, value)
+    ranks = read_ranks()
+    device = torch.device("cuda", torch.device(_own_device("auto", ranks)).index or 0)
+    run = SimpleNamespace(machine=SimpleNamespace(device=device), team=Team(ranks), folder=SimpleNamespace(logs="."))
+    trainer = _build_trainer(run, [])
+    assert trainer.strategy.root_device == torch.device("cuda:0")
+    assert (trainer.world_size, trainer.global_rank, trainer.num_nodes) == (4, 2, 1)
+
+
+def test_the_first_process_knows_of_checkpoints_for_all(tmp_path):
+    def look(rank):
+        with joined() as team:
+            folder = open_folder(tmp_path / str(rank), team)  # on different hosts
+            if rank == 0:
+                folder.checkpoints.mkdir(parents=True)
+                (folder.checkpoints / "last.ckpt").touch()
+            return folder.has_checkpoint()
+
+    assert values(run_several(look)) == [True, True]

@@ -240,10 +240,10 @@ def _build_callbacks(
 
 def _build_trainer(run: Run, callbacks: list[lightning.Callback]) -> lightning.Trainer:
     device, ranks = run.machine.device, run.team.ranks
-    here = ranks.local_size if not ranks.alone else [device.index] if device.type == "cuda" else 1
     return lightning.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=here,
+        # Of several GPUs the strategy says which: Lightning refuses more than this process may see, which can be its own alone.
+        devices=[device.index] if device.type == "cuda" else ranks.local_size,
         num_nodes=ranks.world_size // ranks.local_size,
         strategy="auto" if ranks.alone else run.team.strategy(device),
         max_epochs=-1,  # a run knows its own end

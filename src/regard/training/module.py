@@ -164,7 +164,7 @@ class TrainingModule(lightning.LightningModule):
                 f"update {progress.step:,}: skipped, since the loss or its gradient was not finite ({progress.skipped:,} "
                 "skipped so far)"
             )
-        if weights and not run.weights_are_finite():
+        if weights and run.team.largest(int(not run.weights_are_finite()))[0]:  # all stop together, and say the same
             raise not_finite(run, "weights")
 
 

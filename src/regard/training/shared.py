@@ -56,6 +56,10 @@ class SharedFolder(RunFolder):
         """As `RunFolder`."""
         self._team.by_first(lambda: self._own.save_checkpoint(state, keep))
 
+    def has_checkpoint(self) -> bool:
+        """As `RunFolder`."""
+        return self._team.by_first(lambda: self._own.has_checkpoint())
+
     def load_checkpoint(self) -> Any:
         """As `RunFolder`."""
         return self._team.by_first(lambda: self._own.load_checkpoint())
