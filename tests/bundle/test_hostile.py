@@ -52,6 +52,10 @@ def test_a_run_without_a_model_yet(tmp_path):
     refuse(tmp_path, r"holds a run without a model yet: its training has not finished its first validation; .*`regard resume ")
 
 
+def test_a_folder_of_models_names_one(saved):
+    refuse(saved.parent, r"is not a trained model: it has no signature\.json; .* made; deu in it is one: name .*deu")
+
+
 @pytest.mark.parametrize("name", SIGNED)
 def test_a_missing_file(saved, name):
     (saved / name).unlink()

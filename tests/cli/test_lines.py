@@ -20,6 +20,9 @@ def test_lines_that_are_not_utf8_are_counted(tmp_path, capsys):
     assert len(list(read_lines(str(tmp_path / "latin"), "translate"))) == 3
     assert "2 lines of" in (message := capsys.readouterr().err)
     assert "are not all UTF-8 (the first: line 2)" in message
+    piped = io.TextIOWrapper(io.BytesIO(b"fine\nf\xfcr\n"), encoding="ascii")
+    assert [line for group in lines._available(piped) for line in group] == ["fine", "f\ufffdr"]
+    assert "1 lines of standard input are not all UTF-8 (the first: line 2)" in capsys.readouterr().err
 
 
 def test_a_line_ends_at_a_newline_only(tmp_path):

@@ -109,7 +109,11 @@ def _check_folder(folder: Path) -> None:
                 f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
                 f"or go on with `regard resume {folder}`"
             )
-        raise BundleError(f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made")
+        inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # a cross-validation's, or a folder of runs
+        where = f"; {inside[0]} in it is one: name {folder / inside[0]}" if inside else ""
+        raise BundleError(
+            f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made{where}"
+        )
 
 
 def _check_signature(signature: Any, path: Path) -> None:

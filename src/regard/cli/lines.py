@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -45,17 +45,22 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
 def _lines_in(path: str) -> Iterator[str]:
     # As in files of pairs, a line ends at \n and nowhere else.
     with _opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-        unreadable, first = 0, 0
-        for number, line in enumerate(lines, 1):
-            if "\ufffd" in line:
-                unreadable, first = unreadable + 1, first or number
-            yield line.rstrip("\r\n")
-        if unreadable:
-            print(
-                f"regard: {unreadable:,} lines of {path} are not all UTF-8 (the first: line {first:,}); "
-                "what cannot be read is taken as \ufffd",
-                file=sys.stderr,
-            )
+        yield from _readable(lines, path)
+
+
+def _readable(lines: Iterable[str], where: str) -> Iterator[str]:
+    """Lines without their ends; at the end, a word on those that were not UTF-8."""
+    unreadable, first = 0, 0
+    for number, line in enumerate(lines, 1):
+        if "\ufffd" in line:
+            unreadable, first = unreadable + 1, first or number
+        yield line.rstrip("\r\n")
+    if unreadable:
+        print(
+            f"regard: {unreadable:,} lines of {where} are not all UTF-8 (the first: line {first:,}); "
+            "what cannot be read is taken as \ufffd",
+            file=sys.stderr,
+        )
 
 
 @contextmanager
@@ -176,8 +181,8 @@ def _available(stream: TextIO) -> Iterator[list[str]]:
     queue: Queue[str | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory
 
     def read() -> None:
-        for line in stream:
-            queue.put(line.rstrip("\r\n"))
+        for line in _readable(stream, "standard input"):
+            queue.put(line)
         queue.put(None)
 
     Thread(target=read, daemon=True).start()
