@@ -97,7 +97,7 @@ def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) 
     if options.confusion:
         _draw_confusion(classifier, found, options.confusion)
     if options.reliability:
-        _draw_reliability(found, options.reliability)
+        _draw_reliability(classifier, found, len(texts), options.reliability)
 
 
 def _draw_confusion(classifier: "Classifier", found: "LabelledEvaluation", path: str) -> None:
@@ -110,16 +110,19 @@ def _draw_confusion(classifier: "Classifier", found: "LabelledEvaluation", path:
     draw(np.array(found.scores.confusion), classifier.labels.names, path)
 
 
-def _draw_reliability(found: "LabelledEvaluation", path: str) -> None:
+def _draw_reliability(classifier: "Classifier", found: "LabelledEvaluation", num_texts: int, path: str) -> None:
     import numpy as np
 
     from regard.viz.reliability import draw
 
     bins = found.calibration.bins
+    several = classifier.labels.multiple  # each label is a decision of its own
     draw(
         np.array([bins[0].low, *(one.high for one in bins)]),
         np.array([one.confidence for one in bins]),
         np.array([one.accuracy for one in bins]),
         np.array([one.count for one in bins]),
         path,
+        title=f"{num_texts:,} texts × {len(classifier.labels.names)} labels" if several else None,
+        counted="decisions" if several else "texts",
     )

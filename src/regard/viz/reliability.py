@@ -27,6 +27,7 @@ def draw(
     path: str | Path | None = None,
     *,
     title: str | None = None,
+    counted: str = "texts",
     dpi: float = 150,
 ) -> Picture:
     """Draw the bins of a calibration.
@@ -40,6 +41,7 @@ def draw(
         counts: (M) Predictions in each bin.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         title: Put before the error.
+        counted: What the predictions are of: decisions, where a text has one for each label.
         dpi: Pixels an inch.
 
     Raises:
@@ -51,7 +53,7 @@ def draw(
     places, sure, right, number = _checked(edges, confidence, accuracy, counts)
     total = int(number.sum())
     error = float((number * np.abs(right - sure)).sum() / max(total, 1))
-    top = f"Expected calibration error {error:.3f}, {total} texts"
+    top = f"Expected calibration error {error:.3f}, {total:,} {counted}"
     top = f"{label(title, 200)}: {top[0].lower()}{top[1:]}" if title else top
     foot = (
         "Blue: how often predictions of such confidence were right. Red: how far that is from their mean confidence (dots); "
@@ -67,7 +69,7 @@ def draw(
         for row, line in enumerate(title_lines):
             figure.write(line, EDGE, EDGE + row * 0.2, fontsize=10)
         _draw_bins(figure.add_axes(figure.box(_LEFT, upper, _SIDE, _SIDE)), places, sure, right, number)
-        _draw_counts(figure.add_axes(figure.box(_LEFT, lower, _SIDE, _COUNTS)), places, number)
+        _draw_counts(figure.add_axes(figure.box(_LEFT, lower, _SIDE, _COUNTS)), places, number, counted)
         figure.write_foot(lines)
     figure.save(path)
     return figure
@@ -118,7 +120,7 @@ def _draw_bins(axes: Axes, edges: np.ndarray, confidence: np.ndarray, accuracy: 
     _quiet(axes)
 
 
-def _draw_counts(axes: Axes, edges: np.ndarray, counts: np.ndarray) -> None:
+def _draw_counts(axes: Axes, edges: np.ndarray, counts: np.ndarray, counted: str) -> None:
     axes.bar(edges[:-1], counts, np.diff(edges), align="edge", color="#b8bcc4", edgecolor="white", linewidth=0.6)
     most = max(float(counts.max()), 1.0)
     axes.set_xlim(0, 1)
@@ -132,7 +134,7 @@ def _draw_counts(axes: Axes, edges: np.ndarray, counts: np.ndarray) -> None:
     axes.set_xticks(np.linspace(0, 1, 6))
     axes.set_yticks([0, most], ["0", f"{most:.0f}"])
     axes.set_xlabel("confidence", fontsize=9, color=GREY)
-    axes.set_ylabel("texts", fontsize=9, color=GREY)
+    axes.set_ylabel(counted, fontsize=9, color=GREY)
     _quiet(axes)
 
 
