@@ -56,6 +56,16 @@ def test_classify_arguments_files_and_stdin_agree(classifier, tmp_path, capsys, 
     assert call(capsys, "classify", classifier) == given
 
 
+def test_classify_says_once_how_many_texts_were_cut(classifier, capsys):
+    assert main(["classify", str(classifier), "film " * 5000, TEXT, "book " * 5000]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 3
+    wanted = r"only the first 400 tokens were read \(data.max_tokens, set when the model was trained\): 2\n"
+    assert len(re.findall(wanted, err)) == 1, err
+    assert main(["classify", str(classifier), TEXT]) == 0
+    assert "max_tokens" not in capsys.readouterr().err
+
+
 def test_json_has_probabilities_and_weights(classifier, capsys):
     plain = json.loads(call(capsys, "classify", classifier, TEXT, "--json"))
     assert plain["label"] == "positive"

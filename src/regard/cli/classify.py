@@ -33,10 +33,18 @@ def main(arguments: Sequence[str]) -> None:
             return
         classifier = load_classifier(options, "classify")
         own = None if lines is None else islice(lines, part.first, part.last)
+        num_cut = 0
         for number, found in enumerate(_classifications(classifier, own, options), part.first + 1):
             print(_render(found, options), file=part.file, flush=lines is None)
             if options.heatmap:
                 _save(found, number, Path(options.heatmap))
+            num_cut += found.cut_at is not None
+        if num_cut:
+            print(
+                f"regard: texts of which only the first {classifier.config.data.max_tokens:,} tokens were read "
+                f"(data.max_tokens, set when the model was trained): {num_cut:,}",
+                file=sys.stderr,
+            )
 
 
 def _parser() -> Parser:

@@ -26,6 +26,8 @@ class Classification:
     _names: tuple[str, ...] = field(repr=False, compare=False)
     _values: np.ndarray = field(repr=False, compare=False)
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
+    cut_at: int | None = None
+    """Of a text with more tokens than the model reads: how many it read. None of a text that was read whole."""
 
     @cached_property
     def probabilities(self) -> dict[str, float]:
@@ -58,6 +60,9 @@ class Origin:
         if not tokens:  # a text without words goes to the model as one unknown word
             tokens, word_of = [""] * self.num_tokens, [-1] * self.num_tokens
         words = encoding.words[: max(word_of, default=-1) + 1]
+        note = self.note or CLASSIFICATION_NOTE
+        if found.cut_at is not None:
+            note = f"The model read only the first {found.cut_at:,} tokens (data.max_tokens); the text goes on. {note}"
         return AttentionRecord(
             source_tokens=tuple(tokens),
             target_tokens=(found.label,),
@@ -70,5 +75,5 @@ class Origin:
             target_text=found.label,
             probabilities=found.probabilities,
             log_probability=float(np.log(max(found.probability, 1e-300))),
-            note=self.note or CLASSIFICATION_NOTE,
+            note=note,
         )

@@ -71,7 +71,7 @@ class Classifier:
         """Label texts, in their order.
 
         Args:
-            texts: The texts. One without words is labelled too; of one that is too long, its beginning counts.
+            texts: The texts. One without words is labelled too; of one too long, its beginning counts (`cut_at`).
             record: Attention sites to record, `pool` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
@@ -80,7 +80,7 @@ class Classifier:
         """
         texts = check_texts("classify", texts)
         sites = self._sites(record)
-        ids = self.encode(texts)
+        ids, cut = self._encode(texts)
         logits, attention = self._run(ids, sites, progress=progress)
         probabilities = self.probabilities(logits)
         note = self.bundle.faithfulness
@@ -93,7 +93,8 @@ class Classifier:
             if several:
                 chosen = tuple(names[one] for one in np.argsort(-row, kind="stable").tolist() if row[one] > 0.5)
             origin = Origin(self.tokenizer, len(ids[number]), attention[number], note) if sites else None
-            found.append(Classification(text, names[place], float(row[place]), chosen, names, row, origin))
+            cut_at = len(ids[number]) if cut[number] else None
+            found.append(Classification(text, names[place], float(row[place]), chosen, names, row, origin, cut_at))
         return found
 
     def classify_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Classification]:
@@ -124,8 +125,7 @@ class Classifier:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """What the model is given for each text: the ids of its tokens, at most `data.max_tokens`, at least one."""
-        (ids, offsets), _ = cut_rows(*self.tokenizer.encode_batch(texts), self.config.data.max_tokens)
-        return [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
+        return self._encode(texts)[0]
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, from which `regard.load` reads it.
@@ -134,6 +134,11 @@ class Classifier:
             BundleError: If it cannot be written.
         """
         save_bundle(folder, self.bundle)
+
+    def _encode(self, texts: Sequence[str]) -> tuple[list[np.ndarray], np.ndarray]:
+        """What the model is given for each text, and which texts were cut for that."""
+        (ids, offsets), cut = cut_rows(*self.tokenizer.encode_batch(texts), self.config.data.max_tokens)
+        return [ids[start:stop] for start, stop in pairwise(offsets.tolist())], cut
 
     @torch.inference_mode()
     def _run(
