@@ -130,8 +130,11 @@ def test_several_labels_for_a_text(tmp_path, capsys):
     file.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     settings = ["--data.label_separator=;", "--training.max_epochs=60", "--training.learning_rate=0.03", "--data.dev_size=0"]
     assert train(f"--data.train={file}", f"--out={tmp_path / 'run'}", *settings) == 0
-    answers = call(capsys, "classify", tmp_path / "run", "a ball here 3", "a song and ball here 7").splitlines()
-    assert answers[0].split("\t")[0] == "sport"
+    asked = ["a ball here 3", "a song and ball here 7", "a stone here 3"]
+    one, both, none = call(capsys, "classify", tmp_path / "run", *asked).splitlines()
+    assert re.fullmatch(r"sport [01]\.\d{4}", one)
+    assert re.fullmatch(r"(music|sport) [01]\.\d{4}, (music|sport) [01]\.\d{4}", both)
+    assert re.fullmatch(r"\(none\)\t(music|sport) [01]\.\d{4}", none)
     found = json.loads(call(capsys, "evaluate", tmp_path / "run", file, "--json"))
     assert found["micro_f1"] > 0.9
     picture = f"--confusion={tmp_path / 'matrix.png'}"

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
         own = None if lines is None else islice(lines, part.first, part.last)
         num_cut = 0
         for number, found in enumerate(_classifications(classifier, own, options), part.first + 1):
-            print(_render(found, options), file=part.file, flush=lines is None)
+            print(_render(found, options, classifier.labels.multiple), file=part.file, flush=lines is None)
             if options.heatmap:
                 _save(found, number, Path(options.heatmap))
             num_cut += found.cut_at is not None
@@ -51,8 +51,9 @@ def _parser() -> Parser:
     parser = Parser(
         "classify",
         "Label texts: those given, or the lines of --input FILE, or those of standard input.\n"
-        "One line comes out for each that goes in, in order: the label, a tab, its probability. Where texts have several\n"
-        "labels: those of more than one half, with commas between.",
+        "One line comes out for each that goes in, in order: the label, a tab, its probability. Where texts may have several\n"
+        "labels: those of more than one half, each with its own probability (film 0.9800, positive 0.9100); without any:\n"
+        "(none), a tab, and the most probable label with its probability.",
         '  regard classify runs/reviews "a gripping , honest film" --heatmap words.png\n'
         "  regard classify runs/reviews --input reviews.txt > labels.tsv\n"
         "  cat reviews.txt | regard classify runs/reviews --json",
@@ -99,10 +100,12 @@ def _classifications(
         yield from classifier.classify(group, record=record)
 
 
-def _render(found: "Classification", options: argparse.Namespace) -> str:
+def _render(found: "Classification", options: argparse.Namespace, several: bool) -> str:
     if not options.json:
-        labels = (" ".join(label.split()) for label in found.labels)  # a table's label may hold tabs and line ends
-        return f"{', '.join(labels)}\t{found.probability:.4f}"
+        if not several:
+            return f"{_in_line(found.label)}\t{found.probability:.4f}"
+        said = [f"{_in_line(label)} {found.probabilities[label]:.4f}" for label in found.labels]
+        return ", ".join(said) or f"(none)\t{_in_line(found.label)} {found.probability:.4f}"
     plain: dict[str, Any] = {
         "text": found.text,
         "label": found.label,
@@ -114,6 +117,11 @@ def _render(found: "Classification", options: argparse.Namespace) -> str:
     if record is not None:
         plain |= {"words": list(record.source_words), "weights": [float(weight) for weight in record.word_weights()]}
     return json.dumps(plain, ensure_ascii=False)
+
+
+def _in_line(label: str) -> str:
+    """A table's label may hold tabs and line ends."""
+    return " ".join(label.split())
 
 
 def _save(found: "Classification", number: int, target: Path) -> None:
