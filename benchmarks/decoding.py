@@ -31,7 +31,7 @@ import yaml
 
 from benchmarks import rival
 from benchmarks.conversion import check_shape_of, read_spelt, spell, to_ctranslate2, to_joeynmt
-from benchmarks.joeynmt import CACHE, count, counts, find_data
+from benchmarks.joeynmt import add_data, add_places, count, counts, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
 from regard.errors import RegardError
@@ -54,9 +54,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("benchmarks.decoding", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("model", type=Path, help="folder of a trained Transformer")
-    add("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "../shared/data")), help="folder that holds multi30k/")
-    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
-    add("--out", type=Path, default=CACHE / "decoding", help="folder of models, outputs and logs (%(default)s)")
+    add_data(parser)
+    add_places(parser, "decoding")
     add("--rivals", default="ctranslate2,joeynmt", help="against whom, with commas between (%(default)s)")
     add("--beams", type=counts, default=[5, 1], help="beam sizes (5,1)")
     add("--rounds", type=count, default=3, help="how often each decodes (%(default)s)")

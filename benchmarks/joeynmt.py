@@ -69,12 +69,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"error: {error}")
 
 
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Where Multi30k is."""
+    there = Path(os.environ.get("REGARD_DATA", "../shared/data"))
+    parser.add_argument("--data", type=Path, default=there, help="folder that holds multi30k/")
+
+
+def add_places(parser: argparse.ArgumentParser, runs: str) -> None:
+    """Where JoeyNMT is, and where runs go: a folder of this name in the cache."""
+    add = parser.add_argument
+    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
+    add("--out", type=Path, default=CACHE / runs, help="folder of runs, outputs and logs (%(default)s)")
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("benchmarks.joeynmt", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
-    add("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "../shared/data")), help="folder that holds multi30k/")
-    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
-    add("--out", type=Path, default=CACHE / "joeynmt-runs", help="folder of runs and logs (%(default)s)")
+    add_data(parser)
+    add_places(parser, "joeynmt-runs")
     add("--epochs", type=count, default=6, help="how long both train (%(default)s)")
     add("--updates", type=count, default=0, help="a quick look: train for so many updates only")
     add("--sentences", type=count, default=0, help="decode the first so many sentences only")

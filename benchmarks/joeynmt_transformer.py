@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.conversion import spellings
-from benchmarks.rival import VERSION
+from benchmarks.rival import common_config
 from regard.config import TransformerConfig
 
 
@@ -37,14 +37,6 @@ def transformer_config(
         beam_size: Of the search; 1 is greedy.
         decoding_batch: Sentences decoded at once.
     """
-    side: dict[str, Any] = {
-        "max_length": 100,
-        "lowercase": False,
-        "normalize": False,
-        "level": "word",
-        "voc_file": str(vocabulary),
-        "tokenizer_type": "none",
-    }
     part = {
         "type": "transformer",
         "num_heads": model.num_heads,
@@ -55,27 +47,9 @@ def transformer_config(
         "activation": "relu",
         "embeddings": {"embedding_dim": model.hidden_size, "scale": True, "dropout": model.embedding_dropout},
     }
-    return {
-        "name": "benchmark",
-        "joeynmt_version": VERSION,
-        "model_dir": str(model_dir),
-        "use_cuda": False,
-        "fp16": True,  # JoeyNMT turns it off on a CPU: its fastest precision there is float32
-        "random_seed": 42,
-        "data": {
-            **{name: str(path) for name, path in data.items()},
-            "dataset_type": "plain",
-            "src": {"lang": "en", **side},
-            "trg": {"lang": "de", **side},
-        },
-        "testing": {
-            "n_best": 1,
-            "beam_size": beam_size,
-            "beam_alpha": 1.0,
-            "batch_size": decoding_batch,
-            "batch_type": "sentence",
-            "eval_metrics": [],
-        },
+    words = {"voc_file": str(vocabulary)}
+    common = common_config(data, model_dir=model_dir, words=words, beam_size=beam_size, decoding_batch=decoding_batch)
+    return common | {
         "training": {
             "optimizer": "adam",
             "adam_betas": [0.9, 0.98],

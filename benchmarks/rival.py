@@ -72,6 +72,44 @@ def _call(command: Sequence[str]) -> None:
         )
 
 
+def common_config(
+    data: dict[str, Path], *, model_dir: Path, words: dict[str, Any], beam_size: int, decoding_batch: int
+) -> dict[str, Any]:
+    """What JoeyNMT's runs have in common: everything but `training` and `model`.
+
+    Args:
+        data: Beginnings of the paths of `train`, `dev` and `test`; `.en` and `.de` are put behind them.
+        model_dir: Where JoeyNMT keeps the run.
+        words: Where its vocabularies come from.
+        beam_size: Of the search; 1 is greedy.
+        decoding_batch: Sentences decoded at once.
+    """
+    bounds = {"max_length": 100, "lowercase": False, "normalize": False}
+    side: dict[str, Any] = {**bounds, "level": "word", "tokenizer_type": "none", **words}
+    return {
+        "name": "benchmark",
+        "joeynmt_version": VERSION,
+        "model_dir": str(model_dir),
+        "use_cuda": False,
+        "fp16": True,  # JoeyNMT turns it off on a CPU, and says so in its log: its fastest precision there is float32
+        "random_seed": 42,
+        "data": {
+            **{name: str(path) for name, path in data.items()},
+            "dataset_type": "plain",
+            "src": {"lang": "en", **side},
+            "trg": {"lang": "de", **side},
+        },
+        "testing": {
+            "n_best": 1,
+            "beam_size": beam_size,
+            "beam_alpha": 1.0,
+            "batch_size": decoding_batch,
+            "batch_type": "sentence",
+            "eval_metrics": [],
+        },
+    }
+
+
 def joeynmt_config(
     *,
     data: dict[str, Path],
@@ -91,40 +129,13 @@ def joeynmt_config(
         updates: Stop after so many, without validation; 0 for no bound.
         decoding_batch: Sentences decoded at once.
     """
-    side: dict[str, Any] = {
-        "max_length": 100,
-        "lowercase": False,
-        "normalize": False,
-        "level": "word",
-        "voc_min_freq": 2,
-        "tokenizer_type": "none",
-    }
     bounds = {"updates": updates, "logging_freq": max(1, updates // 5), "validation_freq": 10**6 * max(1, updates // 5)}
     every = {"logging_freq": validation_every, "validation_freq": validation_every}
     recurrent = {"type": "recurrent", "rnn_type": "gru", "hidden_size": 256, "num_layers": 1, "dropout": 0.3}
     embeddings = {"embedding_dim": 256, "scale": False}
-    return {
-        "name": "benchmark",
-        "joeynmt_version": VERSION,
-        "model_dir": str(model_dir),
-        "use_cuda": False,
-        "fp16": True,  # JoeyNMT turns it off on a CPU, and says so in its log: its fastest precision there is float32
-        "random_seed": 42,
-        "data": {
-            **{name: str(path) for name, path in data.items()},
-            "dataset_type": "plain",
-            "src": {"lang": "en", **side},
-            "trg": {"lang": "de", **side},
-        },
-        "testing": {
-            "n_best": 1,
-            "beam_size": 5,
-            "beam_alpha": 1.0,
-            "batch_size": decoding_batch,
-            "batch_type": "sentence",
-            "eval_metrics": ["bleu"],
-            "sacrebleu_cfg": {"tokenize": "none"},
-        },
+    common = common_config(data, model_dir=model_dir, words={"voc_min_freq": 2}, beam_size=5, decoding_batch=decoding_batch)
+    return common | {
+        "testing": common["testing"] | {"eval_metrics": ["bleu"], "sacrebleu_cfg": {"tokenize": "none"}},
         "training": {
             "optimizer": "adam",
             "adam_betas": [0.9, 0.999],

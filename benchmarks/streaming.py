@@ -20,7 +20,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.joeynmt import count, find_data
+from benchmarks.joeynmt import add_data, count, find_data
 from benchmarks.rival import say
 from regard.errors import RegardError
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("benchmarks.streaming", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("model", type=Path, help="folder of a trained translator")
-    add("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "../shared/data")), help="folder that holds multi30k/")
+    add_data(parser)
     add("--lines", type=count, default=1_000_000, metavar="N", help="how many lines (%(default)s)")
     add("--beam", type=count, default=1, metavar="N", help="beam size; 1 is greedy (%(default)s)")
     add("--threads", type=count, default=1, metavar="N", help="threads (%(default)s)")

@@ -29,7 +29,7 @@ import yaml
 
 from benchmarks import rival
 from benchmarks.conversion import spell
-from benchmarks.joeynmt import CACHE, count, find_data
+from benchmarks.joeynmt import add_data, add_places, count, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
 from regard.config import TranslationConfig
@@ -54,9 +54,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "benchmarks.transformer", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add = parser.add_argument
-    add("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "../shared/data")), help="folder that holds multi30k/")
-    add("--env", type=Path, default=CACHE / "joeynmt", help="JoeyNMT's virtual environment, made if not there (%(default)s)")
-    add("--out", type=Path, default=CACHE / "transformer", help="folder of runs and logs (%(default)s)")
+    add_data(parser)
+    add_places(parser, "transformer")
     add("--rivals", default=",".join(NAMES[1:]), help="against whom, with commas between (%(default)s)")
     add("--rounds", type=count, default=3, help="how often each trains (%(default)s)")
     add("--updates", type=count, default=100, help="of regard and MarianMT in a round (%(default)s)")

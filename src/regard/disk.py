@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 try:
     import fcntl
@@ -38,19 +39,35 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     Raises:
         OSError: If it cannot be written. The old one is as it was.
     """
-    temporary = path.with_name(path.name + ".new")
+    with whole_file(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+def beside(path: Path) -> Path:
+    """Where a file is while `whole_file` writes it."""
+    return path.with_name(f"{path.name}.new")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its place all at once when it has been written; after an error the old one is as it was.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    temporary = beside(path)
     try:
         with open(temporary, "wb") as file:
-            for part in parts:
-                file.write(part)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        flush(path.parent)
-    except OSError:
+    except BaseException:
         with suppress(OSError):  # a file system that has just turned read-only keeps it
             temporary.unlink(missing_ok=True)
         raise
+    flush(path.absolute().parent)
 
 
 def seal_of(content: bytes | memoryview) -> bytes:

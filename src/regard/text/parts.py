@@ -16,10 +16,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from regard.disk import flush
+from regard.disk import beside, whole_file
 from regard.errors import RequestError
 from regard.ranks import Ranks
 
@@ -89,18 +90,12 @@ class PartedFile:
             return
         part = self._path if self._ranks.alone else self._part(self._ranks.rank)
         part.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = part.with_name(f"{part.name}.new")
-        try:
-            with open(unfinished, "w", encoding="utf-8", newline="\n") as file, _touching(unfinished):
+        with whole_file(part) as raw, _touching(beside(part)):
+            file = TextIOWrapper(raw, encoding="utf-8", newline="\n")
+            try:
                 yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, part)
-        except BaseException:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-            raise
-        flush(part.parent)
+            finally:
+                file.detach()  # which writes what it holds into the raw file
 
     def finish(self) -> None:
         """Put the parts together, if this is the first process, once all are there.
@@ -112,20 +107,10 @@ class PartedFile:
         if self._ranks.alone or not self._ranks.first:
             return
         self._wait()
-        joined = self._path.with_name(f"{self._path.name}.new")
-        try:
-            with open(joined, "wb") as whole:
-                for rank in range(self._ranks.world_size):
-                    with open(self._part(rank), "rb") as part:
-                        shutil.copyfileobj(part, whole, 1 << 20)
-                whole.flush()
-                os.fsync(whole.fileno())
-            os.replace(joined, self._path)
-        except BaseException:
-            with suppress(OSError):
-                joined.unlink(missing_ok=True)
-            raise
-        flush(self._path.absolute().parent)
+        with whole_file(self._path) as whole:
+            for rank in range(self._ranks.world_size):
+                with open(self._part(rank), "rb") as part:
+                    shutil.copyfileobj(part, whole, 1 << 20)
         self._wait_for_the_late()
         shutil.rmtree(self._folder.parent, ignore_errors=True)
 
@@ -137,7 +122,7 @@ class PartedFile:
             for rank in missing:
                 sign = 0.0
                 with suppress(OSError):
-                    sign = self._part(rank).with_name(f"{rank:04}.new").stat().st_mtime
+                    sign = beside(self._part(rank)).stat().st_mtime
                 # Signs are compared with each other and never with a clock: hosts' clocks differ.
                 if rank not in seen or seen[rank][0] != sign:
                     seen[rank] = (sign, now)

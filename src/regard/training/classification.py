@@ -58,8 +58,7 @@ class ClassificationTask(Task):
         built = _build_model(config, data, model, pooling)
         if vectors is not None:
             _put_in(vectors, built)
-        if type(built).prime is not TextClassifier.prime:
-            built.prime(_examples(data.train), label_weight=_label_weight(config, data))
+        built.prime(_examples(data.train), label_weight=_label_weight(config, data))  # most models do not look
         custom: Custom = "model" if model is not None else "attention" if pooling is not None else ""
         return cls(config, data, built, custom)
 

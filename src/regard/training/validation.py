@@ -148,7 +148,8 @@ class TranslationValidator(Validator):
         self._chosen = np.arange(count) * len(corpus) // max(count, 1)
         cut = length_batches(corpus.source_lengths[self._chosen], self._decoding.batch_tokens)
         self._translated_batches = [self._chosen[places] for places in cut]
-        self._bleu, self._chrf = build_metrics(target_tokenizer, corpus.texts(self._chosen)[1])
+        self._sources, self._references = corpus.texts(self._chosen)
+        self._bleu, self._chrf = build_metrics(target_tokenizer, self._references)
 
     @property
     def num_batches(self) -> int:
@@ -171,7 +172,7 @@ class TranslationValidator(Validator):
         with evaluating(model):
             nll = mean_nll(model, self._corpus, self._loss_batches, self._machine, after_batch)
             predictions = self._translate(model, after_batch) if math.isfinite(nll) else []
-        sources, references = self._corpus.texts(self._chosen)
+        sources, references = self._sources, self._references
         bleu = self._bleu.corpus_score(predictions, [references]) if predictions else None
         chrf = self._chrf.corpus_score(predictions, [references]) if predictions else None
         shown = np.arange(min(NUM_SAMPLES, len(predictions))) * len(predictions) // NUM_SAMPLES
