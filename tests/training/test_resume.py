@@ -76,6 +76,7 @@ SETTINGS = {
     "average": {"average_last": 3, "validate_every": 4, "ema_decay": 0.0},
     "plateau": {"schedule": PlateauConfig(patience=0, warmup_steps=3), "monitor": "loss"},
     "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
+    "muon": {"optimizer": "muon", "weight_decay": 0.1},
     "bfloat16": {"precision": "bfloat16"},
 }
 

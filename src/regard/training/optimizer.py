@@ -1,22 +1,91 @@
 """The optimizer, and averages of the weights."""
 
+from typing import Any, Literal
+
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from regard.config import TrainingConfig
+from regard.training.muon import Muon
 
 
-def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Make Adam (weight decay as L2 in the gradient) or AdamW (decoupled); vectors, such as biases, are not decayed."""
+def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool = False) -> Optimizer:
+    """Make Adam (weight decay as L2 in the gradient), AdamW (decoupled), or Muon; vectors, such as biases, are not decayed.
+
+    Muon is for the matrices between hidden layers; those of embeddings and output layers, which have an axis for words or
+    labels, and all vectors are AdamW's (Jordan et al. 2024).
+
+    Args:
+        model: Whose parameters.
+        config: The settings.
+        bfloat16: Whether the machine computes faster in it; only for what need not be exact.
+    """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if config.optimizer != "muon":
+        return _build_adam(config.optimizer, parameters, config)
+    hidden = _hidden_matrices(model)
+    chosen = {id(matrix) for matrix in hidden}
+    rest = [parameter for parameter in parameters if id(parameter) not in chosen]
+    dtype = torch.bfloat16 if bfloat16 else torch.float32
+    parts = [_build_adam("adamw", rest, config)] if rest else []
+    muon = [Muon(hidden, lr=config.learning_rate, weight_decay=config.weight_decay, dtype=dtype)] if hidden else []
+    return Together([*muon, *parts])
+
+
+def _build_adam(kind: Literal["adam", "adamw"], parameters: list[nn.Parameter], config: TrainingConfig) -> Optimizer:
     matrices = [parameter for parameter in parameters if parameter.ndim > 1]
     vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
     groups = [
         {"params": part, "weight_decay": decay} for part, decay in ((matrices, config.weight_decay), (vectors, 0.0)) if part
     ]
     # One fused pass over the weights: 5 ms for 7.6 million on one core, where the plain loops need 22.
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
-    return kind(groups, lr=config.learning_rate, betas=config.betas, fused=True)
+    adam = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
+    return adam(groups, lr=config.learning_rate, betas=config.betas, fused=True)
+
+
+def _hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """All matrices but those of embeddings, which an output layer may share, and of output layers."""
+    others = {
+        id(weight)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) or name.rpartition(".")[2] == "output"
+        for weight in module.parameters(recurse=False)
+    }
+    return [weight for weight in model.parameters() if weight.requires_grad and weight.ndim == 2 and id(weight) not in others]
+
+
+class Together(Optimizer):
+    """Several optimizers, each of parameters of its own, as one; `found_inf` (a bool in a tensor) makes all skip an update."""
+
+    found_inf: Tensor | None = None
+
+    def __init__(self, parts: list[Optimizer]) -> None:
+        """Take them; their groups are this one's."""
+        super().__init__([weight for part in parts for group in part.param_groups for weight in group["params"]], {})
+        self.parts = parts
+        self._share_groups()
+
+    def _share_groups(self) -> None:
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    def step(self, closure: Any = None) -> Any:
+        """Let each make its step."""
+        loss = closure() if closure is not None else None
+        if self.found_inf is None or not self.found_inf:
+            for part in self.parts:
+                part.step()
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Those of the parts."""
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Give each part its own."""
+        for part, state in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
+        self._share_groups()  # loading has made new ones
 
 
 class MovingAverage:

@@ -96,7 +96,7 @@ class Run:
         self.team = team or Team()
         training = self.config.training
         self.model = task.model.to(machine.device)
-        self.optimizer = build_optimizer(self.model, training)
+        self.optimizer = build_optimizer(self.model, training, bfloat16=machine.bfloat16)
         self.moving_average = MovingAverage(self.model, training.ema_decay) if training.ema_decay else None
         self.plateau = Plateau()
         self.progress = Progress()

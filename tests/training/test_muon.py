@@ -1,0 +1,149 @@
+"""Muon against its formula and against PyTorch's own, and its place beside AdamW."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from regard.config import TrainingConfig
+from regard.training.muon import Muon, orthogonal
+from regard.training.optimizer import build_optimizer
+
+
+class Tied(nn.Module):
+    """Words in and out by one matrix; two hidden matrices of one shape, one of another, and vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 4)
+        self.first, self.second, self.wide = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 6)
+        self.scale = nn.Parameter(torch.ones(6))
+        self.output = nn.Linear(4, 11)
+        self.output.weight = self.embedding.weight
+
+
+def drawn_gradients(model, seed):
+    generator = torch.Generator().manual_seed(seed)
+    for weight in model.parameters():
+        weight.grad = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+
+
+def by_formula(weights, gradients, *, rate, decay):
+    """Singular vectors by SVD, and the iteration's polynomial on the singular values alone, matrix by matrix in float64."""
+    momentum = torch.zeros_like(weights)
+    for gradient in gradients:
+        momentum = 0.95 * momentum + 0.05 * gradient
+        u, sigma, v = torch.linalg.svd(0.95 * momentum + 0.05 * gradient, full_matrices=False)
+        sigma = sigma / sigma.norm()
+        for _ in range(5):
+            sigma = 3.4445 * sigma - 4.7750 * sigma**3 + 2.0315 * sigma**5
+        weights = (1 - rate * decay) * weights - rate * 0.2 * max(weights.shape) ** 0.5 * (u * sigma) @ v
+    return weights
+
+
+def test_equals_its_formula():
+    torch.manual_seed(0)
+    starts = [torch.randn(shape, dtype=torch.float64) for shape in ((4, 4), (6, 4), (4, 4), (3, 7), (1, 5), (5, 1), (1, 1))]
+    matrices = [start.clone().requires_grad_() for start in starts]
+    gradients = [[torch.randn_like(start) for start in starts] for _ in range(3)]
+    ours = Muon(matrices, lr=0.02, weight_decay=0.1, dtype=torch.float64)
+    for step in gradients:
+        for matrix, gradient in zip(matrices, step, strict=True):
+            matrix.grad = gradient
+        ours.step()
+    for matrix, start, *own in zip(matrices, starts, *gradients, strict=True):
+        torch.testing.assert_close(matrix.detach(), by_formula(start, own, rate=0.02, decay=0.1))
+
+
+def test_equals_that_of_pytorch():
+    torch.manual_seed(0)
+    matrices = [torch.randn(shape, requires_grad=True) for shape in ((8, 8), (16, 8), (8, 16), (8, 8))]
+    copies = [matrix.detach().clone().requires_grad_() for matrix in matrices]
+    ours = Muon(matrices, lr=0.02, weight_decay=0.1)
+    theirs = torch.optim.Muon(copies, lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    for _ in range(4):
+        for matrix, copy in zip(matrices, copies, strict=True):
+            matrix.grad = torch.randn_like(matrix)
+            copy.grad = matrix.grad.clone()
+        ours.step()
+        theirs.step()
+    for matrix, copy in zip(matrices, copies, strict=True):
+        torch.testing.assert_close(matrix, copy, rtol=0, atol=0.01)  # an entry moves by up to 0.05: bfloat16 rounds in both
+
+
+@given(rows=st.integers(1, 9), columns=st.integers(1, 9), scale=st.floats(-20, 20), seed=st.integers(0, 99))
+def test_singular_values_come_near_one_whatever_the_scale(rows, columns, scale, seed):
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.linalg.qr(torch.randn(2, max(rows, columns), min(rows, columns), generator=generator)).Q
+    drawn = 10.0 ** (scale / 4) * (drawn if rows >= columns else drawn.mT)
+    values = torch.linalg.svdvals(orthogonal(drawn))
+    assert ((values > 0.6) & (values < 1.3)).all()
+
+
+def test_zeros_stay_zeros_and_half_precision_stays_finite():
+    assert not orthogonal(torch.zeros(2, 3, 4)).any()
+    assert orthogonal(torch.full((1, 3, 4), 1e30).bfloat16()).isfinite().all()
+
+
+def test_words_labels_and_vectors_are_adams():
+    torch.manual_seed(0)
+    model = Tied()
+    config = TrainingConfig(optimizer="muon", weight_decay=0.1, learning_rate=0.01, betas=(0.8, 0.9))
+    ours = build_optimizer(model, config)
+    matrices = [model.first.weight, model.second.weight, model.wide.weight]
+    vectors = [model.first.bias, model.second.bias, model.wide.bias, model.scale, model.output.bias]
+    expected = [model.embedding.weight, *vectors, *matrices]
+    copies = {id(weight): weight.detach().clone().requires_grad_() for weight in expected}
+    plain = [
+        Muon([copies[id(weight)] for weight in matrices], lr=0.01, weight_decay=0.1, dtype=torch.float32),
+        torch.optim.AdamW([copies[id(model.embedding.weight)]], lr=0.01, betas=(0.8, 0.9), weight_decay=0.1),
+        torch.optim.AdamW([copies[id(weight)] for weight in vectors], lr=0.01, betas=(0.8, 0.9), weight_decay=0),
+    ]
+    for seed in range(3):
+        drawn_gradients(model, seed)
+        for weight in expected:
+            copies[id(weight)].grad = weight.grad.clone()
+        for optimizer in (ours, *plain):
+            optimizer.step()
+    for weight in expected:
+        torch.testing.assert_close(weight, copies[id(weight)])
+
+
+def test_goes_on_from_its_state_with_the_rate_it_is_given():
+    torch.manual_seed(0)
+    config = TrainingConfig(optimizer="muon", learning_rate=0.01)
+    models = [Tied(), Tied()]
+    first, second = (build_optimizer(model, config) for model in models)
+    for seed in range(2):
+        drawn_gradients(models[0], seed)
+        first.step()
+    models[1].load_state_dict(models[0].state_dict())
+    second.load_state_dict(deepcopy(first.state_dict()))
+    for optimizer, model in ((first, models[0]), (second, models[1])):
+        drawn_gradients(model, 9)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.5
+        optimizer.step()
+    for weight, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(weight, other)
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_an_update_that_is_not_finite_is_left_out(wrong):
+    model = Tied()
+    ours = build_optimizer(model, TrainingConfig(optimizer="muon", learning_rate=0.01))
+    before = [weight.detach().clone() for weight in model.parameters()]
+    drawn_gradients(model, 0)
+    ours.found_inf = torch.tensor(float(wrong))
+    ours.step()
+    same = [torch.equal(weight, old) for weight, old in zip(model.parameters(), before, strict=True)]
+    assert all(same) if wrong else not any(same)
+
+
+def test_a_model_without_hidden_matrices_is_adams():
+    model = nn.ModuleDict({"embedding": nn.Embedding(5, 3), "output": nn.Linear(3, 2)})
+    drawn_gradients(model, 0)
+    build_optimizer(model, TrainingConfig(optimizer="muon")).step()
