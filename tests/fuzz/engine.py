@@ -28,6 +28,7 @@ MEMORY = 1 << 30
 SECONDS = 2.0
 """Of processor time that an input may take: all are small."""
 LONGEST_INPUT = 1 << 16
+"""Bytes. Few are as long, since most of what there is to find is found in short ones, which are read fast."""
 LONGEST_MESSAGE = 3000
 """Characters of an error's message; more is not one clear error but a part of the input."""
 
@@ -36,7 +37,9 @@ SEAM = b"\n--8<--\n"
 
 _SOURCE = str(Path(regard.__file__).parent)
 _STEPS = 4  # mutations of one input, at most
-_TRACED = 8  # where lines are watched by `sys.settrace`, one input in so many is
+_TRACED = 32  # where lines are watched by `sys.settrace`, which takes ten times as long, one input in so many is
+_SHORT = 1 << 10  # bytes of an input where no seed is longer, but for one in so many:
+_LONG = 32
 _NUMBERS = (
     0,
     1,
@@ -95,6 +98,8 @@ class Outcome:
     """Inputs that reached new lines."""
     lines: int = 0
     seconds: float = 0.0
+    processor: float = 0.0
+    """Seconds of its time, those of the imports left out."""
     slowest: float = 0.0
     grown: int = 0
     """Bytes of memory at the peak beyond those at the start."""
@@ -102,7 +107,7 @@ class Outcome:
 
 class Lines:
     """Which lines of regard have been reached: by `sys.monitoring` from Python 3.12 on, where each costs once, else by
-    `sys.settrace` for some of the inputs."""
+    `sys.settrace` for some of the inputs. Of every input that is refused, the lines on the way to where it was."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[str, int]] = set()
@@ -143,6 +148,15 @@ class Lines:
             yield
         finally:
             tool.free_tool_id(tool.COVERAGE_ID)
+
+    def add_refusal(self, error: BaseException) -> None:
+        """The lines on the way to an error."""
+        place = error.__traceback__
+        while place is not None:
+            name = place.tb_frame.f_code.co_filename
+            if name.startswith(_SOURCE):
+                self.seen.add((name, place.tb_lineno))
+            place = place.tb_next
 
     def _line(self, code: CodeType, line: int) -> Any:
         if code.co_filename.startswith(_SOURCE):
@@ -185,35 +199,42 @@ def feed(
     generator = random.Random(f"{target.name} {seed}")
     pool = list(dict.fromkeys([*target.seeds(), *corpus]))
     known, words = len(pool), (*_SPELLINGS, *target.words, *target.words)
+    short = max(_SHORT, *map(len, pool))
     run, outcome, lines = target.start(folder), Outcome(), Lines()
     with suppress(Exception):
         run(pool[0])  # what is imported or built at the first call counts as the start
-    start, begun = _peak(), time.monotonic()
+    start, begun, used = _peak(), time.monotonic(), time.process_time()
     with lines.registered(), warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", UserWarning)
         for number in range(inputs):
-            data = pool[number] if number < known else mutate(generator, pool, words)
+            most = LONGEST_INPUT if number % _LONG == 0 else short
+            data = pool[number] if number < known else mutate(generator, pool, words)[:most]
             before(number, data)
             count = len(lines.seen)
             with lines.watching(number if number >= known else 0):
-                _try(run, data, outcome)
+                refusal = _try(run, data, outcome)
+            if refusal is not None:
+                lines.add_refusal(refusal)
             if len(lines.seen) > count and number >= known:
-                pool.append(data)
                 outcome.found.append(data)
+                if len(data) <= short:
+                    pool.append(data)
             if number >= known and time.monotonic() > until:
                 break
     outcome.lines, outcome.seconds, outcome.grown = len(lines.seen), time.monotonic() - begun, _peak() - start
+    outcome.processor = time.process_time() - used
     return outcome
 
 
-def _try(run: Callable[[bytes], object], data: bytes, outcome: Outcome) -> None:
+def _try(run: Callable[[bytes], object], data: bytes, outcome: Outcome) -> RegardError | None:
     outcome.inputs += 1
-    begun = time.monotonic()
+    begun, refusal = time.monotonic(), None
     try:
         run(data)
         outcome.results += 1
     except RegardError as error:
+        refusal = error
         outcome.refusals[type(error).__name__] += 1
         message = str(error)
         if not message or len(message) > LONGEST_MESSAGE:
@@ -227,6 +248,7 @@ def _try(run: Callable[[bytes], object], data: bytes, outcome: Outcome) -> None:
     outcome.slowest = max(outcome.slowest, taken)
     if taken > SECONDS and (used := _used(run, data)) > SECONDS:
         _fail(outcome, f"slow: {used:.1f} s", data)
+    return refusal
 
 
 def _used(run: Callable[[bytes], object], data: bytes) -> float:
@@ -306,7 +328,7 @@ def limit_time(seconds: float) -> Callable[[int, bytes], None]:
 
     def tick(signal_number: int, frame: object) -> None:
         nonlocal ticks, seen
-        ticks, seen = (ticks + 1 if seen == current else 0), current
+        ticks, seen = (ticks + 1 if seen == current >= 0 else 0), current  # what is imported before the first takes its time
         if ticks > seconds:
             ticks = 0
             raise TooSlowError(f"more than {seconds:g} s")

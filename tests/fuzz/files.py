@@ -16,27 +16,34 @@ from regard.record import load_record, record
 from regard.text.tokenizer import Tokenizer, build_tokenizer
 
 PAIRS = (["she kissed him .", "a cat sleeps on the mat ."], ["sie küsste ihn .", "eine Katze schläft auf der Matte ."])
+_LEARNT = {"bpe": 4, "unigram": 16}
+"""The kinds that take milliseconds to learn: one input in so many is learnt from, the others meet what was learnt before."""
 KINDS = ("words", "whitespace", "characters", "bpe", "unigram", "spacy")
 _HARD_TEXT = "It's 3.14 — “well-known” R&B 👩‍🚀, U.S. naïve 東京 don't▁x\n\tﬁ İI ²"
 
 
 @cache
-def trained(kind: str) -> Tokenizer:
+def trained(kind: str, lowercase: bool = False) -> Tokenizer:
     """A small tokenizer."""
-    size = {"size": 40} if kind in ("bpe", "unigram") else {}
-    config = load_config({"tokenizers": {"source": {"kind": kind, **size}}}).tokenizers.source  # type: ignore[union-attr]
-    return build_tokenizer([[*PAIRS[0], _HARD_TEXT]], config, language="en")  # type: ignore[arg-type]
+    config = _settings(kind, lowercase, 40 if kind in _LEARNT else 0)
+    return build_tokenizer([[*PAIRS[0], _HARD_TEXT]], config, language="en")
+
+
+@cache
+def _settings(kind: str, lowercase: bool, size: int) -> Any:
+    settings = {"kind": kind, "lowercase": lowercase} | ({"size": size} if size else {})
+    return load_config({"tokenizers": {"source": settings}}).tokenizers.source  # type: ignore[union-attr]
 
 
 def _learn(kind: str) -> Callable[[Path], Callable[[bytes], object]]:
     def start(folder: Path) -> Callable[[bytes], object]:
         def run(data: bytes) -> None:
             bits, texts = (data[0] if data else 0), data[1:].decode("utf-8", "surrogateescape").split("\n")
-            settings: dict[str, Any] = {"kind": kind, "lowercase": bool(bits & 1)}
-            settings |= {"size": (5, 12, 60, 1000)[bits >> 1 & 3]} if kind in ("bpe", "unigram") else {}
-            config = load_config({"tokenizers": {"source": settings}}).tokenizers.source  # type: ignore[union-attr]
-            form = ("nfc", "nfkc", "none")[bits % 3]
-            check_texts(build_tokenizer([texts], config, language="en", normalization=form), texts)  # type: ignore[arg-type]
+            lowercase, form = bool(bits & 1), ("nfc", "nfkc", "none")[bits % 3]
+            if kind in _LEARNT and len(data) % _LEARNT[kind]:
+                return check_texts(trained(kind, lowercase), texts)
+            config = _settings(kind, lowercase, (5, 12, 60, 1000)[bits >> 1 & 3] if kind in _LEARNT else 0)
+            return check_texts(build_tokenizer([texts], config, language="en", normalization=form), texts)  # type: ignore[arg-type]
 
         return run
 
@@ -170,7 +177,8 @@ def _config_seeds() -> list[bytes]:
     short = b"seed: 7\nmodel:\n  kind: transformer\n  num_heads: 8\ndata: {train: [a.tsv, b.tsv], columns: [0, 1]}\n"
     nested = b"model:\n  encoder: {cell: lstm, num_layers: 2}\n  decoder:\n    kind: luong\n    attention: {kind: general}\n"
     classifier = (
-        b"task: classification\nmodel:\n  kind: combined\n  bag: {pooling: {kind: multi_head}}\ndata: {folds: 3, fold: 2}\n"
+        b"task: classification\nmodel:\n  kind: combined\n  counted: {max_ngram: 2}\n"
+        b"  recurrent: {pooling: {kind: additive}}\ndata: {folds: 3, fold: 2}\n"
     )
     language = (
         b"task: language\ntraining:\n  learning_rate: 1e-3\n  schedule: {kind: cosine}\ntokenizer: {kind: bpe, size: 99}\n"

@@ -52,7 +52,7 @@ def test_a_message_that_nobody_can_read_is_a_failure(tmp_path):
 def test_inputs_that_reach_new_lines_are_kept_and_changed_further(tmp_path):
     from regard.pharaoh import parse_pharaoh
 
-    outcome = fuzz(lambda data: parse_pharaoh(data.decode("latin1")), tmp_path, inputs=2000)
+    outcome = fuzz(lambda data: parse_pharaoh(data.decode("latin1")), tmp_path, inputs=5000)
     assert outcome.refusals["DataError"]
     assert outcome.results
     assert outcome.found

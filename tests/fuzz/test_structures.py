@@ -195,6 +195,8 @@ def refuse(folder: Path, name: str, content: bytes, message: str) -> None:
         ({"dtype": "F32", "shape": [-2, -1], "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),
         ({"dtype": "F32", "shape": ["a"], "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),
         ({"dtype": "F32", "shape": "ab", "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),
+        ({"dtype": "F32", "shape": [10**4000] * 40, "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),
+        ({"dtype": "F32", "shape": [1] * 65, "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),
         ({"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}, "its tensors take 16 bytes, and 8 follow the header"),
         ({"dtype": "Q8", "shape": [2], "data_offsets": [0, 8]}, "is not a safetensors file"),
         ({"dtype": "F32", "shape": [2], "data_offsets": [8]}, "is not a safetensors file"),
@@ -203,6 +205,10 @@ def refuse(folder: Path, name: str, content: bytes, message: str) -> None:
 def test_headers_that_lie(saved, entry, message):
     header = json.dumps({"x": entry}).encode()
     refuse(saved["translation"], "model.safetensors", struct.pack("<Q", len(header)) + header + b"\0" * 8, message)
+
+
+def test_a_model_of_no_bytes(saved):
+    refuse(saved["translation"], "model.safetensors", b"", r"is not a safetensors file \(it has 0 bytes\)")
 
 
 @pytest.mark.parametrize("task", ["translation", "classification", "language"])

@@ -9,7 +9,7 @@ the right type already or strings (as from a command line); YAML scalars are kep
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -115,8 +115,7 @@ def parse_layer(text: str, name: str) -> Layer:
     if len(text) > LARGEST:
         raise ConfigError(f"{name}: has more than {LARGEST:,} characters, which no configuration needs")
     try:
-        _refuse_bombs(text, name)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=partial(_SettingsLoader, name=name))  # type: ignore[arg-type]
         values = {} if node is None else _plain(node, "", name, places)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -128,16 +127,34 @@ def parse_layer(text: str, name: str) -> Layer:
     return Layer(values, places)
 
 
-def _refuse_bombs(text: str, name: str) -> None:
-    """A few lines of aliases can mean gigabytes, and the library takes a time that grows with the square of the depth."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = f":{event.start_mark.line + 1}" if event.start_mark else ""
+class _SettingsLoader(yaml.BaseLoader):
+    """YAML without what settings need not: a few lines of aliases can mean gigabytes, and the library takes a time that grows
+    with the square of the depth, since it looks 1,024 characters ahead for the end of a name."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text)
+        self._name, self._depth = name, 0
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= _DEEPEST:
+            raise self._too_deep(self.line)
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()
+        line = event.start_mark.line
         if isinstance(event, yaml.AliasEvent):
-            raise ConfigError(f"{name}{line}: YAML aliases are not for settings; write out what *{event.anchor} stands for")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise ConfigError(f"{name}{line}: not valid YAML for settings: it is nested more than {_DEEPEST} deep")
+            meant = f"write out what *{event.anchor} stands for"
+            raise ConfigError(f"{self._name}:{line + 1}: YAML aliases are not for settings; {meant}")
+        if self._depth >= _DEEPEST and isinstance(event, yaml.CollectionStartEvent):
+            raise self._too_deep(line)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def _too_deep(self, line: int) -> ConfigError:
+        return ConfigError(f"{self._name}:{line + 1}: not valid YAML for settings: it is nested more than {_DEEPEST} deep")
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:

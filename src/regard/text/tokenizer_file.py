@@ -129,9 +129,11 @@ def _string(value: object) -> str:
 
 def _compare_spacy(path: str | Path, recorded: str) -> None:
     """Another spaCy may cut words otherwise than the model has learned."""
+    if not recorded:
+        return  # looking takes longer than reading a small tokenizer
     try:
         present = metadata.version("spacy")
     except metadata.PackageNotFoundError:
         return  # the scheme says so
-    if recorded and recorded.split(".")[:2] != present.split(".")[:2]:
+    if recorded.split(".")[:2] != present.split(".")[:2]:
         warnings.warn(f"{path} was made with spaCy {recorded}, this is {present}: words may be cut otherwise", stacklevel=4)
