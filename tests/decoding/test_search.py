@@ -284,6 +284,7 @@ def test_nothing_that_can_be_produced_is_an_error(table):
         ({"length_penalty": -0.5}, r"length_penalty is -0.5, expected 0 \(none\) or more"),
         ({"length_penalty": math.nan}, "length_penalty is nan"),
         ({"max_length": -1}, "max_length is -1, expected 0"),
+        ({"max_length": 10**9}, r"max_length is 1000000000, expected 0 \(twice the source and 20 more\) to 100,000"),
         (
             {"record": ["cros"]},
             r"record names the attention 'cros'; this model has: cross, cross.heads; did you mean 'cross'\?",

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from regard.errors import BundleError, nearest
 
 _LARGEST_HEADER = 1 << 24
+_LARGEST_NUMBER = 1 << 63
+_MOST_AXES = 64
 _WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4, "F32": 4, "I64": 8, "F64": 8}
 """Bytes of a number, of the kinds that models of ours can hold."""
 
@@ -68,6 +70,8 @@ def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
             can be allocated.
     """
     try:
+        if len(data) < 8:
+            raise ValueError(f"it has {len(data)} bytes")
         size = struct.unpack("<Q", data[:8])[0]
         if size > len(data) - 8:
             raise ValueError(f"its header claims {size:,} bytes, the file has {len(data):,}")
@@ -86,7 +90,8 @@ def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
 def _check_entry(name: str, entry: dict[str, Any]) -> int:
     """The bytes that a tensor takes, by its shape and by its place in the file alike."""
     shape, (begin, end) = entry["shape"], entry["data_offsets"]
-    if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+    # Many axes, or numbers of thousands of digits, would take hours to multiply.
+    if len(shape) > _MOST_AXES or not all(type(x) is int and 0 <= x < _LARGEST_NUMBER for x in (*shape, begin, end)):
         raise ValueError(f"the shape or place of '{name:.60}' is none")
     if math.prod(shape) * _WIDTHS[entry["dtype"]] != end - begin:
         raise ValueError(f"the tensor '{name:.60}' takes {end - begin:,} bytes, which is not what its shape needs")

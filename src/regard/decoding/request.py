@@ -12,6 +12,8 @@ from regard.models.seq2seq import Seq2Seq
 
 _LONGEST = 500
 """Bound of the default length, so that a runaway sentence ends."""
+MOST_STEPS = 100_000
+"""Bound of a length that is asked for: a stranger's model may ask for it too, and never end."""
 
 
 def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int, guidance: Guidance | None = None) -> Int[Tensor, " B"]:
@@ -24,11 +26,11 @@ def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int, guidance: G
         guidance: What targets must have.
 
     Raises:
-        RequestError: If `max_length` is negative, or leaves no place for what a target must have; or guidance is not for as
-            many sentences.
+        RequestError: If `max_length` is negative or beyond 100,000, or leaves no place for what a target must have; or guidance
+            is not for as many sentences.
     """
-    if max_length < 0:
-        raise RequestError(f"max_length is {max_length}, expected 0 (twice the source and 20 more) or more")
+    if not 0 <= max_length <= MOST_STEPS:
+        raise RequestError(f"max_length is {max_length}, expected 0 (twice the source and 20 more) to {MOST_STEPS:,}")
     if guidance is not None and len(guidance.prefixes) != len(source_mask):
         raise RequestError(
             f"got {len(source_mask)} sentences and guidance for {len(guidance.prefixes)}, expected as many of each"

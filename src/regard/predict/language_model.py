@@ -13,6 +13,7 @@ from regard.bundle import LanguageBundle, save_bundle
 from regard.config import GenerationConfig, LanguageConfig
 from regard.config.checks import check_config
 from regard.decoding import Guidance, Hypothesis, Sampling, force, greedy, sample
+from regard.decoding.request import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
 from regard.predict.generation import Generation, Origin, ScoredText
@@ -157,7 +158,7 @@ class LanguageModel:
         """Go on with prompts of one length, as targets that begin with them."""
         source = torch.full((len(rows), 1), END, device=self.device)
         mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
-        limit = length + (settings.max_length or self.config.data.max_tokens)
+        limit = length + (settings.max_length or min(self.config.data.max_tokens, MOST_STEPS - length))
         guidance = Guidance(prefixes=[row.tolist() for row in rows], phrases=[()] * len(rows)) if length else None
         if not settings.temperature:
             found = greedy(self.model, source, mask, max_length=limit, guidance=guidance, record=sites)
