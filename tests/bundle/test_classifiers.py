@@ -126,10 +126,16 @@ def test_settings_of_another_task_are_refused(folder):
 
 
 def test_faithfulness_counts_for_the_weights_that_it_was_measured_on(folder):
-    save_faithfulness(folder, {"sentence": "Its attention points at words that matter.", "measures": {}})
+    found = {"sentence": "Its attention points at words that matter.", "measures": {}}
+    weights = load_bundle(folder).signature["files"]["model.safetensors"]
+    save_faithfulness(folder, found, weights=weights)
     assert load_bundle(folder).faithfulness == "Its attention points at words that matter."
     save_bundle(folder, make(seed=1))
     assert load_bundle(folder).faithfulness == ""
+    (folder / "faithfulness.json").unlink()
+    with pytest.raises(BundleError, match=r"was replaced by another while it was measured, so nothing was kept there"):
+        save_faithfulness(folder, found, weights=weights)
+    assert not (folder / "faithfulness.json").exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"sentence": 3}', '{"sentence": "x"}', "[" * 10_000])
@@ -140,5 +146,5 @@ def test_faithfulness_that_is_none_is_left_aside(folder, content):
 
 def test_no_faithfulness_without_a_model(tmp_path):
     with pytest.raises(BundleError, match=r"is not a trained model|there is no folder"):
-        save_faithfulness(tmp_path / "none", {"sentence": "x"})
+        save_faithfulness(tmp_path / "none", {"sentence": "x"}, weights="")
     assert not (tmp_path / "none").exists()

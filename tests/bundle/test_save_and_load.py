@@ -50,6 +50,21 @@ def test_round_trip(bundle, tmp_path, joint, tie):
     assert names == {"config.yaml", "model.safetensors", "signature.json", "report.json", "README.md"} | own
 
 
+def test_who_writes_at_the_same_time_waits(bundle, tmp_path):
+    """A run may replace its model while faithfulness is kept beside it."""
+    save_bundle(tmp_path / "m", bundle())
+    second = threading.Thread(target=save_bundle, args=(tmp_path / "m", bundle(joint=True)))
+    with folder_module.replacing(tmp_path / "m") as stage:
+        second.start()
+        second.join(0.2)
+        assert second.is_alive()
+        (stage / "notes.txt").write_text("mine")
+    second.join()
+    assert load_bundle(tmp_path / "m").config.tokenizers.joint
+    assert (tmp_path / "m" / "notes.txt").read_text() == "mine"
+    assert not list((tmp_path / "m").glob(".*"))
+
+
 def test_same_bundle_same_bytes(bundle, tmp_path):
     for name in "ab":
         save_bundle(tmp_path / name, bundle(joint=True, tie="all"))

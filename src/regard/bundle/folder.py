@@ -6,6 +6,7 @@ places is only tidying up, which a reader does not depend on and the next writer
 
     .incoming.tmp/   being written: worth nothing
     .incoming/       whole: each file in here counts instead of its namesake outside
+    .writing         a lock: who else wants to write waits
 """
 
 import os
@@ -15,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.disk import flush
+from regard.disk import flush, locked
 from regard.errors import BundleError
 
-_INCOMING = ".incoming"
+_INCOMING, _LOCK = ".incoming", ".writing"
 _LARGEST = 1 << 36  # bytes
 
 
@@ -26,7 +27,7 @@ _LARGEST = 1 << 36  # bytes
 def replacing(folder: Path) -> Iterator[Path]:
     """Give an empty folder to write new files into; they take the place of `folder`'s own once all of them are on the disk.
 
-    Other files in `folder` stay. After an error nothing has changed.
+    Other files in `folder` stay. After an error nothing has changed. Who else replaces files there waits meanwhile.
 
     Raises:
         BundleError: If something cannot be written. The message names the reason.
@@ -35,18 +36,22 @@ def replacing(folder: Path) -> Iterator[Path]:
     stage, incoming = folder / f"{_INCOMING}.tmp", folder / _INCOMING
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _tidy(folder)
-        shutil.rmtree(stage, ignore_errors=True)
-        stage.mkdir()
-        yield stage
-        for path in stage.iterdir():
-            flush(path)
-        flush(stage)
-        stage.rename(incoming)
-        flush(folder)
-        _tidy(folder)
+        with locked(folder / _LOCK, wait=True):
+            try:
+                _tidy(folder)
+                shutil.rmtree(stage, ignore_errors=True)
+                stage.mkdir()
+                yield stage
+                for path in stage.iterdir():
+                    flush(path)
+                flush(stage)
+                stage.rename(incoming)
+                flush(folder)
+                _tidy(folder)
+            except BaseException:
+                shutil.rmtree(stage, ignore_errors=True)
+                raise
     except BaseException as error:
-        shutil.rmtree(stage, ignore_errors=True)
         if fresh and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         if isinstance(error, OSError):

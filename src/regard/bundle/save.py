@@ -25,6 +25,7 @@ from regard.bundle.folder import replacing
 from regard.bundle.signature import read_signed, sign
 from regard.bundle.weights import pack
 from regard.config.loading import render_config
+from regard.errors import BundleError
 
 
 def save_bundle(folder: str | Path, bundle: Bundle) -> None:
@@ -54,17 +55,32 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         (stage / SIGNATURE).write_text(_render(signature), encoding="utf-8")
 
 
-def save_faithfulness(folder: str | Path, found: dict[str, Any]) -> None:
-    """Keep what was measured about a model's attention beside it; `found` is plain data with a `sentence`.
+def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
+    """Keep what was measured about a model's attention beside it.
 
     It counts for these very weights: a run that replaces its model by a better one leaves it behind.
 
+    Args:
+        folder: The model's.
+        found: Plain data with a `sentence`.
+        weights: The checksum of the weights that it was measured on, as the model's signature has it.
+
     Raises:
-        BundleError: If there is no model, or the file cannot be written. What was there is unchanged.
+        BundleError: If there is no model, or another one by now, or the file cannot be written. What was there is unchanged.
     """
-    signature, _ = read_signed(Path(folder))
+    _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:
-        (stage / FAITHFULNESS).write_text(_render({**found, "weights": signature["files"][WEIGHTS]}), encoding="utf-8")
+        _check_weights(Path(folder), weights)  # again: now no run can replace it any more
+        (stage / FAITHFULNESS).write_text(_render({**found, "weights": weights}), encoding="utf-8")
+
+
+def _check_weights(folder: Path, weights: str) -> None:
+    signature, _ = read_signed(folder)
+    if signature["files"][WEIGHTS] != weights:
+        raise BundleError(
+            f"the model in {folder} was replaced by another while it was measured, so nothing was kept there; measure it again "
+            "when its training has ended"
+        )
 
 
 def _write_tokenizers(stage: Path, bundle: TranslationBundle) -> None:

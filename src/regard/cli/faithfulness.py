@@ -21,6 +21,7 @@ def main(arguments: Sequence[str]) -> None:
     others = _load_others(options)
 
     from regard.analysis.faithfulness import measure_faithfulness
+    from regard.bundle.bundle import WEIGHTS
     from regard.bundle.save import save_faithfulness
 
     texts, labels, report = read_given_texts(options.files, classifier)
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     # Printed first: a model whose folder cannot be written to has been measured all the same.
     print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render(), flush=True)
-    save_faithfulness(options.dir, found.to_dict())
+    save_faithfulness(options.dir, found.to_dict(), weights=classifier.bundle.signature["files"][WEIGHTS])
 
 
 def _parser() -> Parser:
