@@ -2,8 +2,12 @@
 
 import gzip
 import io
+import os
+import shutil
 import time
+from argparse import Namespace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +27,31 @@ def test_lines_that_are_not_utf8_are_counted(tmp_path, capsys):
     piped = io.TextIOWrapper(io.BytesIO(b"fine\nf\xfcr\n"), encoding="ascii")
     assert [line for group in lines._available(piped) for line in group] == ["fine", "f\ufffdr"]
     assert "1 lines of standard input are not all UTF-8 (the first: line 2)" in capsys.readouterr().err
+
+
+def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
+    for name in ("a.csv", "b.TSV.gz", "c.jsonl"):
+        (tmp_path / name).write_text("text,label\ngood,1\n")
+        assert list(read_lines(str(tmp_path / name), "classify")) == ["text,label", "good,1"]
+        said = f"regard: {tmp_path / name} is named like a table and is read as a text file: each whole line is one text"
+        assert capsys.readouterr().err.startswith(said)
+    (tmp_path / "a.txt").write_text("good\n")
+    assert list(read_lines(str(tmp_path / "a.txt"), "classify")) == ["good"]
+    assert capsys.readouterr().err == ""
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match=r"a.parquet is named like a Parquet file, expected a text file: write the column out"):
+        read_lines(str(tmp_path / "a.parquet"), "classify")
+
+
+def test_a_model_that_is_a_link_or_a_pipe_is_not_read_to_name_a_part(tmp_path):
+    (tmp_path / "own").write_text("{}")
+    keys = set()
+    for number, make in enumerate([Path.mkdir, Path.touch, lambda path: path.symlink_to(tmp_path / "own"), os.mkfifo]):
+        (tmp_path / "model").mkdir(exist_ok=True)
+        make(tmp_path / "model" / "signature.json")
+        keys.add(lines._key(Namespace(dir=str(tmp_path / "model")), "digest", 2))
+        shutil.rmtree(tmp_path / "model")
+        assert len(keys) == 1 + (number > 0)  # an empty file is another than none; the others are none
 
 
 def test_a_line_ends_at_a_newline_only(tmp_path):

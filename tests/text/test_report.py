@@ -27,6 +27,8 @@ def test_what_later_steps_leave_out_is_withdrawn():
     assert report.kept == 1002
     assert report.read == report.kept + report.num_skipped
     assert "skipped 200: repeat (lines 100, 101, 102, 103, 104, …)" in report.render()
+    report.withdraw("of several files", [0, 0], 2)
+    assert "\n  skipped   2: of several files\n" in report.render()
 
 
 def test_reports_survive_json():

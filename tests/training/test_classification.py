@@ -3,6 +3,8 @@
 import json
 import math
 import random
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,6 +126,7 @@ def test_word_vectors_start_the_embedding(config, letters, tmp_path):
     vectors.write_text("".join(f"{letter} {' '.join(str(place + 0.5) for place in range(5))}\n" for letter in "abc"))
     config = replace(config, data=replace(config.data, vectors=str(vectors)))
     still = fit(change(config, max_epochs=1, learning_rate=1e-12, ema_decay=0.0), progress=False)
+    assert re.search(r"vectors.txt: for 3 of the \d+ words of the vocabulary \(", still.bundle.report["notes"][-1])
     assert still.model.embedding.weight.shape[1] == still.config.data.vectors_size == 5
     [row] = still.encode(["a d"])
     assert still.model.embedding.weight[row[0]].tolist() == pytest.approx([0.5, 1.5, 2.5, 3.5, 4.5])
@@ -193,6 +196,24 @@ def test_a_cross_validation_is_resumed_as_a_whole(config, stop_at):
         cross_validate(config, progress=False)
     assert resume_folds(config.out, progress=False) == whole
     assert json.loads(Path(config.out, "folds.json").read_text())["mean"]["loss"] == pytest.approx(whole.mean("loss"))
+
+
+@pytest.mark.parametrize("fold", [1, 2])
+def test_ctrl_c_between_folds_says_how_to_go_on(config, monkeypatch, fold):
+    """While the data of a fold are prepared, no run of it has begun that would say so."""
+
+    def stopped(own, **settings):
+        if own.data.fold == fold:
+            raise KeyboardInterrupt
+        return fit(own, **settings)
+
+    monkeypatch.setattr(sys.modules[cross_validate.__module__], "fit", stopped)
+    config = replace(change(config, max_epochs=1), data=replace(config.data, folds=3))
+    with pytest.raises(KeyboardInterrupt if fold == 1 else Interrupted) as caught:
+        cross_validate(config, progress=False)
+    if fold == 2:
+        assert str(caught.value) == f"stopped in fold 2 of 3; go on with: regard resume {config.out}"
+        assert caught.value.exit_code == 130
 
 
 def test_every_fold_has_a_place_before_the_first_is_trained(config):

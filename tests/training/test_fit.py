@@ -142,9 +142,12 @@ def test_accumulation_is_one_large_batch(config, change):
 
 
 @pytest.mark.parametrize("average_last", [0, 1, 3])
-def test_without_dev_pairs(config, change, average_last):
-    config = change(replace(config, data=replace(config.data, dev_size=0)), average_last=average_last, ema_decay=0.0)
-    train(config)
+def test_without_dev_pairs(config, change, capsys, average_last):
+    config = replace(config, data=replace(config.data, dev_size=0))
+    config = change(config, average_last=average_last, ema_decay=0.0, patience=1 - average_last // 3)
+    fit(config, model=TinyTranslator)
+    idle = "nothing is held out to validate on (data.dev, data.dev_size), so training.patience has no effect"
+    assert (idle in capsys.readouterr().err) == bool(config.training.patience)
     assert json.loads(Path(config.out, "signature.json").read_text())["scores"] == {}
     weights = [torch.load(path, weights_only=True) for path in sorted(Path(config.out, "checkpoints").glob("weights-*"))]
     assert len(weights) >= max(average_last, 1)  # the checkpoint before the last has its own

@@ -17,12 +17,13 @@ from typing import IO, Any, TextIO
 
 from regard import __version__
 from regard.cli.printing import replace_unwritable
-from regard.errors import DataError, RequestError
+from regard.errors import BundleError, DataError, RequestError
 from regard.ranks import read_ranks
 from regard.text.parts import PartedFile
 
 _AT_ONCE = 1024
 """Most lines of standard input taken together."""
+_TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
 def read_lines(path: str, verb: str) -> Iterator[str]:
@@ -33,8 +34,17 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
         verb: What is done with the lines, for messages.
 
     Raises:
-        DataError: If it cannot be read, or is empty.
+        DataError: If it cannot be read, or is empty, or is named like a Parquet file.
     """
+    name = path.lower().removesuffix(".gz")
+    if name.endswith(".parquet"):
+        raise DataError(f"{path} is named like a Parquet file, expected a text file: write the column out, one text a line")
+    if name.endswith(_TABLES):
+        print(
+            f"regard: {path} is named like a table and is read as a text file: each whole line is one text, a header and "
+            "separators too",
+            file=sys.stderr,
+        )
     lines = _lines_in(path)
     first = next(lines, None)
     if first is None:
@@ -148,11 +158,13 @@ def _measure(path: str) -> tuple[int, str]:
 
 def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
     """A name for all that decides what comes out, and how it is shared."""
+    from regard.bundle.folder import read
+
     asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
     decisive: list[Any] = [digest, __version__, processes, sorted(asked.items())]
     for folder in (options.dir, *getattr(options, "ensemble", [])):
-        with suppress(OSError):  # loading says better what is wrong
-            decisive.append(Path(folder, "signature.json").read_bytes())
+        with suppress(BundleError):  # loading says better what is wrong
+            decisive.append(read(Path(folder), "signature.json"))
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
 
 

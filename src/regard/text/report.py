@@ -68,7 +68,7 @@ class ReadingReport:
 
         Args:
             reason: Why.
-            lines: Line numbers, in order, of the first of them at least.
+            lines: Line numbers, in order, of the first of them at least; zeros where they would not say in which file.
             count: How many in all.
         """
         if not count:
@@ -77,7 +77,7 @@ class ReadingReport:
         entry.count += count
         self.kept -= count
         for line in lines:
-            if len(entry.lines) >= FIRST_LINES:
+            if len(entry.lines) >= FIRST_LINES or not line:
                 break
             entry.lines.append(int(line))
 

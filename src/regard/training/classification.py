@@ -25,7 +25,7 @@ from regard.text.labelled.labels import Labels
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
 from regard.text.labelled.sentences import sentence_ends
 from regard.text.labelled.vectors import Vectors, read_vectors
-from regard.text.symbols import PAD
+from regard.text.symbols import PAD, SPECIAL_TOKENS
 from regard.training.data import to_device
 from regard.training.machine import Machine, seed_step
 from regard.training.task import Scores, Task, Validator, evaluating, fitting_into_memory
@@ -54,6 +54,8 @@ class ClassificationTask(Task):
         vectors = read_vectors(config.data.vectors, data.tokenizer.vocabulary()) if config.data.vectors else None
         if vectors is not None:
             config = replace(config, data=replace(config.data, vectors_size=vectors.matrix.shape[1]))
+            note = f"word vectors of {config.data.vectors}: {_describe(vectors)}"
+            data = replace(data, report=replace(data.report, notes=[*data.report.notes, note]))
         seed_step(config.seed, 0)
         built = _build_model(config, data, model, pooling)
         if vectors is not None:
@@ -278,6 +280,12 @@ def _examples(corpus: LabelledCorpus) -> Iterator[Example]:
     for start in range(0, len(corpus), _PRIMING):
         batch = corpus.batch(np.arange(start, min(start + _PRIMING, len(corpus))))
         yield batch.tokens, batch.mask, batch.label
+
+
+def _describe(vectors: Vectors) -> str:
+    found, words = int(vectors.found.sum()), len(vectors.found) - len(SPECIAL_TOKENS)
+    part = f"{found:,} of the {words:,} words of the vocabulary ({found / max(words, 1):.1%})"
+    return f"for {part}, of width {vectors.matrix.shape[1]:,}"
 
 
 def _put_in(vectors: Vectors, model: TextClassifier) -> None:

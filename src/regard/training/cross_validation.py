@@ -1,6 +1,7 @@
 """Training several times, each time with another part of the data held out."""
 
 import json
+import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -130,10 +131,12 @@ def _run(config: ClassificationConfig, train: Callable[[ClassificationConfig], A
         out = _fold_folder(config.out, fold)
         try:
             classifier = train(replace(config, data=replace(config.data, fold=fold), out=str(out)))
-        except Interrupted as error:
+        except (Interrupted, KeyboardInterrupt) as error:
+            if not holds_folds(config.out):
+                raise  # there is nothing to go on with
+            number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(
-                f"stopped in fold {fold} of {config.data.folds}; go on with: regard resume {config.out}",
-                signal_number=error.exit_code - 128,
+                f"stopped in fold {fold} of {config.data.folds}; go on with: regard resume {config.out}", signal_number=number
             ) from error
         scores = classifier.bundle.signature["scores"]
         found.append({name: float(scores[name]) for name in _FIGURES})

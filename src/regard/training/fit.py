@@ -15,7 +15,7 @@ from regard import __version__
 from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
 from regard.bundle import save_bundle
-from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
+from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, PlateauConfig, TranslationConfig
 from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
@@ -204,6 +204,11 @@ def _build_run(task: Task, folder: RunFolder, machine: Machine, team: Team) -> t
 def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
     task, run.say = run.task, reporter.say
     validator = task.validator(run.machine)
+    if validator is None and (idle := _idle_without_dev(task.config)):
+        reporter.say(
+            f"nothing is held out to validate on (data.dev, data.dev_size), so {' and '.join(idle)} "
+            f"{'have' if len(idle) > 1 else 'has'} no effect"
+        )
     module = TrainingModule(run)
     module.train()
     loader = UpdateLoader(task, sampler, run.progress, run.team.ranks)
@@ -296,6 +301,12 @@ def _describe_resume(run: Run, facts: dict[str, Any]) -> str:
         head += f"\n  {others}: the batches are the same; dropout and rounding are not"
     changed = describe_changes(facts, {**versions(), **here})
     return "\n  ".join([head, *(["not bit for bit as it would have gone on:", *changed] if changed else [])])
+
+
+def _idle_without_dev(config: AnyConfig) -> list[str]:
+    """Settings that go by validations."""
+    idle = ["training.patience"] if config.training.patience else []
+    return idle + ["training.schedule plateau"] * isinstance(config.training.schedule, PlateauConfig)
 
 
 def _describe_end(run: Run, scores: dict[str, Any]) -> str:
