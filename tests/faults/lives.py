@@ -1,8 +1,9 @@
-"""Lives of a run in processes of their own, forked from one that has everything imported, and ended at any moment."""
+"""Lives of a run in processes of their own, ended at any moment: forked from one that has everything imported, or commands."""
 
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -10,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dying.sitecustomize import count_down
+
+from regard.config.loading import render_config
 from regard.errors import RegardError
 from regard.training import fit, resume
 from regard.training.callbacks import Checkpointing, Display
 
-_OPERATIONS = frozenset(("open", "os.rename", "os.remove", "os.mkdir", "os.link", "os.rmdir", "shutil.rmtree"))
+_DYING = Path(__file__).parent / "dying"
 
 
 @dataclass(frozen=True)
@@ -99,31 +103,52 @@ def _report(pipe: int) -> None:
 
 
 def _count_down(moments: int, folder: str) -> None:
-    left = moments
-
-    def count() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def heard(event: str, arguments: tuple) -> None:
-        if event in _OPERATIONS and folder in str(arguments[0]):
-            count()
+    count, moved = count_down(moments, folder), Display.on_train_batch_end
 
     def updated(*arguments: object) -> None:
         count()
         moved(*arguments)
 
-    moved = Display.on_train_batch_end
     Display.on_train_batch_end = updated
-    sys.addaudithook(heard)
 
 
 def begin_or_resume(config: object) -> None:
     """What somebody does again and again whose machine fails: begin, and go on where there is something to go on with."""
-    out = Path(config.out)
-    if (out / "checkpoints" / "config.yaml").exists():
-        resume(out, progress=False)
+    if _has_begun(config):
+        resume(config.out, progress=False)
     else:
         fit(config, progress=False)
+
+
+def live_by_command(config: object, death: Death = Death()) -> End:
+    """The same by `regard train` and `regard resume`, from the start of Python to its end.
+
+    Args:
+        config: The run.
+        death: When it is killed; never, by default. Operations on the run's folder and on what lies beside it count as
+            moments, and seconds are those of the processor, so that they fall alike on an idle machine and on a busy one.
+    """
+    folder = Path(config.out)
+    said, settings = folder.with_name("command.said"), folder.with_name("command.yaml")
+    settings.write_text(render_config(config))
+    words = ["resume", config.out] if _has_begun(config) else ["train", "translation", "--config", str(settings)]
+    environment = dict(os.environ)
+    if death.moments:
+        environment |= {"PYTHONPATH": str(_DYING), "REGARD_TESTS_DEATH": f"{death.moments}:{folder.parent}"}
+    with said.open("w") as file:
+        command = [sys.executable, "-m", "regard", *words]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file, env=environment)
+    while death.seconds and process.poll() is None:
+        if _processor_seconds(process.pid) >= death.seconds:
+            process.kill()
+        time.sleep(0.01)
+    return End(process.wait(), said.read_text(), -1)
+
+
+def _has_begun(config: object) -> bool:
+    return Path(config.out, "checkpoints", "config.yaml").exists()
+
+
+def _processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

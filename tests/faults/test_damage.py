@@ -61,6 +61,7 @@ def damage_bundle(folder, times, draw):
         path.write_bytes(damage(draw, good))
         with pytest.raises(BundleError) as caught:
             load_bundle(folder)
+        assert path.name in str(caught.value)
         assert "\n" not in str(caught.value)
         path.write_bytes(good)
     load_bundle(folder)

@@ -218,6 +218,27 @@ def test_signals_keep_a_checkpoint(fresh, whole, number):
     assert facts == json.loads((whole / "signature.json").read_text())
 
 
+def test_a_second_signal_ends_at_once(fresh):
+    """Without another checkpoint; the one before is whole."""
+
+    def stopping():
+        inner = Validation.on_train_batch_end
+
+        def send(self, trainer, *arguments):
+            if self._run.progress.step == 4:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGTERM)
+            inner(self, trainer, *arguments)
+
+        Validation.on_train_batch_end = send
+        fit(fresh, progress=False)
+
+    end = live(stopping, folder=Path(fresh.out))
+    assert (end.code, end.kept) == (128 + signal.SIGTERM, 3)
+    assert end.said == "\nstopping: saving a checkpoint (once more to stop at once)\n"
+    assert RunFolder(fresh.out).load_checkpoint()[0]["progress"]["step"] == 3
+
+
 @pytest.mark.parametrize("change", [lambda path: os.truncate(path, 100), lambda path: os.utime(path, (0, 0))])
 def test_prepared_data_that_change_in_use_are_refused(config, whole, tmp_path, change):
     """A file in memory that is cut short would end the process, without a word."""

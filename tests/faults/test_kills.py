@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lives import Death, begin_or_resume, draw_death, live
+from lives import Death, begin_or_resume, draw_death, live, live_by_command
 
 from regard.bundle import load_bundle
 from regard.training.folder import RunFolder
@@ -22,46 +22,82 @@ def bundle_bytes(folder):
 
 
 def check_nothing_lost(folder, kept):
-    """The last checkpoint that was written to its end is there, or a later one; and so is the model."""
+    """The last checkpoint that was written to its end is there, or a later one; and so is the model. Gives its update."""
     folder = RunFolder(folder)
     if kept >= 0:
         folder.read_start()
-        state, damage = folder.load_checkpoint()
-        assert not damage
-        assert state["progress"]["step"] >= kept
+    state, damage = folder.load_checkpoint()
+    assert not damage
+    found = -1 if state is None else state["progress"]["step"]
+    assert found >= kept
     if (folder.path / "signature.json").exists() or (folder.path / ".incoming").exists():
         load_bundle(folder.path)
+    return found
 
 
-def kill(config, whole, deaths):
-    """Go through lives until all deaths are died and the last run has ended; each run that ends is compared."""
-    folder, kept, runs = Path(config.out), -1, 0
-    deaths = list(deaths)
+def check_tidy(folder):
+    """Nothing is left that was to be renamed, moved or unlocked."""
+    left = [path for path in folder.rglob("*") if path.suffix == ".new" or path.name in ("lock", "replacing")]
+    assert not left + list(folder.glob(".*"))
+
+
+def kill(config, whole, number, live_until, draw):
+    """Go through lives until so many deaths are died and the last run has ended; each run that ends is compared.
+
+    Args:
+        config: The run.
+        whole: The folder of one that nothing disturbed.
+        number: Deaths, not counting those that a life ended before.
+        live_until: A life, by its death.
+        draw: Gives the next death.
+    """
+    folder, kept, died = Path(config.out), -1, 0
     while True:
-        end = live(lambda: begin_or_resume(config), deaths.pop() if deaths else Death(), folder=folder)
+        end = live_until(draw() if died < number else Death())
         assert end.code in (0, -9), end.said
         assert "Traceback" not in end.said
         kept = max(kept, end.kept)
         if end.code:
-            check_nothing_lost(folder, kept)
+            died += 1
+            kept = check_nothing_lost(folder, kept)
             continue
         assert bundle_bytes(folder) == bundle_bytes(whole)
-        runs += 1
-        if not deaths:
-            return runs
+        check_tidy(folder)
+        if died == number:
+            return
         shutil.rmtree(folder)
         kept = -1
 
 
+def forked(config):
+    return lambda death: live(lambda: begin_or_resume(config), death, folder=Path(config.out))
+
+
 def test_killed_a_few_times(fresh, whole):
     draw = random.Random(SEED)
-    assert kill(fresh, whole, [Death(moments=draw.randint(1, 60)) for _ in range(3)])
+    kill(fresh, whole, 3, forked(fresh), lambda: Death(moments=draw.randint(1, 60)))
 
 
 @pytest.mark.faults
-def test_killed_fifty_times(fresh, whole):
+def test_killed_forty_times(fresh, whole):
     draw = random.Random(SEED + 1)
-    assert kill(fresh, whole, [draw_death(draw, 1.0) for _ in range(50)])
+    kill(fresh, whole, 40, forked(fresh), lambda: draw_death(draw, 1.0))
+
+
+@pytest.mark.faults
+def test_the_command_killed_ten_times(fresh, whole):
+    """From the start of Python, by the processor's clock, or at operations on files, those of preparing the data among them."""
+    draw, cache = random.Random(SEED + 2), Path(fresh.data.cache)
+
+    def live_until(death):
+        if not Path(fresh.out).exists():
+            shutil.rmtree(cache, ignore_errors=True)
+        return live_by_command(fresh, death)
+
+    def draw_any():
+        return Death(moments=draw.randint(1, 150)) if draw.random() < 0.6 else Death(seconds=draw.uniform(0.0, 5.0))
+
+    kill(fresh, whole, 10, live_until, draw_any)
 
 
 def test_the_same_command_twice_gives_the_same_bundle(fresh, whole):
