@@ -36,6 +36,35 @@ def test_rotary_angles_keep_their_precision_in_half_types():
     torch.testing.assert_close(found.double(), Rotary().rotate(x.double(), 4095), rtol=0, atol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_rotary_takes_any_strides(dtype):
+    whole = torch.randn(2, 5, 3, 9, generator=torch.Generator().manual_seed(0)).to(dtype)
+    for view in (
+        whole[..., 1:],
+        whole.transpose(1, 2)[..., :4],
+        whole[..., ::2][..., 1:],
+        whole[:1].expand(4, -1, -1, -1)[..., 3:],
+    ):
+        assert torch.equal(Rotary().rotate(view, 3), Rotary().rotate(view.clone(memory_format=torch.contiguous_format), 3))
+
+
+def test_rotary_gradients():
+    x = torch.randn(2, 2, 3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda heads: Rotary(base=7.0).rotate(heads, 2), x)
+    assert torch.autograd.gradgradcheck(lambda heads: Rotary(base=7.0).rotate(heads, 2) ** 2, x)
+
+
+@pytest.mark.compile
+def test_rotary_compiled_equals_rotary():
+    x = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    run = torch.compile(Rotary().rotate, backend="aot_eager", fullgraph=True)
+    expected, found = Rotary().rotate(x, 5), run(x, 5)
+    torch.testing.assert_close(found, expected)
+    weights = torch.arange(expected.numel()).view_as(expected).float()
+    gradients = [torch.autograd.grad((turned * weights).sum(), x) for turned in (expected, found)]
+    torch.testing.assert_close(*gradients)
+
+
 PUBLISHED = {
     1: [2**-8],
     2: [2**-4, 2**-8],

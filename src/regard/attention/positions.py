@@ -65,9 +65,13 @@ class Rotary(RelativePositions):
         position = torch.arange(start, start + length, device=heads.device, dtype=dtype)
         theta = self.base ** (-torch.arange(0, size, 2, device=heads.device, dtype=dtype) / size)
         angle = position[:, None] * theta
-        cos, sin = angle.cos(), angle.sin()
-        even, odd = heads[..., 0::2].to(dtype), heads[..., 1::2].to(dtype)
-        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2).to(heads.dtype)
+        pairs = heads.to(dtype, copy=True, memory_format=torch.contiguous_format).unflatten(-1, (-1, 2))
+        if torch.compiler.is_compiling():  # which has no complex numbers
+            (even, odd), cos, sin = pairs.unbind(-1), angle.cos(), angle.sin()
+            turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1)
+        else:  # one product and one gradient, in a third of the time: x_2n + i x_2n+1 times cos pθ_n + i sin pθ_n
+            turned = torch.view_as_real(torch.view_as_complex(pairs) * torch.polar(torch.ones_like(angle), angle))
+        return turned.flatten(-2).to(heads.dtype)
 
 
 class ALiBi(RelativePositions):
