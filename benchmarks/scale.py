@@ -1,12 +1,14 @@
-"""Preparing many sentence pairs and training on them: speed and memory.
+"""Preparing many sentence pairs, training on them, and translating many lines: speed and memory.
 
     python -m benchmarks.scale --pairs 5000000
+    python -m benchmarks.scale --pairs 10000000 --steps 200 --lines 1000000
 
-Writes built-in pairs to a file, prepares it in a fresh process, and makes 100 updates of training in another (a model of the
-default size, validated by the loss of the 1,000 pairs held out). Meanwhile the anonymous memory of each process and of its
-children (RssAnon in /proc/PID/status: what no file backs, so mapped files are left out) is looked at every 50 ms. Progress goes
-to standard error, one JSON line to standard output: pairs a second of preparation (from the file to prepared data on disk,
-imports not counted), and the peak of each process in megabytes of 10⁶ bytes.
+Writes built-in pairs to a file, prepares it in a fresh process, makes 100 updates of training in another (a model of the
+default size, validated by the loss of the 1,000 pairs held out), and, with `--lines`, translates that many of the sources with
+it in a third, greedily and at most 20 words each. Meanwhile the anonymous memory of each process and of its children (RssAnon
+in /proc/PID/status: what no file backs, so mapped files are left out) is looked at every 50 ms. Progress goes to standard
+error, one JSON line to standard output: pairs a second of preparation (from the file to prepared data on disk, imports not
+counted), and the peak of each process in megabytes of 10⁶ bytes.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("benchmarks.scale", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5_000_000, metavar="N", help="how many pairs (%(default)s)")
     parser.add_argument("--steps", type=int, default=100, metavar="N", help="updates of training (%(default)s)")
+    parser.add_argument("--lines", type=int, default=0, metavar="N", help="lines that are translated; 0 for none (%(default)s)")
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="threads of training; 0 for all cores (%(default)s)"
+        "--threads", type=int, default=0, metavar="N", help="threads of training and translating; 0 for all cores (%(default)s)"
     )
     parser.add_argument("--folder", type=Path, help="work here and leave everything; else in a temporary folder, cleared away")
-    parser.add_argument("--step", choices=("prepare", "train"), help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=("prepare", "train", "translate"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.step:
-        print(json.dumps({"prepare": _prepare, "train": _train}[options.step](_config(options))))
+        print(json.dumps(run_step(options)))
         return
     try:
         if options.folder:
@@ -55,11 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Write, prepare, train.
+    """Write, prepare, train, translate.
 
     Raises:
-        RegardError: If a step fails, or memory cannot be looked at here.
+        RegardError: If a step fails, memory cannot be looked at here, or there are fewer pairs than lines.
     """
+    if options.lines > options.pairs:
+        raise RegardError(f"--lines {options.lines:,} are more than --pairs {options.pairs:,}, whose sources are translated")
     if not Path("/proc/self/status").exists():
         raise RegardError("this system has no /proc, from which memory is read; run the benchmark on Linux")
     from regard.text.demo import DemoCorpus
@@ -68,10 +74,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     begin = time.perf_counter()
     DemoCorpus().write(options.folder / "pairs.tsv", stop=options.pairs)
     written = time.perf_counter() - begin
-    numbers = {"--pairs": options.pairs, "--steps": options.steps, "--threads": options.threads, "--folder": options.folder}
-    shared = [str(part) for option in numbers.items() for part in option]
+    numbers = {name: getattr(options, name) for name in ("pairs", "steps", "lines", "threads", "folder")}
+    shared = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
     steps = {}
-    for name in ("prepare", "train"):
+    for name in ("prepare", "train", "translate") if options.lines else ("prepare", "train"):
         say(f"{name}: begins")
         steps[name] = run_watched([sys.executable, "-m", "benchmarks.scale", "--step", name, *shared])
         say(f"{name}: {json.dumps(steps[name])}")
@@ -85,6 +91,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "load_average": os.getloadavg()[0],
     }
+
+
+def run_step(options: argparse.Namespace) -> dict[str, Any]:
+    """One step, in a process of its own."""
+    config = _config(options)
+    match options.step:
+        case "prepare":
+            return _prepare(config)
+        case "train":
+            return _train(config)
+    return _translate(config, options.lines)
 
 
 def _config(options: argparse.Namespace) -> TranslationConfig:
@@ -117,6 +134,27 @@ def _train(config: TranslationConfig) -> dict[str, Any]:
     state, _ = RunFolder(config.out).load_checkpoint()
     assert state is not None
     return {"seconds": time.perf_counter() - begin, "updates": state["progress"]["step"]}
+
+
+def _translate(config: TranslationConfig, wanted: int) -> dict[str, Any]:
+    import torch
+
+    import regard
+
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    translator = regard.load(config.out, device="cpu")
+    assert isinstance(translator, regard.Translator)
+    begin, words = time.perf_counter(), 0
+    with (
+        open(config.data.train[0], encoding="utf-8") as pairs,
+        open(Path(config.out, "translated"), "w", encoding="utf-8") as out,
+    ):
+        lines = (line.split("\t")[0] for line in islice(pairs, wanted))
+        for translation in translator.translate_stream(lines, beam_size=1, max_length=20, record=()):
+            out.write(f"{translation.text}\n")
+            words += len(translation.text.split())
+    return {"seconds": time.perf_counter() - begin, "lines": wanted, "words": words}
 
 
 def run_watched(command: Sequence[str]) -> dict[str, Any]:

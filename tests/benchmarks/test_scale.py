@@ -1,10 +1,11 @@
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.scale import anonymous_memory, family, run_watched
+from benchmarks.scale import anonymous_memory, family, main, run_watched
 
 from regard.errors import RegardError
 
@@ -44,3 +45,15 @@ def test_a_process_that_has_ended_has_no_memory_and_no_family():
 def test_a_failed_step_is_reported():
     with pytest.raises(RegardError, match="failed with exit code 3"):
         run_watched([sys.executable, "-c", "import sys; sys.exit(3)"])
+
+
+@pytest.mark.slow
+def test_all_steps_run(capfd):
+    main(["--pairs", "3000", "--steps", "2", "--lines", "50", "--threads", "1"])
+    found = json.loads(capfd.readouterr().out)
+    assert found["steps"]["prepare"]["kept"] == 3000
+    assert found["steps"]["train"]["updates"] == 2
+    assert found["steps"]["translate"]["lines"] == 50
+    assert set(found["peak_mb"]) == {"prepare", "train", "translate"}
+    with pytest.raises(SystemExit, match="--lines 50 are more than --pairs 40"):
+        main(["--pairs", "40", "--lines", "50"])
