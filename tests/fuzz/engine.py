@@ -245,9 +245,9 @@ def _try(run: Callable[[bytes], object], data: bytes, outcome: Outcome) -> Regar
         shown = "".join(traceback.format_exception(error)[-12:])
         _fail(outcome, f"{_place(error)}: {type(error).__name__}\n{shown[-3000:]}", data)
     taken = time.monotonic() - begun
+    if taken > SECONDS and (taken := _used(run, data)) > SECONDS:
+        _fail(outcome, f"slow: {taken:.1f} s", data)
     outcome.slowest = max(outcome.slowest, taken)
-    if taken > SECONDS and (used := _used(run, data)) > SECONDS:
-        _fail(outcome, f"slow: {used:.1f} s", data)
     return refusal
 
 
