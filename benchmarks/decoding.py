@@ -1,13 +1,19 @@
 """Decoding test 2016 of Multi30k with one Transformer in regard, in JoeyNMT 2.3.0 and in CTranslate2: sentences a second.
 
     python -m benchmarks.decoding MODEL                                # MODEL: a bundle of preset transformer-tiny
+    python -m benchmarks.decoding MODEL --joeynmt-model OTHER          # OTHER: one of the same shape, for JoeyNMT
     python -m benchmarks.decoding MODEL --sentences 200 --rounds 1     # a quick look
 
 The bundle's weights are converted for both of the others, so that all three search the same model, at beam 5 (length penalty
-1) and greedily. Each runs in a process of its own on the same core with one thread in float32, by turns; a figure is the
-median over the rounds of the best of a few batch sizes. Seconds are those of the search with the model loaded: regard's begin
-and end with text, CTranslate2's with pieces that were made before, JoeyNMT's are those that it logs. Ratios are given on the
-clock and in processor time, which leaves out what other programs take (JoeyNMT logs its clock's alone, which stands for both).
+1) and greedily. JoeyNMT has no rotary positions (nor RMSNorm, nor gated feed-forward layers): a model with them is compared
+with CTranslate2 alone, which is said, and with --joeynmt-model regard and JoeyNMT are both timed on the weights of a second
+bundle, trained with the same settings but `model.positions: sinusoidal`. Its layers, width, heads and vocabularies must be the
+first one's, and its weights as many to 2%. The JSON line has a match for each bundle.
+
+Each program runs in a process of its own on the same core with one thread in float32, by turns; a figure is the median over
+the rounds of the best of a few batch sizes. Seconds are those of the search with the model loaded: regard's begin and end with
+text, CTranslate2's with pieces that were made before, JoeyNMT's are those that it logs. Ratios are given on the clock and in
+processor time, which leaves out what other programs take (JoeyNMT logs its clock's alone, which stands for both).
 
 `same` is the share of sentences whose translation is regard's. CTranslate2 divides by another length penalty (a power of the
 length), so that its share is that of a search without one, as proof of equal weights and an equal search; JoeyNMT has a limit
@@ -22,6 +28,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -30,11 +37,13 @@ from typing import Any
 import yaml
 
 from benchmarks import rival
-from benchmarks.conversion import check_shape_of, read_spelt, spell, to_ctranslate2, to_joeynmt
+from benchmarks.conversion import check_shape_of, joeynmt_lacks, read_parts, read_spelt, spell, to_ctranslate2, to_joeynmt
 from benchmarks.joeynmt import add_data, add_places, count, counts, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
 from regard.errors import RegardError
+from regard.models.transformer.translator import TransformerTranslator
+from regard.predict import Translator
 
 NAMES = ("regard", "ctranslate2", "joeynmt")
 Speed = tuple[float, float]
@@ -54,6 +63,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("benchmarks.decoding", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("model", type=Path, help="folder of a trained Transformer")
+    add("--joeynmt-model", type=Path, help="folder of another, of the same shape, on whose weights JoeyNMT is compared")
     add_data(parser)
     add_places(parser, "decoding")
     add("--rivals", default="ctranslate2,joeynmt", help="against whom, with commas between (%(default)s)")
@@ -76,23 +86,98 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
     if not set(rivals) <= set(NAMES[1:]):
         raise RegardError(f"--rivals is {options.rivals!r}, expected some of {', '.join(NAMES[1:])}")
     options.out.mkdir(parents=True, exist_ok=True)
-    bench = Bench(options, rivals)
+    matches, left_out = plan(options, rivals)
     core = min(os.sched_getaffinity(0))
-    found: dict[str, Any] = {}
+    found = [_match(Bench(options, folder, translator, names), core) for folder, translator, names in matches]
+    return {
+        "benchmark": "decoding",
+        "matches": found,
+        "left_out": left_out,
+        "settings": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
+        "load_average": os.getloadavg()[0],
+    }
+
+
+REMEDY = "--joeynmt-model DIR, trained with the same settings but model.positions=sinusoidal"
+Match = tuple[Path, Translator, list[str]]
+"""A bundle's folder, what it holds, and whom regard is compared with on its weights."""
+
+
+def plan(options: argparse.Namespace, rivals: Sequence[str]) -> tuple[list[Match], dict[str, str]]:
+    """On whose weights each rival is compared, and why one is left out.
+
+    Raises:
+        RegardError: If a model cannot be converted, the second is of another shape, or no rival is left.
+    """
+    import regard
+
+    first = regard.load(options.model, device="cpu")
+    lacking = joeynmt_lacks(model := check_shape_of(first.model))
+    others = [name for name in rivals if name != "joeynmt"]
+    if options.joeynmt_model is not None:
+        second = regard.load(options.joeynmt_model, device="cpu")
+        check_same_shape(model, check_shape_of(second.model))
+        if lacking := joeynmt_lacks(second.model):
+            raise RegardError(f"--joeynmt-model {options.joeynmt_model} has {lacking}, which JoeyNMT 2.3 has not")
+        matches = [(options.model, first, others), (options.joeynmt_model, second, ["joeynmt"])]
+        return [match for match in matches if match[2]], {}
+    if "joeynmt" not in rivals or not lacking:
+        return [(options.model, first, list(rivals))], {}
+    why = f"the model has {lacking}, which JoeyNMT 2.3 has not"
+    say(f"JoeyNMT is left out: {why}. It can be compared on a bundle of the same shape that it has the parts of: {REMEDY}")
+    if not others:
+        raise RegardError(f"nobody is left to compare with: {why}; put ctranslate2 among --rivals, or name {REMEDY}")
+    return [(options.model, first, others)], {"joeynmt": why}
+
+
+def check_same_shape(first: TransformerTranslator, second: TransformerTranslator) -> None:
+    """Refuse a second model whose search is not as much work as the first one's.
+
+    Raises:
+        RegardError: If layers, width, heads or vocabularies differ, or the number of weights does by more than 2%.
+    """
+    shapes = [_shape(model) for model in (first, second)]
+    weights = [shape.pop("weights") for shape in shapes]
+    different = [
+        f"{name} {shapes[1][name]} in place of {value}" for name, value in shapes[0].items() if shapes[1][name] != value
+    ]
+    if abs(weights[0] - weights[1]) > 0.02 * weights[0]:
+        different.append(f"{weights[1]:,} weights in place of {weights[0]:,}")
+    if different:
+        raise RegardError(
+            f"--joeynmt-model has {', '.join(different)}; expected a model of the same shape, trained with the same settings "
+            "but model.positions=sinusoidal"
+        )
+
+
+def _shape(model: TransformerTranslator) -> dict[str, int]:
+    return {
+        "encoder_layers": len(model.encoder.layers),
+        "decoder_layers": len(model.decoder.layers),
+        "hidden_size": model.encoder.size,
+        "num_heads": model.encoder.layers[0].attention.num_heads,
+        "source words": model.source_embedding.num_embeddings,
+        "target words": model.target_embedding.num_embeddings,
+        "weights": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def _match(bench: "Bench", core: int) -> dict[str, Any]:
+    """The figures on one model's weights, by beam size."""
+    options, found = bench.options, {}
     for beam_size in options.beams:
-        speeds: dict[str, list[dict[str, Speed]]] = {name: [] for name in ("regard", *rivals)}
+        speeds: dict[str, list[dict[str, Speed]]] = {name: [] for name in ("regard", *bench.rivals)}
         for number in range(options.rounds):
             for name, rows in speeds.items():
                 rows.append(bench.decode(name, beam_size, core))
                 say(f"beam {beam_size}, round {number + 1}, {name}: {max(rows[-1].values())[0]:,.1f} sentences/s")
-        same = {name: bench.same(name, beam_size, core) for name in rivals}
+        same = {name: bench.same(name, beam_size, core) for name in bench.rivals}
         found[str(beam_size)] = _figures(speeds) | {"same": same}
     return {
-        "benchmark": "decoding",
+        "model": str(bench.folder),
+        "made_of": {**asdict(read_parts(bench.model)), **_shape(bench.model)},
         "sentences": bench.sentences,
         "by_beam": found,
-        "settings": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
-        "load_average": os.getloadavg()[0],
     }
 
 
@@ -109,20 +194,21 @@ def _figures(speeds: dict[str, list[dict[str, Speed]]]) -> dict[str, Any]:
 
 
 class Bench:
-    """The model in all its forms, and the sentences.
+    """A model in all its forms, and the sentences.
 
     Args:
         options: Of the command.
+        folder: Of the bundle.
+        translator: What it holds.
         rivals: For whom the model is converted.
     """
 
-    def __init__(self, options: argparse.Namespace, rivals: Sequence[str]) -> None:
-        import regard
-
-        self.options, self.out = options, options.out.absolute()
-        self.translator = regard.load(options.model, device="cpu")
-        model = check_shape_of(self.translator.model)
-        self.shape = self.translator.config.model
+    def __init__(self, options: argparse.Namespace, folder: Path, translator: Translator, rivals: Sequence[str]) -> None:
+        self.options, self.folder, self.rivals, self.translator = options, folder.absolute(), rivals, translator
+        self.out = options.out.absolute() / "-".join(rivals)
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.model = model = check_shape_of(translator.model)
+        self.shape = translator.config.model
         test = find_data(options.data)["test"]
         tokenizers = self.translator.bundle.source_tokenizer, self.translator.bundle.target_tokenizer
         for language, tokenizer in zip(("en", "de"), tokenizers, strict=True):
@@ -150,7 +236,7 @@ class Bench:
             return {str(size): self._decode_joeynmt(beam_size, size, core) for size in self.options.joeynmt_batches}
         ours = name == "regard"
         sizes = self.options.regard_batches if ours else self.options.ctranslate2_batches
-        places = [self.options.model.absolute(), self.out / "lines.en"] if ours else [self.out / name, self.out / "pieces.en"]
+        places = [self.folder, self.out / "lines.en"] if ours else [self.out / name, self.out / "pieces.en"]
         out = self._output(name, beam_size, penalty)
         command = [sys.executable, "-m", "benchmarks.decoders", name, *places, out, str(beam_size), str(penalty)]
         printed = run([*command, *map(str, sizes)], core=core, log=self.out / f"{name}.log", note=lambda log: f"{name} …")

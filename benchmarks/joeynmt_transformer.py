@@ -1,11 +1,12 @@
-"""JoeyNMT 2.3.0's configuration of a Transformer of the shape of regard's preset `transformer-tiny`, over pieces of words."""
+"""JoeyNMT 2.3.0's configuration of a Transformer of the shape of one of regard's, over pieces of words."""
 
 from pathlib import Path
 from typing import Any
 
-from benchmarks.conversion import spellings
+from benchmarks.conversion import JOEYNMT, describe, lacks, spellings
 from benchmarks.rival import common_config
 from regard.config import TransformerConfig
+from regard.errors import RegardError
 
 
 def write_vocabulary(path: Path, size: int) -> Path:
@@ -36,15 +37,20 @@ def transformer_config(
         batch_tokens: Of a training batch, padding included.
         beam_size: Of the search; 1 is greedy.
         decoding_batch: Sentences decoded at once.
+
+    Raises:
+        RegardError: If the model has what JoeyNMT has not.
     """
+    if lacking := lacks(model, JOEYNMT):
+        raise RegardError(f"the model has {lacking}, which JoeyNMT 2.3 has not; it has {describe(JOEYNMT)}")
     part = {
         "type": "transformer",
         "num_heads": model.num_heads,
         "hidden_size": model.hidden_size,
         "ff_size": model.feed_forward_size,
         "dropout": model.layer_dropout,
-        "layer_norm": "post",
-        "activation": "relu",
+        "layer_norm": model.norm_order,
+        "activation": model.feed_forward,
         "embeddings": {"embedding_dim": model.hidden_size, "scale": True, "dropout": model.embedding_dropout},
     }
     words = {"voc_file": str(vocabulary)}

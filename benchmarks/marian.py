@@ -15,15 +15,26 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from benchmarks.conversion import JOEYNMT, describe, lacks
 from regard.config import TransformerConfig, TranslationConfig
 from regard.config.loading import read_config
+from regard.errors import RegardError
 from regard.text.batching import BucketBatchSampler
 from regard.text.prepare import prepare
 from regard.text.symbols import END, PAD, START
 
+MARIAN = {**JOEYNMT, "norm_order": ("post",)}
+"""What MarianMT has, by the settings of a model."""
+
 
 def build_marian(model: TransformerConfig, vocabulary_size: int) -> Any:
-    """MarianMT of the same shape: one table of embeddings for both sides and the output, sinusoidal positions, ReLU."""
+    """MarianMT of the same shape: one table of embeddings for both sides and the output, sinusoidal positions, norms after.
+
+    Raises:
+        RegardError: If the model has what MarianMT has not.
+    """
+    if lacking := lacks(model, MARIAN):
+        raise RegardError(f"the model has {lacking}, which MarianMT has not; it has {describe(MARIAN)}")
     from transformers import MarianConfig, MarianMTModel
 
     return MarianMTModel(
@@ -39,7 +50,7 @@ def build_marian(model: TransformerConfig, vocabulary_size: int) -> Any:
             dropout=model.layer_dropout,
             attention_dropout=model.attention_dropout,
             activation_dropout=model.activation_dropout,
-            activation_function="relu",
+            activation_function=model.feed_forward,
             scale_embedding=True,
             max_position_embeddings=512,
             pad_token_id=PAD,
@@ -49,6 +60,11 @@ def build_marian(model: TransformerConfig, vocabulary_size: int) -> Any:
             forced_eos_token_id=None,
         )
     )
+
+
+def count_trained(model: torch.nn.Module) -> int:
+    """Weights that are learnt: MarianMT keeps its sinusoids among its parameters, and does not train them."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, Any]:
@@ -87,7 +103,7 @@ def train(config: TranslationConfig, updates: int, precision: str) -> dict[str, 
         tokens += int(batch.target_mask.sum())
     seconds = time.perf_counter() - start
     return {
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": count_trained(model),
         "tokens_per_second": tokens / seconds,
         "seconds": seconds,
         "loss": float(loss),

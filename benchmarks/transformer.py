@@ -3,13 +3,18 @@
     python -m benchmarks.transformer                          # three rounds
     python -m benchmarks.transformer --rounds 1 --updates 20  # a quick look
 
-The shape: 4 and 4 layers, 128 wide, 256 inside, 4 heads, dropout 0.3, one table of 9,700 pieces of words for both sides and
-the output; Multi30k en→de, lower case, tokenised; Adam, label smoothing 0.1, batches of 4,096 tokens with padding. regard
-trains as its preset does, through `regard.fit`; JoeyNMT by its own command, on the same pieces; Hugging Face's MarianMT in a
-plain PyTorch loop on regard's own batches by length, in float32 and in bfloat16, of which the quicker counts. Each runs in a
-process of its own on the same core with one thread, by turns; a figure is the median over the rounds. Target tokens are
-counted with the end symbol and without padding, seconds as each counts those of training: start-up, validation and writing are
-left out.
+The shape: 4 and 4 layers, 128 wide, 256 inside, 4 heads, dropout 0.3, one table of pieces of words for both sides and
+the output; Multi30k en→de, lower case, tokenised; label smoothing 0.1, batches of 4,096 tokens with padding. What the preset
+has and not all of them is replaced for all, so that each trains as many weights: positions are sinusoidal, norms LayerNorm, a
+gated feed-forward layer becomes a plain one with ReLU and half as many features again, and norms stand after each part where
+MarianMT takes part, which has them nowhere else (JoeyNMT alone is compared in the preset's order). The optimizer is Adam for
+all, whatever the preset's, at a rate of 1e-3 with clipping at 1. The JSON line has the shape, what of it is not the preset's,
+and the weights that each trains. (JoeyNMT has one dropout for everything, inside its attention and feed-forward layers too.)
+
+regard trains through `regard.fit`; JoeyNMT by its own command, on the same pieces; Hugging Face's MarianMT in a plain PyTorch
+loop on regard's own batches by length, in float32 and in bfloat16, of which the quicker counts. Each runs in a process of its
+own on the same core with one thread, by turns; a figure is the median over the rounds. Target tokens are counted with the end
+symbol and without padding, seconds as each counts those of training: start-up, validation and writing are left out.
 
 JoeyNMT is installed where it is not; MarianMT comes with `pip install regard[bench]`. Progress goes to standard error, one JSON
 line to standard output.
@@ -20,6 +25,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -32,12 +38,14 @@ from benchmarks.conversion import spell
 from benchmarks.joeynmt import add_data, add_places, count, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
-from regard.config import TranslationConfig
+from regard.config import TransformerConfig, TranslationConfig
 from regard.config.loading import render_config
 from regard.errors import RegardError
 from regard.presets import load_preset
 
 NAMES = ("regard", "marian-float32", "marian-bfloat16", "joeynmt")
+Trained = tuple[float, int]
+"""Target tokens a second, and the weights that are trained."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -73,11 +81,15 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
     if not set(rivals) <= set(NAMES[1:]):
         raise RegardError(f"--rivals is {options.rivals!r}, expected some of {', '.join(NAMES[1:])}")
     options.out.mkdir(parents=True, exist_ok=True)
-    runs = _runs(options, rivals)
+    data = find_data(options.data)
+    config = preset_run(data, options.out.absolute(), options.updates, rivals)
+    runs = _runs(options, rivals, config, data)
     speeds: dict[str, list[float]] = {name: [] for name in runs}
+    weights: dict[str, int] = {}
     for number in range(options.rounds):
         for name, train in runs.items():
-            speeds[name].append(train())
+            speed, weights[name] = train()
+            speeds[name].append(speed)
             say(f"round {number + 1}, {name}: {speeds[name][-1]:,.0f} target tokens/s")
     medians = {name: median(each) for name, each in speeds.items()}
     marian = [speed for name, speed in medians.items() if name.startswith("marian")]
@@ -88,14 +100,38 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         **({"over_marian": medians["regard"] / max(marian)} if marian else {}),
         "tokens_per_second": medians,
         "rounds": speeds,
+        "shape": asdict(config.model),
+        "not_the_preset's": shared_shape(load_preset("transformer-tiny").model, rivals),
+        "parameters": weights,
         "settings": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
         "load_average": os.getloadavg()[0],
     }
 
 
-def preset_run(data: dict[str, Path], out: Path, updates: int) -> TranslationConfig:
-    """The preset's run, bounded by updates and validated by its loss alone."""
+def shared_shape(model: TransformerConfig, rivals: Sequence[str]) -> dict[str, Any]:
+    """What of a model's settings is replaced so that regard and these rivals have the same parts and as many weights."""
+    wanted: dict[str, Any] = {"positions": "sinusoidal", "norm": "layer", "tie_embeddings": "all", "output_bias": False}
+    if model.feed_forward == "swiglu":  # three maps for two
+        wanted |= {"feed_forward": "relu", "feed_forward_size": model.feed_forward_size * 3 // 2}
+    if model.norm_order == "deep" or any(name.startswith("marian") for name in rivals):
+        wanted["norm_order"] = "post"
+    return {name: value for name, value in wanted.items() if getattr(model, name) != value}
+
+
+def preset_run(data: dict[str, Path], out: Path, updates: int, rivals: Sequence[str]) -> TranslationConfig:
+    """The preset's run in the shape that the rivals share, by Adam, bounded by updates and validated by its loss alone."""
+    preset = load_preset("transformer-tiny")
+    assert isinstance(preset, TranslationConfig)
+    assert isinstance(preset.model, TransformerConfig)
     settings = {
+        **{f"model.{name}": value for name, value in shared_shape(preset.model, rivals).items()},
+        "training.optimizer": "adam",
+        "training.learning_rate": 1e-3,
+        "training.betas": [0.9, 0.98],
+        "training.weight_decay": 0.0,
+        "training.clip_norm": 1.0,
+        "training.schedule": {"kind": "inverse_square_root", "warmup_steps": 2000},
+        "training.ema_decay": 0.0,
         **{f"data.{name}": [f"{data[name]}.en", f"{data[name]}.de"] for name in ("train", "dev")},
         "data.source": "en",
         "data.target": "de",
@@ -113,20 +149,21 @@ def preset_run(data: dict[str, Path], out: Path, updates: int) -> TranslationCon
     return config
 
 
-def _runs(options: argparse.Namespace, rivals: Sequence[str]) -> dict[str, Callable[[], float]]:
-    """What trains each, and gives its target tokens a second."""
-    data, out, core = find_data(options.data), options.out.absolute(), min(os.sched_getaffinity(0))
-    config = preset_run(data, out, options.updates)
+def _runs(
+    options: argparse.Namespace, rivals: Sequence[str], config: TranslationConfig, data: dict[str, Path]
+) -> dict[str, Callable[[], Trained]]:
+    """What trains each."""
+    out, core = options.out.absolute(), min(os.sched_getaffinity(0))
     path = out / "regard.yaml"
     path.write_text(render_config(config), encoding="utf-8")
 
-    def ours(module: str, *arguments: str | Path) -> float:
+    def ours(module: str, *arguments: str | Path) -> Trained:
         command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
         printed = run(command, core=core, log=out / f"{module}.log", note=lambda log: f"{module} …")
-        speed: float = json.loads(printed.strip().splitlines()[-1])["tokens_per_second"]
-        return speed
+        found = json.loads(printed.strip().splitlines()[-1])
+        return found["tokens_per_second"], found["parameters"]
 
-    runs: dict[str, Callable[[], float]] = {"regard": lambda: ours("ours", "train", path)}
+    runs: dict[str, Callable[[], Trained]] = {"regard": lambda: ours("ours", "train", path)}
     for precision in ("float32", "bfloat16"):
         if f"marian-{precision}" in rivals:
             runs[f"marian-{precision}"] = lambda precision=precision: ours("marian", path, str(options.updates), precision)
@@ -137,7 +174,7 @@ def _runs(options: argparse.Namespace, rivals: Sequence[str]) -> dict[str, Calla
 
 def _joeynmt(
     options: argparse.Namespace, config: TranslationConfig, data: dict[str, Path], out: Path, core: int
-) -> Callable[[], float]:
+) -> Callable[[], Trained]:
     """Lay the data out in pieces, and give what trains JoeyNMT on them."""
     from regard.text.prepare import prepare
 
@@ -163,9 +200,10 @@ def _joeynmt(
     path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     command = [python, "-m", "joeynmt", "train", path, "--skip-test"]
 
-    def train() -> float:
+    def train() -> Trained:
         log = run(command, core=core, log=out / "joeynmt.log", note=lambda log: "joeynmt …")
-        return rival.parse_training(log).tokens_per_second
+        found = rival.parse_training(log)
+        return found.tokens_per_second, found.parameters
 
     return train
 
