@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from regard.attention import RelativeBias
 from regard.config import TrainingConfig
+from regard.layers.positions import LearnedPositions
 from regard.training.muon import Muon, orthogonal
 from regard.training.optimizer import build_optimizer
 
@@ -144,6 +146,9 @@ def test_an_update_that_is_not_finite_is_left_out(wrong):
 
 
 def test_a_model_without_hidden_matrices_is_adams():
-    model = nn.ModuleDict({"embedding": nn.Embedding(5, 3), "output": nn.Linear(3, 2)})
+    tables = {"positions": LearnedPositions(3, max_length=4), "bias": RelativeBias(2)}
+    model = nn.ModuleDict({"embedding": nn.Embedding(5, 3), "output": nn.Linear(3, 2), **tables})
     drawn_gradients(model, 0)
-    build_optimizer(model, TrainingConfig(optimizer="muon")).step()
+    ours = build_optimizer(model, TrainingConfig(optimizer="muon"))
+    ours.step()
+    assert [type(part) for part in ours.parts] == [torch.optim.AdamW]

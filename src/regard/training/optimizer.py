@@ -6,15 +6,20 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from regard.attention.positions import RelativeBias
 from regard.config import TrainingConfig
+from regard.layers.positions import LearnedPositions
 from regard.training.muon import Muon
+
+_TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions, RelativeBias)
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool = False) -> Optimizer:
     """Make Adam (weight decay as L2 in the gradient), AdamW (decoupled), or Muon; vectors, such as biases, are not decayed.
 
-    Muon is for the matrices between hidden layers; those of embeddings and output layers, which have an axis for words or
-    labels, and all vectors are AdamW's (Jordan et al. 2024).
+    Muon is for the matrices between hidden layers; those of embeddings and output layers, which have an axis for words,
+    positions or labels, and what has not two axes (vectors, and recurrent layers' matrices, which stand in one tensor for both
+    directions) are AdamW's (Jordan et al. 2024).
 
     Args:
         model: Whose parameters.
@@ -45,18 +50,18 @@ def _build_adam(kind: Literal["adam", "adamw"], parameters: list[nn.Parameter], 
 
 
 def _hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """All matrices but those of embeddings, which an output layer may share, and of output layers."""
+    """All matrices but tables, such as embeddings, which an output layer may share, and those of output layers."""
     others = {
         id(weight)
         for name, module in model.named_modules()
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag) or name.rpartition(".")[2] == "output"
+        if isinstance(module, _TABLES) or name.rpartition(".")[2] == "output"
         for weight in module.parameters(recurse=False)
     }
     return [weight for weight in model.parameters() if weight.requires_grad and weight.ndim == 2 and id(weight) not in others]
 
 
 class Together(Optimizer):
-    """Several optimizers, each of parameters of its own, as one; `found_inf` (a bool in a tensor) makes all skip an update."""
+    """Several optimizers, each of parameters of its own, as one; `found_inf` (0 or 1 in a tensor) makes all skip an update."""
 
     found_inf: Tensor | None = None
 
