@@ -46,6 +46,9 @@ from regard.models.transformer.translator import TransformerTranslator
 from regard.predict import Translator
 
 NAMES = ("regard", "ctranslate2", "joeynmt")
+REMEDY = "--joeynmt-model DIR, trained with the same settings but model.positions=sinusoidal"
+Match = tuple[Path, Translator, list[str]]
+"""A bundle's folder, what it holds, and whom regard is compared with on its weights."""
 Speed = tuple[float, float]
 """Sentences a second on the clock, and of processor time."""
 
@@ -98,19 +101,18 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-REMEDY = "--joeynmt-model DIR, trained with the same settings but model.positions=sinusoidal"
-Match = tuple[Path, Translator, list[str]]
-"""A bundle's folder, what it holds, and whom regard is compared with on its weights."""
-
-
 def plan(options: argparse.Namespace, rivals: Sequence[str]) -> tuple[list[Match], dict[str, str]]:
     """On whose weights each rival is compared, and why one is left out.
 
     Raises:
-        RegardError: If a model cannot be converted, the second is of another shape, or no rival is left.
+        RegardError: If a model cannot be converted, the second is of another shape or for nobody, or no rival is left.
     """
     import regard
 
+    if options.joeynmt_model is not None and "joeynmt" not in rivals:
+        raise RegardError(
+            f"--joeynmt-model is given, but --rivals is {options.rivals!r}; put joeynmt among them, or leave it out"
+        )
     first = regard.load(options.model, device="cpu")
     lacking = joeynmt_lacks(model := check_shape_of(first.model))
     others = [name for name in rivals if name != "joeynmt"]

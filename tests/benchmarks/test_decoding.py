@@ -55,6 +55,8 @@ def test_joeynmt_is_compared_on_a_second_model_of_the_same_shape(models):
     both = [("rotary", ["ctranslate2"]), ("sinusoidal", ["joeynmt"])]
     assert plan("rotary", "--joeynmt-model", "sinusoidal") == (both, {})
     assert plan("rotary", "--joeynmt-model", "sinusoidal", "--rivals", "joeynmt") == (both[1:], {})
+    with pytest.raises(RegardError, match="--joeynmt-model is given, but --rivals is 'ctranslate2'"):
+        plan("rotary", "--joeynmt-model", "sinusoidal", "--rivals", "ctranslate2")
     with pytest.raises(RegardError, match=r"--joeynmt-model rotary has positions: rotary, which JoeyNMT 2\.3 has not"):
         plan("rotary", "--joeynmt-model", "rotary")
 
