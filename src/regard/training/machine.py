@@ -23,7 +23,7 @@ class Machine:
     device: torch.device
     threads: int
     bfloat16: bool
-    """Whether the forward pass is computed in bfloat16; weights, gradients and the optimizer stay in float32."""
+    """Whether the forward pass is computed in bfloat16; weights, gradients and the state of the optimizer stay in float32."""
     processes: int = 1
     """How many train together; the device is one's own."""
 
