@@ -64,8 +64,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         RegardError: If a step fails, memory cannot be looked at here, or there are fewer pairs than lines.
     """
-    if options.lines > options.pairs:
-        raise RegardError(f"--lines {options.lines:,} are more than --pairs {options.pairs:,}, whose sources are translated")
+    if not 0 <= options.lines <= options.pairs:
+        raise RegardError(f"--lines {options.lines:,}: expected 0 to {options.pairs:,}, which is --pairs")
     if not Path("/proc/self/status").exists():
         raise RegardError("this system has no /proc, from which memory is read; run the benchmark on Linux")
     from regard.text.demo import DemoCorpus

@@ -55,5 +55,5 @@ def test_all_steps_run(capfd):
     assert found["steps"]["train"]["updates"] == 2
     assert found["steps"]["translate"]["lines"] == 50
     assert set(found["peak_mb"]) == {"prepare", "train", "translate"}
-    with pytest.raises(SystemExit, match="--lines 50 are more than --pairs 40"):
+    with pytest.raises(SystemExit, match="--lines 50: expected 0 to 40"):
         main(["--pairs", "40", "--lines", "50"])

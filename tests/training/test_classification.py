@@ -216,6 +216,18 @@ def test_ctrl_c_between_folds_says_how_to_go_on(config, monkeypatch, fold):
         assert caught.value.exit_code == 130
 
 
+def test_ctrl_c_before_the_first_fold_does_not_lead_back_to_an_older_cross_validation(config, monkeypatch):
+    config = replace(change(config, max_epochs=1), data=replace(config.data, folds=2))
+    cross_validate(replace(config, seed=2), progress=False)
+
+    def stopped(own, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[cross_validate.__module__], "fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        cross_validate(replace(config, overwrite=True), progress=False)
+
+
 def test_every_fold_has_a_place_before_the_first_is_trained(config):
     Path(config.out, "fold-3").mkdir(parents=True)
     Path(config.out, "fold-3", "notes.txt").write_text("mine")

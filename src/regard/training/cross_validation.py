@@ -104,15 +104,22 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
         raise ConfigError(f"cannot resume '{folder}': it holds no folds of a cross-validation")
 
     def go_on(own: ClassificationConfig) -> Any:
-        place = RunFolder(own.out)
-        if place.holds_run():
-            begun, its_facts = place.read_start()
-            # An earlier cross-validation, which this one was to replace, may have left its later folds behind.
-            if replace(begun, out=own.out) == own and its_facts["fingerprint"] == facts["fingerprint"]:
-                return resume(own.out, progress=progress)
+        # An earlier cross-validation, which this one was to replace, may have left its later folds behind.
+        its_facts = _begun(own)
+        if its_facts is not None and its_facts["fingerprint"] == facts["fingerprint"]:
+            return resume(own.out, progress=progress)
         return fit(replace(own, overwrite=True), progress=progress)
 
     return _run(replace(config, out=str(folder)), go_on)
+
+
+def _begun(own: ClassificationConfig) -> dict[str, Any] | None:
+    """What a fold that has begun with these very settings began with."""
+    place = RunFolder(own.out)
+    if not place.holds_run():
+        return None
+    begun, facts = place.read_start()
+    return facts if replace(begun, out=own.out) == own else None
 
 
 def _check_alone() -> None:
@@ -128,12 +135,12 @@ def _run(config: ClassificationConfig, train: Callable[[ClassificationConfig], A
     """Train each fold, and keep the scores."""
     found = []
     for fold in range(1, config.data.folds + 1):
-        out = _fold_folder(config.out, fold)
+        own = replace(config, data=replace(config.data, fold=fold), out=str(_fold_folder(config.out, fold)))
         try:
-            classifier = train(replace(config, data=replace(config.data, fold=fold), out=str(out)))
+            classifier = train(own)
         except (Interrupted, KeyboardInterrupt) as error:
-            if not holds_folds(config.out):
-                raise  # there is nothing to go on with
+            if fold == 1 and _begun(own) is None:
+                raise  # there is nothing to go on with, but perhaps what was to be replaced
             number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(
                 f"stopped in fold {fold} of {config.data.folds}; go on with: regard resume {config.out}", signal_number=number

@@ -15,7 +15,7 @@ from regard import __version__
 from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
 from regard.bundle import save_bundle
-from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, PlateauConfig, TranslationConfig
+from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, PlateauConfig, RunConfig, TranslationConfig
 from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
@@ -303,7 +303,7 @@ def _describe_resume(run: Run, facts: dict[str, Any]) -> str:
     return "\n  ".join([head, *(["not bit for bit as it would have gone on:", *changed] if changed else [])])
 
 
-def _idle_without_dev(config: AnyConfig) -> list[str]:
+def _idle_without_dev(config: RunConfig) -> list[str]:
     """Settings that go by validations."""
     idle = ["training.patience"] if config.training.patience else []
     return idle + ["training.schedule plateau"] * isinstance(config.training.schedule, PlateauConfig)

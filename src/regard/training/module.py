@@ -110,7 +110,7 @@ class TrainingModule(lightning.LightningModule):
         else:
             norm = nn.utils.get_total_norm([weight.grad for weight in self.model.parameters() if weight.grad is not None])
         wrong = ~norm.isfinite()
-        # The optimizer's own way of skipping an update, which waits for no GPU.
+        # The optimizer's own way of skipping an update, which waits for no GPU (Muon does).
         run.optimizer.found_inf = wrong.float()  # type: ignore[attr-defined]
         self._loss += torch.where(wrong, 0.0, self._recent)
         self._skipped += wrong
