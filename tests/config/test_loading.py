@@ -235,3 +235,8 @@ def test_overrides_at_odds():
 def test_setting_names_reach_every_kind():
     names = set(setting_names())
     assert {"out", "model.decoder.attention.scaled", "tokenizers.target.language", "training.schedule.patience"} <= names
+
+
+def test_a_name_of_a_thousand_parts_is_refused():
+    with pytest.raises(ConfigError, match=r"unknown setting 'a\.a\..*…': no setting has more than 50 parts"):
+        override_layer({"a." * 1_000 + "a": "1"})

@@ -129,7 +129,7 @@ def _bundle(name: str) -> Callable[[Path], Callable[[bytes], object]]:
                 path.write_bytes(content)
                 if name != "signature.json":
                     resign(bundle, [name])
-                elif data[0] & 4:
+                elif data and data[0] & 4:
                     path.write_bytes(_with_checksum(content))
                 with true_parts:
                     loaded = load_bundle(bundle)

@@ -161,11 +161,13 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
     """Make a layer from dotted names: `{"training.learning_rate": "1e-3"}`.
 
     Raises:
-        ConfigError: If one name is a part of another.
+        ConfigError: If one name is a part of another, or has more than 50 parts.
     """
     values: dict[str, Any] = {}
     for name, value in overrides.items():
         *parents, last = name.split(".")
+        if len(parents) >= _DEEPEST:
+            raise ConfigError(f"unknown setting '{name:.60}…': no setting has more than {_DEEPEST} parts")
         inner = values
         for parent in parents:
             inner = inner.setdefault(parent, {})
