@@ -158,8 +158,8 @@ def _shape(model: TransformerTranslator) -> dict[str, int]:
         "decoder_layers": len(model.decoder.layers),
         "hidden_size": model.encoder.size,
         "num_heads": model.encoder.layers[0].attention.num_heads,
-        "source words": model.source_embedding.num_embeddings,
-        "target words": model.target_embedding.num_embeddings,
+        "source_size": model.source_embedding.num_embeddings,
+        "target_size": model.target_embedding.num_embeddings,
         "weights": sum(parameter.numel() for parameter in model.parameters()),
     }
 

@@ -101,7 +101,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         "tokens_per_second": medians,
         "rounds": speeds,
         "shape": asdict(config.model),
-        "not_the_preset's": shared_shape(load_preset("transformer-tiny").model, rivals),
+        "replaced": shared_shape(load_preset("transformer-tiny").model, rivals),
         "parameters": weights,
         "settings": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
         "load_average": os.getloadavg()[0],

@@ -29,13 +29,14 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if config.optimizer != "muon":
         return _build_adam(config.optimizer, parameters, config)
-    hidden = _hidden_matrices(model)
-    chosen = {id(matrix) for matrix in hidden}
-    rest = [parameter for parameter in parameters if id(parameter) not in chosen]
+    tables = _tables(model)
+    hidden = [parameter for parameter in parameters if parameter.ndim == 2 and id(parameter) not in tables]
+    rest = [parameter for parameter in parameters if parameter.ndim != 2 or id(parameter) in tables]
     dtype = torch.bfloat16 if bfloat16 else torch.float32
-    parts = [_build_adam("adamw", rest, config)] if rest else []
-    muon = [Muon(hidden, lr=config.learning_rate, weight_decay=config.weight_decay, dtype=dtype)] if hidden else []
-    return Together([*muon, *parts])
+    parts: list[Optimizer] = [_build_adam("adamw", rest, config)] if rest else []
+    if hidden:
+        parts.append(Muon(hidden, lr=config.learning_rate, weight_decay=config.weight_decay, dtype=dtype))
+    return Together(parts)
 
 
 def _build_adam(kind: Literal["adam", "adamw"], parameters: list[nn.Parameter], config: TrainingConfig) -> Optimizer:
@@ -49,15 +50,14 @@ def _build_adam(kind: Literal["adam", "adamw"], parameters: list[nn.Parameter], 
     return adam(groups, lr=config.learning_rate, betas=config.betas, fused=True)
 
 
-def _hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """All matrices but tables, such as embeddings, which an output layer may share, and those of output layers."""
-    others = {
+def _tables(model: nn.Module) -> set[int]:
+    """The identities of weights with an axis for words, positions or labels; an embedding's may be an output layer's too."""
+    return {
         id(weight)
         for name, module in model.named_modules()
         if isinstance(module, _TABLES) or name.rpartition(".")[2] == "output"
         for weight in module.parameters(recurse=False)
     }
-    return [weight for weight in model.parameters() if weight.requires_grad and weight.ndim == 2 and id(weight) not in others]
 
 
 class Together(Optimizer):
