@@ -7,6 +7,7 @@ others get what it found.
 """
 
 import atexit
+import gc
 import os
 import pickle
 import sys
@@ -212,6 +213,9 @@ def _disconnect() -> None:
     # After an error it would wait for processes that are gone.
     if dist.is_initialized() and not _Watch.someone_is_lost:
         dist.destroy_process_group()
+        # That drops references only, and gloo's threads go with the last one, which the wrapped model's cycles may hold: a
+        # thread that lets go of a tensor while Python shuts down aborts the process (PyTorch's issue 190489).
+        gc.collect()
 
 
 class _Watch:
