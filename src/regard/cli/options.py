@@ -1,11 +1,11 @@
 """What the commands' options share."""
 
 import argparse
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from regard.cores import count_cores
 from regard.errors import RequestError, nearest
 from regard.ranks import read_ranks
 
@@ -67,9 +67,7 @@ def load_model(arguments: argparse.Namespace) -> "Translator | Classifier | Lang
     """Load the trained model that a command names, on the device it names."""
     from regard.predict import load
 
-    ranks = read_ranks()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    set_threads(arguments.threads or (0 if ranks.alone else max(1, cores // ranks.local_size)))
+    set_threads(arguments.threads)
     others = getattr(arguments, "ensemble", [])
     return load([arguments.dir, *others] if others else arguments.dir, device=arguments.device)
 
@@ -137,11 +135,13 @@ def record_of(translation: "Translation | Classification | ScoredText | Generati
 
 
 def set_threads(threads: int) -> None:
-    """Let PyTorch use so many CPU threads; 0 leaves it as it is."""
-    if threads:
-        import torch
+    """Let PyTorch use so many CPU threads; 0: as many as it likes, within this process's share of the cores."""
+    import torch
 
-        torch.set_num_threads(threads)
+    ranks = read_ranks()
+    share = max(1, count_cores() // ranks.local_size)
+    # torchrun tells PyTorch to use one thread, whatever the machine.
+    torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
 
 
 def whole_number(text: str) -> int:

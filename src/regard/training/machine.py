@@ -12,6 +12,7 @@ import torch
 import torch.utils.deterministic
 
 from regard.config import RunConfig
+from regard.cores import count_cores
 from regard.errors import ConfigError
 from regard.ranks import Ranks
 
@@ -53,8 +54,7 @@ def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # no
         ConfigError: If the device is not there.
     """
     device = _resolve_device(_own_device(config.device, ranks))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = config.threads or max(1, cores // ranks.local_size)
+    threads = config.threads or max(1, count_cores() // ranks.local_size)
     return Machine(device, threads, _resolve_bfloat16(config.training.precision, device), ranks.world_size)
 
 

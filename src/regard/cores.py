@@ -1,0 +1,41 @@
+"""How many processors this process may use: in a container, or under a scheduler, fewer than the machine has."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def count_cores(cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
+    """Count the processors that this process may run on, or that its quota of processor time is worth, where that is fewer.
+
+    Threads beyond a quota are worse than useless: those that wait for the others spin, and use it up.
+
+    Args:
+        cgroups: Where Linux shows quotas.
+        own: Where it says which are this process's.
+    """
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, *(int(quota) for quota in _quotas(cgroups, own)), allowed))
+
+
+def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
+    """Processors' worth of time, of each group that has a bound: version 2 of cgroups from the own group up, then version 1."""
+    inner = ""
+    with suppress(OSError, UnicodeDecodeError):
+        inner = next((line[3:].strip("/") for line in own.read_text().splitlines() if line.startswith("0::")), "")
+    folder = cgroups / inner
+    for group in (folder, *folder.parents):
+        if group.is_relative_to(cgroups):
+            yield from _quota(group / "cpu.max")
+    yield from _quota(cgroups / "cpu" / "cpu.cfs_quota_us", cgroups / "cpu" / "cpu.cfs_period_us")
+
+
+def _quota(*paths: Path) -> Iterator[float]:
+    """Microseconds in each period, and the period: `max` or -1 is no bound."""
+    with suppress(OSError, ValueError, UnicodeDecodeError):
+        quota, period = (int(number) for path in paths for number in path.read_text().split())
+        if quota > 0 and period > 0:
+            yield quota / period
