@@ -18,7 +18,7 @@ def count_cores(cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
         own: Where it says which are this process's.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, *(int(quota) for quota in _quotas(cgroups, own)), allowed))
+    return max(1, min([allowed, *map(int, _quotas(cgroups, own))]))
 
 
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
