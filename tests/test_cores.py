@@ -40,12 +40,13 @@ def test_quotas(tmp_path, files, expected):
         path = tmp_path / "cgroup" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content + "\n")
-    assert count_cores(tmp_path / "cgroup", own) == expected
+    assert count_cores(cgroups=tmp_path / "cgroup", own=own) == expected
+    assert count_cores(3, cgroups=tmp_path / "cgroup", own=own) == max(1, expected // 3)
 
 
 @pytest.mark.usefixtures("allowed")
 def test_without_cgroups(tmp_path):
-    assert count_cores(tmp_path / "none", tmp_path / "none") == 8
+    assert count_cores(cgroups=tmp_path / "none", own=tmp_path / "none") == 8
 
 
 def test_of_this_process():

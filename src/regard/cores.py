@@ -8,17 +8,18 @@ from pathlib import Path
 _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
-def count_cores(cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
+def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
     """Count the processors that this process may run on, or that its quota of processor time is worth, where that is fewer.
 
     Threads beyond a quota are worse than useless: those that wait for the others spin, and use it up.
 
     Args:
+        processes: How many of this host share them; the result is one's part, 1 at least.
         cgroups: Where Linux shows quotas.
         own: Where it says which are this process's.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min([allowed, *map(int, _quotas(cgroups, own))]))
+    return max(1, min([allowed, *map(int, _quotas(cgroups, own))]) // processes)
 
 
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:

@@ -139,7 +139,7 @@ def set_threads(threads: int) -> None:
     import torch
 
     ranks = read_ranks()
-    share = max(1, count_cores() // ranks.local_size)
+    share = count_cores(ranks.local_size)
     # torchrun tells PyTorch to use one thread, whatever the machine.
     torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
 

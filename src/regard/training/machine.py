@@ -54,7 +54,7 @@ def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # no
         ConfigError: If the device is not there.
     """
     device = _resolve_device(_own_device(config.device, ranks))
-    threads = config.threads or max(1, count_cores() // ranks.local_size)
+    threads = config.threads or count_cores(ranks.local_size)
     return Machine(device, threads, _resolve_bfloat16(config.training.precision, device), ranks.world_size)
 
 
