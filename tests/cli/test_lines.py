@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from argparse import Namespace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -78,3 +78,15 @@ def test_a_pipe_is_not_read_far_ahead():
     time.sleep(0.1)
     assert first[0] == "0"
     assert len(drawn) <= len(first) + 2 * lines._AT_ONCE + 2
+
+
+def test_a_standard_input_that_fails_is_said_so_and_not_waited_for():
+    def failing():
+        yield "one\n"
+        yield "two\n"
+        raise OSError(5, "Input/output error")
+
+    found = chain.from_iterable(lines._available(failing()))
+    assert [next(found), next(found)] == ["one", "two"]
+    with pytest.raises(DataError, match="cannot read standard input: Input/output error"):
+        next(found)

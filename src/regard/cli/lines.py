@@ -190,23 +190,29 @@ def _available(stream: TextIO) -> Iterator[list[str]]:
     and a pipe that sends much is translated in large batches."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
-    queue: Queue[str | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory
+    queue: Queue[str | OSError | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory
 
     def read() -> None:
-        for line in _readable(stream, "standard input"):
-            queue.put(line)
-        queue.put(None)
+        end: OSError | None = None
+        try:
+            for line in _readable(stream, "standard input"):
+                queue.put(line)
+        except OSError as error:  # a terminal that is gone, a file on a disk that fails: else all would wait for ever
+            end = error
+        queue.put(end)
 
     Thread(target=read, daemon=True).start()
-    while (line := queue.get()) is not None:
+    while isinstance(line := queue.get(), str):
         group = [line]
         while len(group) < _AT_ONCE:
             try:
                 more = queue.get(timeout=0.01)  # the reader may be between two lines of one write
             except Empty:
                 break
-            if more is None:
-                queue.put(None)
+            if not isinstance(more, str):
+                queue.put(more)
                 break
             group.append(more)
         yield group
+    if line is not None:
+        raise DataError(f"cannot read standard input: {line.strerror or line}") from line
