@@ -49,6 +49,14 @@ def test_an_encoder_and_a_decoder():
     assert made.matrix("cross.0").shape == (2, 2)
 
 
+def test_a_decoder_alone_that_attends_to_anothers_states():
+    """GPT-2 and BERT as decoders name what is within the target `attentions`."""
+    output = SimpleNamespace(attentions=weights(TARGET, TARGET, 1), cross_attentions=weights(TARGET, SOURCE, 2))
+    made = from_huggingface(output, TOKENS, TARGETS, batch=1)
+    assert made.sites == ("decoder.0", "decoder.1", "cross.0", "cross.1")
+    np.testing.assert_array_equal(made.weights["decoder.1"], output.attentions[1][1].numpy())
+
+
 def test_what_generate_returns_step_by_step():
     decoder, cross = weights(TARGET, TARGET, 1), weights(TARGET, SOURCE, 2)
     for layer in decoder:

@@ -34,8 +34,9 @@ def from_huggingface(
         record = regard.record.from_huggingface(output, tokenizer.tokenize(text, add_special_tokens=True))
 
     Of a model that reads one text, encoder or decoder alone, the sites are `encoder.i` for each layer from 0. Of an
-    encoder–decoder they are `encoder.i`, `decoder.i` and `cross.i`, as far as the output has them. What `generate` returns
-    with `output_attentions=True, return_dict_in_generate=True` will do as well, unless it was a beam search.
+    encoder–decoder, or of a decoder alone that attends to another's states, they are `encoder.i`, `decoder.i` and `cross.i`,
+    as far as the output has them. What `generate` returns with `output_attentions=True, return_dict_in_generate=True` will do
+    as well, unless it was a beam search.
 
     Args:
         output: What the model returned, or a dict of its fields; the tuple `output.attentions` alone, too.
@@ -68,7 +69,8 @@ def from_huggingface(
     else:
         # A field may be an empty tuple, as BERT's `cross_attentions` is.
         found = {family: layers for family, name in _FAMILIES.items() if (layers := fields.get(name) or ())}
-        found = found or {"encoder": fields.get("attentions") or ()}
+        if found.keys() <= {"cross"}:  # with attention across, what is within is the decoder's, which reads the target
+            found = {"decoder" if found else "encoder": fields.get("attentions") or (), **found}
     weights: dict[str, np.ndarray] = {}
     for family, layers in found.items():
         weights.update(_by_layer(family, layers, batch))
