@@ -12,6 +12,7 @@ import regard
 from regard.analysis.capture import capture
 from regard.attention import Additive, MultiHead
 from regard.config import TransformerConfig
+from regard.decoding import greedy
 from regard.errors import RequestError, ShapeError
 from regard.models.build import build_translator
 
@@ -138,6 +139,20 @@ def test_our_own_attention_is_caught_where_it_is_called_by_its_steps():
     assert set(record.sites) == {f"{family}.{i}" for family in ("encoder", "decoder", "cross") for i in (0, 1)}
     for site in record.sites:
         np.testing.assert_allclose(record.weights[site], expected[site][1].numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("sentences", [1, 6])  # of many, a search takes a way of its own through the decoder
+def test_what_a_search_attends_to_is_caught_however_many_sentences_it_has(sentences):
+    torch.manual_seed(0)
+    config = TransformerConfig(hidden_size=6, num_heads=2, feed_forward_size=7, encoder_layers=1, decoder_layers=1)
+    model = build_translator(config, source_size=20, target_size=20).eval()
+    source = torch.randint(4, 20, (sentences, SOURCE))
+    with capture(model) as caught:
+        found = greedy(model, source, torch.ones_like(source, dtype=torch.bool), max_length=2, record=("cross.0",))
+    assert [call.name.rpartition(".")[2] for call in caught.calls] == ["attention", *["self_attention", "cross_attention"] * 2]
+    for number, one in enumerate(found):
+        first = caught.calls[2].weights[number, :, 0]
+        np.testing.assert_allclose(first, one.attention["cross.0"][:, 0], atol=1e-6)
 
 
 def test_one_map_a_call_and_none_of_those_within_another_capture_lost():

@@ -210,11 +210,15 @@ def beam_decoder(decoder: TransformerDecoder, mask: Bool[Tensor, "B S"]) -> Beam
 
 
 def _is_plain(attention: object) -> bool:
-    """Whether it is the scaled dot product of as many heads of keys as of queries, all of which are seen."""
+    """Whether it is the scaled dot product of as many heads of keys as of queries, all of which are seen, unwatched.
+
+    Who wants to see every call, as `regard.capture` does, puts another `attend` on the object.
+    """
     return (
         type(attention) is MultiHead
         and type(attention.normalizer) is Softmax
         and attention.num_kv_heads == attention.num_heads
         and attention.positions is None
         and attention.window is None
+        and "attend" not in vars(attention)
     )
