@@ -156,8 +156,9 @@ def test_any_mechanism_without_a_state_attends_across():
     for layer in model.decoder.layers:
         layer.cross_attention = Additive(20, key_size=20).double()
     source, mask, target = texts()
-    features, attention = model.decode(target, model.encode(source, mask), record=("cross.0",))
+    features, attention = model.decode(target, model.encode(source, mask), record=("cross", "cross.0", "cross.1"))
     assert attention["cross.0"].shape == (BATCH, TARGET, SOURCE)
+    torch.testing.assert_close(attention["cross"], attention["cross.1"])
     logits, _, _ = model.step(target[:, :1], model.encode(source, mask))
     torch.testing.assert_close(logits[:, 0], model.logits(features)[:, 0])
 

@@ -173,7 +173,9 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         maps = {**_named("cross", given.across), **_named("decoder", given.own), **state.encoder}
         if "cross" in record:
             weights, head = given.across[self.alignment_layer], self.alignment_head
-            maps["cross"] = weights.mean(1) if head is None else weights[:, head]
+            if weights.ndim == 4:  # a mechanism without heads has this form already
+                weights = weights.mean(1) if head is None else weights[:, head]
+            maps["cross"] = weights
         for number in _numbers("norm", record):
             attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memory(number)
             assert isinstance(attention, MultiHead)
