@@ -124,7 +124,7 @@ def test_same_seed_same_draws_whatever_the_batch_and_the_count(tiny, sources):
 def test_a_cold_draw_is_greedy(tiny, sources):
     model, (source, mask) = tiny(seed=3), sources
     best = [h.tokens for h in greedy(model, source, mask)]
-    for settings in ({"temperature": 1e-4}, {"top_k": 1}, {"top_p": 1e-6}):
+    for settings in ({"temperature": 1e-4}, {"temperature": 1e-42}, {"temperature": 5e-324}, {"top_k": 1}, {"top_p": 1e-6}):
         assert [h.tokens for [h] in sample(model, source, mask, Sampling(**settings))] == best
 
 

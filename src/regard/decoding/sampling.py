@@ -24,6 +24,8 @@ from regard.text.symbols import END, PAD, START
 _MOST = 1000
 _NUCLEUS = 256
 """Words that are sorted first where a nucleus is wanted; nearly always they hold it."""
+_COLDEST = 1e-30
+"""Below this temperature scores would leave float32; the most probable word is all that is drawn long before."""
 _BLOCK_ROWS = 64
 """Rows whose distribution functions exist at once, on a CPU."""
 
@@ -155,7 +157,7 @@ def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance:
 
 def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
     """The word where chance falls in the distribution function of those that are left."""
-    scores = log_probabilities / sampling.temperature
+    scores = log_probabilities / max(sampling.temperature, _COLDEST)
     scores[:, [PAD, START]] = -torch.inf
     check_scores(scores.amax(-1))
     probabilities = scores.softmax(-1)
