@@ -39,6 +39,11 @@ def test_unknown_words_of_prefixes_and_constraints_are_kept(echo, kind):
     assert result.attention.target_words[:2] == ("Zoltán", "saw")
 
 
+def test_an_empty_source_has_no_word_for_an_unknown_one(echo):
+    [one] = echo().translate([""], prefix="Zoltán", replace_unknown=True)
+    assert one.text == "Zoltán"
+
+
 @pytest.mark.parametrize("kind", ["whitespace", "words", "characters", "bpe"])
 def test_constraints_are_in_the_translation(echo, kind):
     translator = echo(kind)
@@ -130,6 +135,8 @@ def test_score_is_force_without_attention(echo):
     ("options", "message"),
     [
         ({"prefix": ["one"]}, "translate: got 2 texts and 1 of prefix, expected as many of each"),
+        ({"prefix": []}, "translate: got 2 texts and 0 of prefix"),
+        ({"constraints": []}, "translate: got 2 texts and 0 of constraints"),
         ({"constraints": [["one"]]}, "translate: got 2 texts and 1 of constraints"),
         ({"constraints": ["one", "two"]}, r"constraints: got one text, expected a list of texts: write \['one'\]"),
         ({"constraints": [["one"], [" "]]}, "translate: a constraint of text 1 is empty"),

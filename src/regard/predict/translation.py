@@ -137,6 +137,8 @@ def _replacements(hypothesis: Hypothesis, source: Source, tokenizer: Tokenizer, 
     if not unknown:
         return {}
     _, words, word_of = source.describe(tokenizer)
+    if not words:  # the model was asked for an empty source, because of what its translation has to hold
+        return {}
     weights = hypothesis.attention[site]
     weights = weights if weights.ndim == 2 else weights.mean(0)
     ordinary = np.array(word_of) >= 0

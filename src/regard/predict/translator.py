@@ -110,7 +110,7 @@ class Translator:
                 "ask for n_best of a beam"
             )
         guide = None
-        if prefix or constraints:
+        if prefix not in (None, "") or constraints is not None:
             guide = Guide(len(texts), self._tokenizers[1], prefix=prefix, constraints=constraints)
         decoding = self._decoding(
             beam_size=beam_size,
