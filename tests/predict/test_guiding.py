@@ -30,7 +30,7 @@ def test_a_prefix_may_end_within_a_word(echo):
     assert result.text == "Anna saw Ben ."
 
 
-@pytest.mark.parametrize("kind", ["whitespace", "words"])
+@pytest.mark.parametrize("kind", ["whitespace", "words", "bpe", "unigram"])
 def test_unknown_words_of_prefixes_and_constraints_are_kept(echo, kind):
     translator = echo(kind)
     [result] = translator.translate(["Anna saw the cat ."], prefix="Zoltán saw", constraints=[["Xu", "Ben"]], beam_size=6)

@@ -40,6 +40,7 @@ class Guide:
         for number, texts in enumerate(demands):
             if not all(text.strip() for text in texts):
                 raise RequestError(f"translate: a constraint of text {number} is empty; leave it out")
+        self._tokenizer = tokenizer
         self._prefixes = [tokenizer.encode(text) for text in prefixes]
         self._phrases = [[tokenizer.encode(text) for text in texts] for texts in demands]
         self._continues = _continuing(tokenizer)
@@ -56,21 +57,25 @@ class Guide:
         return Guidance(prefixes, phrases, self._continues)
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
-        """The words in place of unknown symbols that a translation was made to hold, by position."""
-        replaced = _unknown_at(self._prefixes[number], 0)
+        """The words with unknown symbols that a translation was made to hold, by position; empty where a word goes on."""
+        replaced = _unknown_at(self._tokenizer, self._prefixes[number], 0)
         for phrase in self._phrases[number]:
             size = len(phrase.ids)
             places = [at for at in range(len(tokens) - size + 1) if list(tokens[at : at + size]) == phrase.ids]
-            free = [words for at in places if not (words := _unknown_at(phrase, at)).keys() & replaced.keys()]
+            free = [words for at in places if not (words := _unknown_at(self._tokenizer, phrase, at)).keys() & replaced.keys()]
             replaced |= free[0] if free else {}
         return replaced
 
 
-def _unknown_at(encoding: Encoding, start: int) -> dict[int, str]:
-    """The words that are one unknown symbol, by position."""
-    whole = {word for word in encoding.word_of if encoding.word_of.count(word) == 1}
-    pairs = enumerate(zip(encoding.ids, encoding.word_of, strict=True), start)
-    return {at: encoding.words[word] for at, (number, word) in pairs if number == UNKNOWN and word in whole}
+def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[int, str]:
+    """The words that are unknown in part or whole, by the position of the first symbol; nothing at that of their others."""
+    space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space  # a symbol of its own, which stays
+    replaced: dict[int, str] = {}
+    for word in {owner for owner, number in zip(encoding.word_of, encoding.ids, strict=True) if number == UNKNOWN}:
+        symbols = enumerate(zip(encoding.word_of, encoding.tokens, strict=True), start)
+        first, *others = [at for at, (owner, token) in symbols if owner == word and not (space and token == space)]
+        replaced |= {first: encoding.words[word]} | dict.fromkeys(others, "")
+    return replaced
 
 
 def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:

@@ -63,7 +63,7 @@ class Origin:
     source: Source
     tokenizers: tuple[Tokenizer, Tokenizer]
     replaced: dict[int, str]
-    """Words in place of the unknown symbols at these positions."""
+    """Words in place of the symbols at these positions; nothing where the word before goes on."""
     given: str | None = None
     """The target's text where it was given and not searched for: its words are shown, known to the model or not."""
 
@@ -76,8 +76,11 @@ class Origin:
         if self.given is not None:
             encoding = self.tokenizers[1].encode(self.given)
             target_words, target_word_of = list(encoding.words), [*encoding.word_of, -1]
-        for position, word in self.replaced.items():
-            target_words[output.word_of[position]] = word
+        anew: dict[int, str] = {}
+        for position, word in sorted(self.replaced.items()):  # several may stand in what the output's rules take for one
+            anew[output.word_of[position]] = anew.get(output.word_of[position], "") + word
+        for number, word in anew.items():
+            target_words[number] = word
         return AttentionRecord(
             source_tokens=tuple(source_tokens),
             target_tokens=tuple(output.tokens),

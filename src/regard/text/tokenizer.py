@@ -107,7 +107,8 @@ class Tokenizer:
 
         Args:
             ids: The symbols, without or with special ones.
-            replace: Words to put in place of the symbols at these positions, such as the source words behind unknown ones.
+            replace: Words to put in place of the symbols at these positions, such as the source words behind unknown ones; an
+                empty one leaves the symbol out.
         """
         replace = replace or {}
         kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
@@ -192,7 +193,7 @@ class Tokenizer:
     def _spelled(self, replacement: str | None, number: int) -> str:
         if replacement is None:
             return self.symbols.tokens[number]
-        return self.scheme.space + replacement if self.scheme.leading_space else replacement
+        return self.scheme.space + replacement if replacement and self.scheme.leading_space else replacement
 
     def _group(self, tokens: list[str]) -> tuple[list[str], list[int]]:
         """Assemble tokens into words by the scheme's own rules."""
