@@ -100,8 +100,8 @@ def test_wrong_requests(models, capsys, tmp_path, line, message):
     [
         (["--temperature", "0.5"], "--temperature is for drawing: add --sample N"),
         (["--sample", "2", "--top-p", "2"], "top_p is 2.0, expected more than 0 and at most 1"),
-        (["--sample", "2", "--beam", "5"], "sampling does not search"),
-        (["--minimum-risk", "chrf"], "minimum_risk chooses among several translations"),
+        (["--sample", "2", "--beam", "5"], "--sample draws instead of searching: leave --beam and --n-best out"),
+        (["--minimum-risk", "chrf"], "--minimum-risk chooses among several translations: add --sample 32"),
         (["--sample", "2", "--constraint", "Hund"], "sampling does not look for constraints"),
     ],
 )

@@ -24,8 +24,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--step",
         choices=("produce", "consume"),
-        help="read a word's attention at the step that produces it, or at the next, which consumes it (default: produce; some\n"
-        "Transformers align much better where they consume it)",
+        help="read a word's attention at the step that produces it, or at the next, which consumes it (default: produce, or\n"
+        "the run's model.alignment_step; a few pairs with known links tell which is better)",
     )
     add_machine_options(parser)
     options = parser.read(arguments)

@@ -59,7 +59,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the beginning of a text (default: none)")
-    parser.add_argument("--input", metavar="FILE", help="text file, one prompt a line")
+    parser.add_argument("--input", metavar="FILE", help="text file, one prompt a line; /dev/stdin for what is piped in")
     add_output_option(parser)
     parser.add_argument("--samples", type=positive_number, default=1, metavar="N", help="texts for each prompt (default: 1)")
     parser.add_argument(

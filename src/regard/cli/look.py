@@ -14,7 +14,7 @@ from regard.cli.options import (
     load_model,
     record_of,
 )
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from regard.predict import Classifier, LanguageModel, Translator
@@ -86,8 +86,8 @@ def _parser() -> Parser:
     parser.add_argument(
         "--heads",
         metavar="NAME",
-        help="write all layers and heads of a kind of attention, in one picture: of a Transformer encoder, decoder or cross;\n"
-        "all of every kind go into pages and data",
+        help="write all layers and heads of a kind of attention, in one picture: of a Transformer encoder, decoder, cross\n"
+        "or norm (cross by the length of what a head takes); all of every kind go into pages and data",
     )
     add_search_options(parser)
     add_machine_options(parser)
@@ -110,7 +110,10 @@ def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | Non
             )
         return list(sites)
     if options.heads not in families:
-        raise RequestError(f"look: --heads is {options.heads!r}, expected {', '.join(families)}, or all for pages and data")
+        close = nearest(options.heads, families)
+        raise RequestError(
+            f"look: --heads is {options.heads!r}, expected {', '.join(families)}, or all for pages and data{close}"
+        )
     return [site for site in sites if site.startswith(f"{options.heads}.")]
 
 

@@ -39,6 +39,10 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     if options.sentences and options.input:
         parser.error("sentences and --input at once; give one of the two")
+    if options.sample and (options.beam is not None or options.n_best > 1):
+        parser.error("--sample draws instead of searching: leave --beam and --n-best out")
+    if options.minimum_risk and not options.sample and options.n_best == 1:
+        parser.error("--minimum-risk chooses among several translations: add --sample 32, or --n-best 8")
     if options.heatmap and Path(options.heatmap).suffix:
         check_ending(options.heatmap, _PICTURES, "--heatmap")
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
