@@ -21,6 +21,7 @@ from torch import Tensor
 from regard.attention.base import Memory
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.attention.normalizers import Softmax
+from regard.attention.positions import RelativePositions, Rotary
 from regard.layers.ready import ReadyLinear, is_packing_fast, ready_linear
 from regard.layers.transformer import DecoderLayer, Given, TransformerDecoder, Wanted
 
@@ -152,7 +153,10 @@ class BeamDecoder:
             bias = pools.place(pools.bias.flatten(2))[:, None].expand(-1, heads, -1, -1).flatten(0, 1)
         for number, part in enumerate(self.layers):
             layer, pool, source = part.layer, pools.words[number], pools.sources[number]
-            query, *new = pools.place(part.own(layer.self_residual.before(x))).unflatten(-1, (3, heads, -1)).unbind(2)
+            read = pools.place(part.own(layer.self_residual.before(x))).unflatten(-1, (3, heads, -1))
+            if layer.self_attention.positions is not None:
+                read = _turned(layer.self_attention.positions, read, pools.length - 1)
+            query, *new = read.unbind(2)
             pool[:, :, :, pools.length - 1, :count] = torch.stack(new).transpose(2, 3)
             key, value = pool.flatten(3, 4)[..., : pools.length * pool.shape[4], :]
             context, weights = _attend(query, key, value, bias)
@@ -166,6 +170,12 @@ class BeamDecoder:
             x = layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
             given.add(number, own, pools.take(weights) if number in wanted.across else None)
         return x if self.decoder.norm is None else self.decoder.norm(x), given, pools
+
+
+def _turned(positions: RelativePositions, read: Float[Tensor, "R N 3 H E"], position: int) -> Float[Tensor, "R N 3 H E"]:
+    """Queries and keys turned by the position that all hypotheses are at; values as they are."""
+    turned = positions.rotate(read[:, :, :2].flatten(2, 3).flatten(0, 1)[:, :, None], position)
+    return torch.cat([turned.view_as(read[:, :, :2]), read[:, :, 2:]], 2)
 
 
 def _attend(
@@ -210,7 +220,7 @@ def beam_decoder(decoder: TransformerDecoder, mask: Bool[Tensor, "B S"]) -> Beam
 
 
 def _is_plain(attention: object) -> bool:
-    """Whether it is the scaled dot product of as many heads of keys as of queries, all of which are seen, unwatched.
+    """Whether it is the scaled dot product of as many heads of keys as of queries, turned or not, all seen, unwatched.
 
     Who wants to see every call, as `regard.capture` does, puts another `attend` on the object.
     """
@@ -218,7 +228,7 @@ def _is_plain(attention: object) -> bool:
         type(attention) is MultiHead
         and type(attention.normalizer) is Softmax
         and attention.num_kv_heads == attention.num_heads
-        and attention.positions is None
+        and (attention.positions is None or type(attention.positions) is Rotary)
         and attention.window is None
         and "attend" not in vars(attention)
     )
