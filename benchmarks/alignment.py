@@ -63,6 +63,7 @@ def train(folder: Path, *, epochs: int, seed: int, guided: bool) -> Translator:
         "training.batch_tokens": 2048,
         "training.optimizer": "adam",
         "training.learning_rate": 2e-3,
+        "training.weight_decay": 0.0,
         "training.clip_norm": 0.0,
         "training.validate_every": 0,
         "training.schedule": {"kind": "linear_decay", "warmup_steps": 100},
