@@ -90,8 +90,8 @@ class TrainingConfig:
     """The peak of the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
-    """What `adamw` and `muon` take off the weights themselves, times the learning rate. `adam` adds it, times the weights, to the
-    gradient, where 0.1 is so much that nothing is learned."""
+    """What `adamw` and `muon` take off the weights themselves, times the learning rate. `adam` adds it, times the weights,
+    to the gradient, where 0.1 is so much that nothing is learned."""
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
     clip_norm: float = 1.0
     """Largest norm of the gradient; 0 for no clipping."""
