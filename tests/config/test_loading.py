@@ -157,6 +157,11 @@ def test_apply_overrides_leaves_its_argument():
         ({"data": {"columns": "1"}}, "data.columns names 1, expected two: the source's and the target's"),
         ({"device": "gpu"}, "device is 'gpu', expected auto, cpu, cuda, or cuda:N"),
         (
+            {"training": {"optimizer": "adam", "weight_decay": 0.1}},
+            "training.weight_decay is 0.1, which adam adds to the gradient, and nothing else is learned: set "
+            "training.optimizer to adamw, or weight_decay to 0",
+        ),
+        (
             {"tokenizers": {"joint": True, "source": {"kind": "bpe"}}},
             "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source",
         ),

@@ -33,6 +33,9 @@ _PROBABILITY = _Range("from 0 to 1", high=1)
 _BELOW_ONE = _Range("0 or more and less than 1", high=1, open_high=True)
 _INSIDE = _Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)
 
+_MOST_L2 = 0.05
+"""With Adam's weight decay of 0.1 a Transformer learns nothing but the frequencies of words."""
+
 _RANGES = {
     **dict.fromkeys(
         (
@@ -95,6 +98,12 @@ def _numbers(config: Any, path: str) -> Iterator[tuple[str, float]]:
 def _misfits(config: Any) -> Iterator[tuple[str, str]]:
     if isinstance(config, RunConfig) and not _DEVICE.fullmatch(config.device):
         yield "device", f"device is '{config.device}', expected auto, cpu, cuda, or cuda:N"
+    if isinstance(config, RunConfig) and config.training.optimizer == "adam" and config.training.weight_decay > _MOST_L2:
+        yield (
+            "training.weight_decay",
+            f"training.weight_decay is {config.training.weight_decay:g}, which adam adds to the gradient, and nothing else is "
+            "learned: set training.optimizer to adamw, or weight_decay to 0",
+        )
     if isinstance(config, TranslationConfig):
         yield from _translation_misfits(config)
     if isinstance(config, ClassificationConfig):
