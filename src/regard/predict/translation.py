@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
@@ -76,11 +77,9 @@ class Origin:
         if self.given is not None:
             encoding = self.tokenizers[1].encode(self.given)
             target_words, target_word_of = list(encoding.words), [*encoding.word_of, -1]
-        anew: dict[int, str] = {}
-        for position, word in sorted(self.replaced.items()):  # several may stand in what the output's rules take for one
-            anew[output.word_of[position]] = anew.get(output.word_of[position], "") + word
-        for number, word in anew.items():
-            target_words[number] = word
+        # Several may stand in what the output's rules take for one word.
+        for number, parts in groupby(sorted(self.replaced.items()), key=lambda item: output.word_of[item[0]]):
+            target_words[number] = "".join(part for _, part in parts)
         return AttentionRecord(
             source_tokens=tuple(source_tokens),
             target_tokens=tuple(output.tokens),
