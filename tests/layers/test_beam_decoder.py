@@ -4,11 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention import ALiBi
 from regard.layers.beam_decoder import BeamDecoder, Pools, beam_decoder
-from regard.layers.transformer import TransformerDecoder, Wanted
+from regard.layers.transformer import DecoderLayer, TransformerDecoder, Wanted
 from regard.layers.transformer_build import Blueprint, build_decoder
 
 WIDTH, HEADS, LAYERS, SOURCE = 12, 3, 2, 7
@@ -124,3 +124,19 @@ def test_the_plain_decoder_is_kept_where_the_other_would_not_do():
         other.layers[1].self_attention.positions = ALiBi(HEADS)
         assert beam_decoder(other, mask) is None
         assert beam_decoder(build(), mask & (torch.arange(6) > 0)[:, None]) is None  # an empty source
+        for change in (hook_a_projection, take_own_layers, take_own_maps):
+            other = build()
+            change(other)
+            assert beam_decoder(other, mask) is None
+
+
+def hook_a_projection(decoder: TransformerDecoder) -> None:
+    decoder.layers[0].cross_attention.output_projection.register_forward_hook(lambda module, inputs, output: 0 * output)
+
+
+def take_own_layers(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].__class__ = type("Mine", (DecoderLayer,), {})
+
+
+def take_own_maps(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].self_attention.value_projection.__class__ = type("Mine", (nn.Linear,), {})

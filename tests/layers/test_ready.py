@@ -44,5 +44,19 @@ def test_other_types_are_left_to_the_plain_product():
         assert ready_linear(nn.Linear(WIDTH, WORDS), 64).weight.dtype == torch.bfloat16
 
 
+@torch.no_grad()
+def test_a_map_with_something_of_its_users_is_left_alone():
+    class Mine(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    hooked, watched, patched = (nn.Linear(WIDTH, WORDS) for _ in range(3))
+    hooked.register_forward_hook(lambda module, inputs, output: 2 * output)
+    watched.register_forward_pre_hook(lambda module, inputs: None)
+    patched.forward = lambda x: x
+    for linear in (Mine(WIDTH, WORDS), hooked, watched, patched, [nn.Linear(WIDTH, WORDS), hooked]):
+        assert ready_linear(linear, 64) is None
+
+
 def test_nothing_is_made_ready_where_gradients_are_wanted():
     assert ready_linear(nn.Linear(WIDTH, WORDS), 64) is None

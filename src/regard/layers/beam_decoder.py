@@ -16,13 +16,13 @@ from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.base import Memory
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.attention.normalizers import Softmax
 from regard.attention.positions import RelativePositions, Rotary
-from regard.layers.ready import ReadyLinear, is_packing_fast, ready_linear
+from regard.layers.ready import ReadyLinear, is_packing_fast, is_plain, ready_linear
 from regard.layers.transformer import DecoderLayer, Given, TransformerDecoder, Wanted
 
 _ROOM = 8
@@ -198,28 +198,36 @@ def beam_decoder(decoder: TransformerDecoder, mask: Bool[Tensor, "B S"]) -> Beam
     source, and for layers of other parts than usual.
     """
     layers = [cast(DecoderLayer, layer) for layer in decoder.layers]
-    attentions = [attention for layer in layers for attention in (layer.self_attention, layer.cross_attention)]
-    if torch.is_grad_enabled() or decoder.training or not all(map(_is_plain, attentions)):
+    if torch.is_grad_enabled() or decoder.training:
+        return None
+    if type(decoder) is not TransformerDecoder or not all(map(_is_plain, layers)):
         return None
     if not is_packing_fast(layers[0].self_attention.output_projection.weight, len(mask)) or not bool(mask.any(1).all()):
         return None
-    made = []
-    for layer in layers:
-        own, across = layer.self_attention, cast(MultiHead, layer.cross_attention)
-        maps = [
-            ready_linear(linears, len(mask))
-            for linears in (
-                (own.query_projection, own.key_projection, own.value_projection),
-                own.output_projection,
-                across.query_projection,
-                across.output_projection,
-            )
-        ]
-        made.append(_Layer(layer, *cast(list[ReadyLinear], maps)))
-    return BeamDecoder(tuple(made), decoder)
+    ready = [[cast(ReadyLinear, ready_linear(linears, len(mask))) for linears in _maps(layer)] for layer in layers]
+    return BeamDecoder(tuple(_Layer(layer, *own) for layer, own in zip(layers, ready, strict=True)), decoder)
 
 
-def _is_plain(attention: object) -> bool:
+def _maps(layer: DecoderLayer) -> list[tuple[nn.Linear, ...]]:
+    """Those that `_Layer` has, in its order; of the same input where there are several."""
+    own, across = layer.self_attention, cast(MultiHead, layer.cross_attention)
+    return [
+        (own.query_projection, own.key_projection, own.value_projection),
+        (own.output_projection,),
+        (across.query_projection,),
+        (across.output_projection,),
+    ]
+
+
+def _is_plain(layer: DecoderLayer) -> bool:
+    """Whether what is computed here is what the layer would compute."""
+    attentions = (layer.self_attention, layer.cross_attention)
+    if type(layer) is not DecoderLayer or not all(map(_is_plain_attention, attentions)):
+        return False
+    return all(is_plain(linear) for linears in _maps(layer) for linear in linears)
+
+
+def _is_plain_attention(attention: object) -> bool:
     """Whether it is the scaled dot product of as many heads of keys as of queries, turned or not, all seen, unwatched.
 
     Who wants to see every call, as `regard.capture` does, puts another `attend` on the object.

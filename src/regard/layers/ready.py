@@ -44,15 +44,15 @@ class ReadyLinear:
 
 
 def ready_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> ReadyLinear | None:
-    """A map made ready; None where there is a gradient to be followed.
+    """A map made ready; None where there is a gradient to be followed, or a call of the map would do more than x Wᵀ + b.
 
     Args:
         linears: One map, or several of the same input, whose outputs come side by side.
         rows: How many sentences are searched for.
     """
-    if torch.is_grad_enabled():
+    linears = linears if isinstance(linears, Sequence) else [linears]
+    if torch.is_grad_enabled() or not all(map(is_plain, linears)):
         return None
-    linears = [linears] if isinstance(linears, nn.Linear) else linears
     dtype = compute_dtype(linears[0].weight)
     biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
     weights: list[Tensor] = [linear.weight for linear in linears]
@@ -63,6 +63,11 @@ def ready_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> ReadyLi
         return ReadyLinear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, size, packed=True)
     weight, bias = pad_vocabulary(weight, bias)
     return ReadyLinear(weight, bias, size, packed=False)
+
+
+def is_plain(linear: nn.Module) -> bool:
+    """Whether nobody has put something of their own in its place, or something before or behind it."""
+    return type(linear) is nn.Linear and not (linear._forward_hooks or linear._forward_pre_hooks or "forward" in vars(linear))
 
 
 def is_packing_fast(weight: Tensor, rows: int) -> bool:
