@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.attention import RelativeBias
-from regard.config import TrainingConfig
+from regard.config import TrainingConfig, TransformerConfig
 from regard.layers.positions import LearnedPositions
+from regard.layers.recurrent import RecurrentLayer
+from regard.models.transformer.build import build_transformer
 from regard.training.muon import Muon, orthogonal
 from regard.training.optimizer import build_optimizer
 
@@ -112,6 +114,30 @@ def test_words_labels_and_vectors_are_adams():
             optimizer.step()
     for weight in expected:
         torch.testing.assert_close(weight, copies[id(weight)])
+
+
+def test_biases_of_recurrent_layers_are_vectors():
+    layer = RecurrentLayer(3, hidden_size=4, cell="gru", bidirectional=True)
+    for optimizer in ("adamw", "muon"):
+        ours = build_optimizer(layer, TrainingConfig(optimizer=optimizer, weight_decay=0.1))
+        decays = {id(weight): group["weight_decay"] for group in ours.param_groups for weight in group["params"]}
+        found = {name: decays[id(weight)] for name, weight in layer.named_parameters()}
+        assert found == {name: 0.0 if name.startswith("bias") else 0.1 for name in found}
+        assert {type(part) for part in getattr(ours, "parts", [ours])} == {torch.optim.AdamW}
+
+
+def test_an_output_layer_of_any_name_is_adams():
+    config = TransformerConfig(hidden_size=8, encoder_layers=1, decoder_layers=1, num_heads=2, feed_forward_size=8)
+    model = build_transformer(config, source_size=7, target_size=9)
+
+    class Renamed(type(model)):
+        def output_weight(self):
+            return self.head.weight, self.head.bias
+
+    model.__class__, model.head = Renamed, model.output
+    del model.output
+    hidden, *_ = [part for part in build_optimizer(model, TrainingConfig(optimizer="muon")).parts if isinstance(part, Muon)]
+    assert not any(weight is model.head.weight for group in hidden.param_groups for weight in group["params"])
 
 
 def test_goes_on_from_its_state_with_the_rate_it_is_given():

@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 from regard.attention.positions import RelativeBias
 from regard.config import TrainingConfig
 from regard.layers.positions import LearnedPositions
+from regard.models.seq2seq import Seq2Seq
 from regard.training.muon import Muon
 
 _TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions, RelativeBias)
@@ -26,22 +27,29 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
         config: The settings.
         bfloat16: Whether the machine computes faster in it; only for what need not be exact.
     """
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    matrices = [parameter for name, parameter in named if not _is_vector(name, parameter)]
+    vectors = [parameter for name, parameter in named if _is_vector(name, parameter)]
     if config.optimizer != "muon":
-        return _build_adam(config.optimizer, parameters, config)
+        return _build_adam(config.optimizer, matrices, vectors, config)
     tables = _tables(model)
-    hidden = [parameter for parameter in parameters if parameter.ndim == 2 and id(parameter) not in tables]
-    rest = [parameter for parameter in parameters if parameter.ndim != 2 or id(parameter) in tables]
+    hidden = [matrix for matrix in matrices if matrix.ndim == 2 and id(matrix) not in tables]
+    rest = [matrix for matrix in matrices if matrix.ndim != 2 or id(matrix) in tables]
     dtype = torch.bfloat16 if bfloat16 else torch.float32
-    parts: list[Optimizer] = [_build_adam("adamw", rest, config)] if rest else []
+    parts: list[Optimizer] = [_build_adam("adamw", rest, vectors, config)] if rest or vectors else []
     if hidden:
         parts.append(Muon(hidden, lr=config.learning_rate, weight_decay=config.weight_decay, dtype=dtype))
     return Together(parts)
 
 
-def _build_adam(kind: Literal["adam", "adamw"], parameters: list[nn.Parameter], config: TrainingConfig) -> Optimizer:
-    matrices = [parameter for parameter in parameters if parameter.ndim > 1]
-    vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
+def _is_vector(name: str, parameter: nn.Parameter) -> bool:
+    """A recurrent layer's biases stand in one tensor for both directions, and are vectors all the same."""
+    return parameter.ndim <= 1 or name.rpartition(".")[2].startswith("bias")
+
+
+def _build_adam(
+    kind: Literal["adam", "adamw"], matrices: list[nn.Parameter], vectors: list[nn.Parameter], config: TrainingConfig
+) -> Optimizer:
     groups = [
         {"params": part, "weight_decay": decay} for part, decay in ((matrices, config.weight_decay), (vectors, 0.0)) if part
     ]
@@ -52,7 +60,8 @@ def _build_adam(kind: Literal["adam", "adamw"], parameters: list[nn.Parameter], 
 
 def _tables(model: nn.Module) -> set[int]:
     """The identities of weights with an axis for words, positions or labels; an embedding's may be an output layer's too."""
-    return {
+    outputs = {id(model.output_weight()[0])} if isinstance(model, Seq2Seq) else set()
+    return outputs | {
         id(weight)
         for name, module in model.named_modules()
         if isinstance(module, _TABLES) or name.rpartition(".")[2] == "output"
