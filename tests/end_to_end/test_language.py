@@ -69,12 +69,14 @@ def test_training_says_what_next(stories, tmp_path, capsys):
     assert "usage: regard train language" in call(capsys, "train", "language", "--help")
 
 
-def test_generate(teller, tmp_path, capsys):
+def test_generate(teller, tmp_path, capsys, monkeypatch):
     given = call(capsys, "generate", teller, "the cat", "my friend", "--samples", 3, "--seed", 4, "--max-length", 9)
     lines = given.splitlines()
     assert [line.startswith(("the cat", "my friend")[place // 3]) for place, line in enumerate(lines)] == [True] * 6
     file = tmp_path / "prompts.txt"
     file.write_text("the cat\nmy friend\n")
+    assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
+    monkeypatch.setattr("regard.cli.generate._AT_ONCE", 1)
     assert call(capsys, "generate", teller, "--input", file, "--samples=3", "--seed=4", "--max-length=9") == given
     likely = call(capsys, "generate", teller, "a dog", "--temperature", 0)
     assert call(capsys, "generate", teller, "a dog", "--top-k", 1) == likely

@@ -110,6 +110,14 @@ def test_generation_keeps_the_prompt_and_repeats(model):
     assert texts_of(model.generate(["the cat", "the bird likes"], samples=3, seed=5))[0] == texts_of(found)[0]
 
 
+def test_a_file_in_parts_is_drawn_as_the_whole_and_as_no_other_seed(model):
+    prompts = ["the cat"] * 4
+    how = {"samples": 8, "temperature": 9.0}
+    whole = texts_of(model.generate(prompts, **how))
+    assert texts_of(model.generate(prompts[2:], first=2, **how)) == whole[2:]
+    assert texts_of(model.generate(prompts[:2], seed=2, **how)) != whole[2:]
+
+
 def texts_of(found) -> list[list[str]]:
     return [[one.text for one in own] for own in found]
 

@@ -40,7 +40,8 @@ def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> 
             top_k=options.top_k,
             top_p=options.top_p,
             max_length=options.max_length,
-            seed=options.seed + first,
+            seed=options.seed,
+            first=first,
             progress=len(prompts) > 1,
         )
         first += len(prompts)

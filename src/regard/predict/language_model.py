@@ -65,6 +65,7 @@ class LanguageModel:
         top_p: float | None = None,
         max_length: int | None = None,
         seed: int = 0,
+        first: int = 0,
         record: Collection[str] = (),
         progress: bool = False,
     ) -> list[list[Generation]]:
@@ -79,7 +80,8 @@ class LanguageModel:
             top_k: Draw from the so many most probable words only; 0 for all.
             top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1.
             max_length: Most tokens that are added to a prompt, the end included; 0 for as many as a text had in training.
-            seed: With a prompt's place in the list, it decides what is drawn.
+            seed: With a prompt's number, it decides what is drawn.
+            first: Number of the first prompt, so that a file may be worked through in parts.
             record: Attention sites to record, `decoder.0` and so on.
             progress: Whether to show a bar on standard error.
 
@@ -95,12 +97,22 @@ class LanguageModel:
             raise RequestError(f"generate: samples is {samples}, expected 1 or more for each prompt")
         if not settings.temperature and samples > 1:
             raise RequestError(f"generate: at temperature 0 all {samples} samples would be the same; ask for one")
+        sampling = None
+        if settings.temperature:
+            sampling = Sampling(
+                count=samples,
+                temperature=settings.temperature,
+                top_k=settings.top_k,
+                top_p=settings.top_p,
+                seed=seed,
+                first=first,
+            )
         ids, offsets = self.tokenizer.encode_batch(prompts)
         rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
         found: list[list[Generation]] = [[]] * len(prompts)
         with counting_bar("generating", len(prompts), shown=progress) as advance:
             for numbers in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
-                drawn = self._draw([rows[number] for number in numbers], numbers, settings, samples, seed, sites)
+                drawn = self._draw([rows[number] for number in numbers], numbers, settings, sampling, sites)
                 for number, hypotheses in zip(numbers, drawn, strict=True):
                     found[number] = [self._generation(prompts[number], rows[number], one) for one in hypotheses]
                 advance(len(numbers))
@@ -153,19 +165,21 @@ class LanguageModel:
         save_bundle(folder, self.bundle)
 
     def _draw(
-        self, rows: list[np.ndarray], numbers: list[int], settings: GenerationConfig, samples: int, seed: int, sites: list[str]
+        self,
+        rows: list[np.ndarray],
+        numbers: list[int],
+        settings: GenerationConfig,
+        sampling: Sampling | None,
+        sites: list[str],
     ) -> list[list[Hypothesis]]:
         """Go on with prompts of one length, as targets that begin with them."""
         source = torch.full((len(rows), 1), END, device=self.device)
         mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
         limit = length + (settings.max_length or min(self.config.data.max_tokens, MOST_STEPS - length))
         guidance = Guidance(prefixes=[row.tolist() for row in rows], phrases=[()] * len(rows)) if length else None
-        if not settings.temperature:
+        if sampling is None:
             found = greedy(self.model, source, mask, max_length=limit, guidance=guidance, record=sites)
             return [[hypothesis] for hypothesis in found]
-        sampling = Sampling(
-            count=samples, temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, seed=seed
-        )
         options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "record": sites}
         return sample(self.model, source, mask, sampling, numbers=numbers, **options)
 
