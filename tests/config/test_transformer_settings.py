@@ -38,3 +38,16 @@ def test_kinds_of_models():
 def test_misfits(settings, message):
     with pytest.raises(ConfigError, match=message):
         load_config({"model": {**TRANSFORMER, **settings}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_heads": 3}, r"model.num_heads is 3, expected a divisor of model.embedding_size \(128\)"),
+        ({"embedding_size": 12, "positions": "rotary"}, "a head has 3: make model.embedding_size / model.num_heads even"),
+        ({"embedding_size": 15, "num_heads": 5}, "which needs an even model.embedding_size; it is 15"),
+    ],
+)
+def test_misfits_of_a_classifier(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        load_config({"task": "classification", "model": {**TRANSFORMER, **settings}})

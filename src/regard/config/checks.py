@@ -134,18 +134,25 @@ def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]
         yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
 
 
-def _transformer_misfits(model: TransformerConfig | LanguageModelConfig) -> Iterator[tuple[str, str]]:
-    size, heads = model.hidden_size, model.num_heads
+def _transformer_misfits(
+    model: TransformerConfig | LanguageModelConfig | TransformerClassifierConfig,
+) -> Iterator[tuple[str, str]]:
+    heads = model.num_heads
+    name, size = (
+        ("model.embedding_size", model.embedding_size)
+        if isinstance(model, TransformerClassifierConfig)
+        else ("model.hidden_size", model.hidden_size)
+    )
     if size % heads:
-        yield "model.num_heads", f"model.num_heads is {heads}, expected a divisor of model.hidden_size ({size})"
+        yield "model.num_heads", f"model.num_heads is {heads}, expected a divisor of {name} ({size})"
     elif model.positions == "rotary" and size // heads % 2:
         yield (
             "model.positions",
             f"model.positions is 'rotary', which turns pairs of features, and a head has {size // heads}: make "
-            "model.hidden_size / model.num_heads even",
+            f"{name} / model.num_heads even",
         )
     if model.positions == "sinusoidal" and size % 2:
-        yield "model.positions", f"model.positions is 'sinusoidal', which needs an even model.hidden_size; it is {size}"
+        yield "model.positions", f"model.positions is 'sinusoidal', which needs an even {name}; it is {size}"
 
 
 def _classification_misfits(config: ClassificationConfig) -> Iterator[tuple[str, str]]:
@@ -159,11 +166,8 @@ def _classification_misfits(config: ClassificationConfig) -> Iterator[tuple[str,
             "data.folds",
             "data.folds holds out a part of data.train, and data.dev names other texts to validate on; give one",
         )
-    if isinstance(model, TransformerClassifierConfig) and model.embedding_size % model.num_heads:
-        yield (
-            "model.num_heads",
-            f"model.num_heads is {model.num_heads}, expected a divisor of model.embedding_size ({model.embedding_size})",
-        )
+    if isinstance(model, TransformerClassifierConfig):
+        yield from _transformer_misfits(model)
 
 
 def _error(name: str, message: str, places: Mapping[str, str] | None) -> ConfigError:

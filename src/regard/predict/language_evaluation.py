@@ -28,7 +28,8 @@ class LanguageEvaluation:
     word_perplexity: float
     """The same with the sum of the losses over words (what stands between spaces) and ends of texts."""
     bits_per_character: float
-    """The sum over characters and ends of texts, in bits; comparable between any models that know all of the text."""
+    """The sum over characters and ends of texts, in bits; comparable between any models that know all of the text. Spaces in a
+    row are one, as most models read them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -64,7 +65,7 @@ def evaluate_language(model: "LanguageModel", texts: Sequence[str], *, progress:
     total = -math.fsum(one.log_probability for one in scored)
     tokens = sum(len(one.token_log_probabilities) for one in scored)
     words = sum(len(text.split()) for text in texts) + len(texts)
-    characters = sum(map(len, texts)) + len(texts)
+    characters = sum(len(" ".join(text.split())) for text in texts) + len(texts)
     ids, _ = model.tokenizer.encode_batch(list(texts))
     return LanguageEvaluation(
         texts=len(texts),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from regard.config import AutoConfig, CharactersConfig, TextDataConfig, WordsConfig
 from regard.errors import DataError
+from regard.text import lines as lines_module
 from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
 from regard.text.plain.prepare import prepare_texts
 from regard.text.plain.readers import read_texts
@@ -41,6 +42,15 @@ def test_paragraphs_are_joined(tmp_path):
     found, report = read(write(tmp_path / "a.txt", "\n\none\n two\n\n \nthree\n"), unit="paragraph")
     assert found == [("one two", 3), ("three", 7)]
     assert (report.read, report.kept, report.unit) == (2, 2, "paragraphs")
+
+
+def test_an_over_long_line_takes_no_others_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
+    found, report = read(write(tmp_path / "a.txt", f"one\n{'x' * 3000}\ntwo\nthree\n"), unit="paragraph")
+    assert found == [("one", 1), ("two three", 3)]
+    assert "(line 2)" in report.render()
+    assert "NUL" not in report.render()
 
 
 def test_packed_and_several_files(tmp_path):

@@ -53,18 +53,21 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
 
 def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[list[str], list[int]]]:
-    """The lines up to an empty one, joined; where each began."""
+    """The lines up to an empty one, joined; where each began. An over-long line ends a paragraph, and stands alone."""
     waiting: list[str] = []
     size = begin = 0
     for lines, numbers in blocks:
         texts, begins = [], []
         for line, number in zip(lines, numbers, strict=True):
-            stripped = line.strip()
-            if waiting and (not stripped or size > _LONGEST_PARAGRAPH):
+            stripped, alone = line.strip(), line is OVER_LONG_LINE
+            if waiting and (not stripped or alone or size > _LONGEST_PARAGRAPH):
                 texts.append(" ".join(waiting))
                 begins.append(begin)
                 waiting, size = [], 0
-            if stripped:
+            if alone:
+                texts.append(line)
+                begins.append(number)
+            elif stripped:
                 begin = begin if waiting else number
                 waiting.append(stripped)
                 size += len(stripped)
