@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,7 +119,41 @@ def test_alignment_by_the_step_that_consumes_the_word():
     with pytest.raises(RequestError, match="step is 'shift', expected produce or consume"):
         made.matrix(step="shift")
     with pytest.raises(RequestError, match=r"'consume' was asked for at site 'encoder.0', whose rows are no steps"):
-        record({"encoder.0": np.eye(2)}, ["a", "b"], []).alignment(step="consume")
+        record({"encoder.0": np.eye(2)}, ["a", "b"], []).matrix(step="consume")
+    with pytest.raises(RequestError, match="rows are no steps"):
+        record(np.eye(2), ["a", "b"], ["<s>", "x"], target_is_read=True).matrix(step="consume")
+
+
+@pytest.mark.parametrize("site", ["encoder.0", "decoder.rollout"])
+def test_links_are_between_source_and_output_only(site):
+    made = record({site: np.eye(2), "cross": np.eye(2)}, ["a", "b"], ["x", "y"])
+    assert made.pharaoh() == "0-0 1-1"
+    with pytest.raises(
+        RequestError, match=f"links between source and output were asked for of site '{site}', which looks within"
+    ):
+        made.pharaoh(site)
+
+
+def test_a_step_reads_the_word_before_the_one_it_writes():
+    """Columns are the start symbol, x and y: the step that writes x reads the start alone, the next one the start and x."""
+    weights = {"decoder.0": [[1.0, 0, 0], [0.25, 0.75, 0], [0.5, 0.125, 0.375]]}
+    made = AttentionRecord(
+        source_tokens=(),
+        source_words=(),
+        source_word_of=(),
+        target_tokens=("x", "y", "</s>"),
+        target_words=("x", "y"),
+        target_word_of=(0, 1, -1),
+        weights=weights,
+    )
+    np.testing.assert_array_equal(made.matrix(), [[0, 0], [0.75, 0]])
+    np.testing.assert_array_equal(made.trimmed_mass(), [1, 0.25])
+    read = replace(made, target_tokens=("<s>", "x", "y"), target_word_of=(-1, 0, 1), target_is_read=True)
+    np.testing.assert_array_equal(read.matrix(), [[0.75, 0], [0.125, 0.375]])
+    np.testing.assert_array_equal(read.trimmed_mass(), [0.25, 0.5])
+    assert record({"decoder": np.zeros((0, 0)), "cross": np.zeros((0, 1))}, ["a"], []).matrix("decoder").shape == (0, 0)
+    with pytest.raises(DataError, match="target_is_read must be true or false, got 1"):
+        replace(made, target_is_read=1)
 
 
 def test_tensors_of_any_type_become_read_only_float32():
@@ -148,7 +183,7 @@ def test_text_is_the_words_unless_given():
         ({"target_word_of": [0, 1, -2, -1]}, DataError, r"target_word_of\[2\] is -2, .* or -1 for a special symbol"),
         ({"score": float("inf")}, DataError, "score must be finite or None, got inf"),
         ({"source_words": "unbelievable story"}, DataError, "source_words must be a list of strings, got 'unbelievable story'"),
-        ({"format_version": 3}, DataError, "format_version is 3, this regard reads up to 2: install a newer one"),
+        ({"format_version": 4}, DataError, "format_version is 4, this regard reads up to 3: install a newer one"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name_and_size(changes, error, message):

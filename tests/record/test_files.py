@@ -39,6 +39,14 @@ def test_a_classification_survives_and_only_it_has_the_new_format():
     assert "probabilities" not in record([[1.0]], ["a"], ["x"]).to_json()
 
 
+def test_what_is_read_and_not_written_survives():
+    made = record({"decoder.0": np.eye(2)}, [], ["<s>", "x"], target_is_read=True)
+    for back in (AttentionRecord.from_json(made.to_json()), files.from_npz(files.to_npz(made))):
+        assert back == made
+        assert back.target_is_read
+    assert json.loads(made.to_json())["format_version"] == 3
+
+
 def test_a_file_of_the_first_format_still_loads():
     text = (
         '{"format_version": 1, "source_tokens": ["a"], "target_tokens": ["x"], "source_words": ["a"], "target_words": ["x"], '
@@ -116,9 +124,9 @@ def changed(**changes):
         ("{", "x: this is not JSON"),
         ("[" * 100_000, "x: this is not JSON"),
         ("[1]", "x: expected a JSON object with the fields of a record, got a list"),
-        ("{}", "x: format_version is None, this regard reads 1 to 2: either this is not a record, or a newer regard wrote it"),
-        (changed(format_version=3), "x: format_version is 3, this regard reads 1 to 2"),
-        (changed(format_version=True), "x: format_version is True, this regard reads 1 to 2"),
+        ("{}", "x: format_version is None, this regard reads 1 to 3: either this is not a record, or a newer regard wrote it"),
+        (changed(format_version=4), "x: format_version is 4, this regard reads 1 to 3"),
+        (changed(format_version=True), "x: format_version is True, this regard reads 1 to 3"),
         (changed(scores=1), "x: a record has no field 'scores'; did you mean 'score'?"),
         (changed(weights=[[1.0]]), "x: AttentionRecord: weights must map at least one site"),
         (changed(weights={"cross": [["a"]]}), "x: weights['cross'] is not a matrix of numbers"),

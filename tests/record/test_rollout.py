@@ -59,7 +59,8 @@ def test_of_a_record_it_is_a_site_to_draw(tmp_path):
     assert isinstance(rolled, AttentionRecord)
     assert rolled.sites == (*made.sites, "encoder.rollout", "decoder.rollout", "cross.rollout")
     np.testing.assert_allclose(rolled.matrix("encoder.rollout"), rollout(encoder), atol=1e-6)
-    np.testing.assert_allclose(rolled.matrix("decoder.rollout"), rollout(own), atol=1e-6)
+    np.testing.assert_allclose(rolled.weights["decoder.rollout"], rollout(own), atol=1e-6)
+    np.testing.assert_allclose(rolled.matrix("decoder.rollout")[:, 0], rollout(own)[:, 1], atol=1e-6)  # column 0: the start
     np.testing.assert_allclose(rolled.matrix("cross.rollout"), rollout_across(rollout(encoder), own, across), atol=1e-6)
     rolled.save(tmp_path / "grid.png", site="encoder")
     assert AttentionRecord.from_json(rolled.to_json()) == rolled

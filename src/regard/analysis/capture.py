@@ -83,7 +83,7 @@ class Captured(Mapping[str, Tensor]):
 
         Args:
             tokens: S of them, special ones and padding included.
-            target_tokens: T of them, where the module reads a target too.
+            target_tokens: T of them, where the module reads a target too: those that it reads, the start symbol with them.
             batch: Which sentence of the batch, from 0.
             families: Module name → `encoder`, `decoder` or `cross`, where the above would not fit.
             subwords: How tokens mark words; see `regard.record.join_subwords`.
@@ -119,6 +119,7 @@ class Captured(Mapping[str, Tensor]):
             special=special,
             source_text=source_text,
             target_text=target_text,
+            target_is_read=target_tokens is not None,
             note=note,
         )
 

@@ -89,5 +89,6 @@ class Origin:
             source_text=before,
             target_text=text,
             log_probability=min(log_probability, 0.0),
+            target_is_read=True,
             note=NOTE,
         )

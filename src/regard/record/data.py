@@ -21,8 +21,9 @@ Step = Literal["produce", "consume"]
 it. A recurrent decoder attends to predict; the layers of a Transformer attend for the word that they were fed, too, and align
 better there (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift")."""
 
-FORMAT_VERSION = 2
-"""The newest that is read and written: 2 has probabilities. A record without any is written as 1, for older readers too."""
+FORMAT_VERSION = 3
+"""The newest that is read and written: 2 has probabilities, 3 `target_is_read`. A record without is written as 1, for older
+readers too."""
 
 NOTE = (
     "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it."
@@ -56,7 +57,8 @@ class AttentionRecord:
     """Token → its word's index, from 0; −1 for special symbols such as the end."""
     target_word_of: tuple[int, ...]
     weights: dict[str, np.ndarray]
-    """Site → (T,S) or (H,T,S) float32, read-only. A site that begins with `encoder` is (S,S), with `decoder` (T,T)."""
+    """Site → (T,S) or (H,T,S) float32, read-only. A site that begins with `encoder` is (S,S), with `decoder` (T,T), as
+    `target_is_read` says."""
     source_text: str = ""
     """The sentence as it was given; by default its words with spaces between."""
     target_text: str = ""
@@ -69,6 +71,10 @@ class AttentionRecord:
     probabilities: dict[str, float] = field(default_factory=dict)
     """Label → its probability, of a classification; empty for anything else. With several labels a text they need not sum to
     one."""
+    target_is_read: bool = False
+    """Whether target token t is what a decoder's step t reads, as in a language model's record, and not what it writes. What a
+    step writes is read by the next, so that without this column t of a `decoder` site is target token t − 1, and column 0 the
+    start symbol, which is no word."""
     note: str = NOTE
     """What this picture proves and what it does not. It is drawn with it. A classification has a sentence of its own."""
     format_version: int = 1
@@ -85,6 +91,8 @@ class AttentionRecord:
         for name in ("score", "log_probability"):
             value = getattr(self, name)
             self._set(name, None if value is None else checks.number(name, value))
+        if not isinstance(self.target_is_read, bool):
+            raise DataError(f"target_is_read must be true or false, got {self.target_is_read!r}")
         self._set("probabilities", checks.probabilities(self.probabilities))
         if self.is_classification and self.note == NOTE:
             self._set("note", CLASSIFICATION_NOTE)
@@ -93,7 +101,7 @@ class AttentionRecord:
                 f"AttentionRecord: format_version is {self.format_version!r}, this regard reads up to {FORMAT_VERSION}: "
                 "install a newer one"
             )
-        self._set("format_version", 2 if self.probabilities else 1)
+        self._set("format_version", 3 if self.target_is_read else 2 if self.probabilities else 1)
         if not isinstance(self.weights, Mapping) or not self.weights:
             raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
         self._set("weights", {site: self._checked(site, array) for site, array in self.weights.items()})
@@ -142,7 +150,8 @@ class AttentionRecord:
                 if usual in self.weights:
                     return usual
             raise RequestError(
-                f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}"
+                f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}; for a "
+                f"picture of all layers and heads, what their names begin with: site={self.sites[0].partition('.')[0]!r}"
             )
         if name not in self.weights:
             raise RequestError(f"the record has no site {name!r}, only {', '.join(self.sites)}{nearest(name, self.sites)}")
@@ -157,6 +166,13 @@ class AttentionRecord:
         """The words of a site's rows and of its columns: output and source words, except within encoder or decoder."""
         rows, columns = views.sides(self.site(site))
         return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
+
+    def _column_of(self, site: str) -> tuple[int, ...]:
+        """The word that each column of a site's weights belongs to, or −1."""
+        rows, columns = views.sides(site)
+        word_of: tuple[int, ...] = getattr(self, f"{columns}_word_of")
+        written = rows == columns == "target" and not self.target_is_read
+        return (-1, *word_of)[:-1] if written else word_of
 
     def _raw(self, site: str, head: int | None) -> np.ndarray:
         array, heads = self.weights[site], self.num_heads(site)
@@ -192,14 +208,14 @@ class AttentionRecord:
         if step not in ("produce", "consume"):
             raise RequestError(f"step is {step!r}, expected produce or consume")
         if step == "consume":
-            if (rows, columns) != ("target", "source"):
+            if (rows, columns) != ("target", "source") or self.target_is_read:
                 raise RequestError(
-                    f"step 'consume' was asked for at site {site!r}, whose rows are no steps of a decoder that reads the source"
+                    f"step 'consume' was asked for at site {site!r}, whose rows are no steps of a decoder that reads the "
+                    "source and writes these words"
                 )
             raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
-        row_of, column_of = getattr(self, f"{rows}_word_of"), getattr(self, f"{columns}_word_of")
         down, across = self.words(site)
-        return views.merge(raw, row_of, column_of, (len(down), len(across)))
+        return views.merge(raw, getattr(self, f"{rows}_word_of"), self._column_of(site), (len(down), len(across)))
 
     def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
         """How much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
@@ -217,9 +233,8 @@ class AttentionRecord:
     def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
         """For each output word, the weight that fell on special symbols and is in no column of `matrix`."""
         site = self.site(site)
-        rows, columns = views.sides(site)
-        row_of, column_of = getattr(self, f"{rows}_word_of"), getattr(self, f"{columns}_word_of")
-        special = tuple(0 if index < 0 else -1 for index in column_of)
+        row_of = getattr(self, f"{views.sides(site)[0]}_word_of")
+        special = tuple(0 if index < 0 else -1 for index in self._column_of(site))
         return views.merge(self._raw(site, head), row_of, special, (len(self.words(site)[0]), 1))[:, 0]
 
     def alignment(
@@ -233,7 +248,16 @@ class AttentionRecord:
             threshold: If left out, each output word links to the one source word with the most weight (the first of
                 equals). If given, to each with at least this weight, so to none or to several.
             step: As for `matrix`.
+
+        Raises:
+            RequestError: As for `matrix`; or the site is within the source or within the output.
         """
+        site = self.site(site)
+        if views.sides(site) != ("target", "source"):
+            raise RequestError(
+                f"links between source and output were asked for of site {site!r}, which looks within one of them; take "
+                "one that looks from the output to the source, such as 'cross'"
+            )
         return views.links(self.matrix(site, head, step=step), threshold)
 
     def pharaoh(
@@ -333,6 +357,7 @@ def record(
     score: float | None = None,
     reference: str | None = None,
     probabilities: dict[str, float] | None = None,
+    target_is_read: bool = False,
     note: str = NOTE,
 ) -> AttentionRecord:
     """Make a record from any plain matrix and two lists of words.
@@ -346,6 +371,7 @@ def record(
         score: What the output was ranked by.
         reference: What a person wrote.
         probabilities: For a classification, each label's; `target_words` is then the chosen label alone.
+        target_is_read: For `decoder` sites whose rows and columns are both the words that the decoder reads.
         note: What the picture proves and what it does not.
 
     Returns:
@@ -373,5 +399,6 @@ def record(
         score=score,
         reference=reference,
         probabilities={} if probabilities is None else probabilities,
+        target_is_read=target_is_read,
         note=note,
     )

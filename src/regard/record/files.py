@@ -142,8 +142,9 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 def _texts(record: AttentionRecord) -> dict[str, Any]:
     names = ["format_version", *(name for name in _FIELDS if name not in ("format_version", "weights"))]
-    if not record.probabilities:  # which format 1 does not have
-        names.remove("probabilities")
+    for name in ("probabilities", "target_is_read"):  # which format 1 does not have
+        if not getattr(record, name):
+            names.remove(name)
     return {name: getattr(record, name) for name in names}
 
 
