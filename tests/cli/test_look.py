@@ -1,6 +1,9 @@
 """`regard look` at the heads of models of several layers."""
 
 import json
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from regard.bundle import TranslationBundle, save_bundle
 from regard.cli import main as cli
 from regard.config.loading import load_config
 from regard.models.build import build_translator
+from regard.record import load_record
 from regard.text.tokenizer import build_tokenizers
 
 MODEL = {
@@ -53,6 +57,24 @@ def test_data_of_one_kind_and_of_all(transformer, tmp_path):
     assert list(json.loads((tmp_path / "a.json").read_text())["weights"]) == ["cross", "encoder.0", "encoder.1"]
     assert look(transformer, "the cat", "--target", "die", "--heads", "all", "--to", tmp_path / "b.json") == 0
     assert len(json.loads((tmp_path / "b.json").read_text())["weights"]) == 1 + 3 + 3 + 2 + 3
+
+
+def test_a_word_is_written_by_what_came_before_it(transformer, tmp_path):
+    assert look(transformer, "the cat", "--target", "die die", "--heads", "decoder", "--to", tmp_path / "a.json") == 0
+    record = load_record(tmp_path / "a.json")
+    weights = record.weights["decoder.1"]
+    matrix = record.matrix("decoder.1", 0)
+    assert matrix[0].tolist() == [0, 0]  # the first is written from the start symbol alone
+    assert matrix[1].tolist() == [weights[0, 1, 1], 0]
+
+
+def test_the_file_is_there_though_nobody_reads_the_rest(transformer, tmp_path):
+    command = [sys.executable, "-m", "regard", "look", transformer, "the cat", "--to", str(tmp_path / "map.html")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        subprocess.run(command, stdout=closed, check=False)
+    assert (tmp_path / "map.html").stat().st_size
 
 
 def test_what_cannot_be_shown(transformer, tmp_path, capsys):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import regard
 from regard.cli.main import main
 from regard.record import load_record
 
@@ -67,6 +68,8 @@ def test_translate_json(run, capsys):
     assert plain["source_words"] == SENTENCE.split()
     assert plain["log_probability"] < 0
     assert plain["n_best"][0]["text"] == plain["text"]
+    [found] = regard.load(run).translate([SENTENCE], n_best=2)
+    assert [one["finished"] for one in plain["n_best"]] == [found.finished, found.alternatives[0].finished]
     assert len(plain["n_best"]) == 2
 
 

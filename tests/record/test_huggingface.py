@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import RequestError, ShapeError
+from regard.errors import DataError, RequestError, ShapeError
 from regard.record import from_huggingface
 
 LAYERS, BATCH, HEADS, SOURCE, TARGET = 2, 3, 2, 5, 4
@@ -93,6 +93,9 @@ def test_refusals():
         RequestError, match="of a beam search, in which attentions do not follow their hypotheses: generate with num"
     ):
         from_huggingface({"beam_indices": torch.zeros(1), "cross_attentions": ()}, TOKENS, TARGETS)
+    for wrong in (None, "a b", [1, 2]):
+        with pytest.raises(DataError, match="tokens must be a list of strings, got"):
+            from_huggingface(attentions, wrong)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -80,6 +80,16 @@ def test_sites_without_heads_and_layers_of_other_numbers_of_heads(tmp_path):
     assert "Down: source words. Across: source words. A line after every 5 words." in " ".join(shown)
 
 
+def test_sites_of_one_kind_are_drawn_together_without_being_asked_for(tmp_path):
+    one = record({f"encoder.{layer}": np.full((2, 2, 2), 0.5) for layer in range(3)}, ["a", "b"], [])
+    one.save(tmp_path / "heads.svg")
+    one.save(tmp_path / "same.svg", site="encoder")
+    assert (tmp_path / "heads.svg").read_bytes() == (tmp_path / "same.svg").read_bytes()
+    both = record({"encoder.0": np.eye(2), "decoder.0": np.eye(1)}, ["a", "b"], ["x"])
+    with pytest.raises(RequestError, match=r"several sites: say which of encoder.0, decoder.0.*begin with: site='encoder'"):
+        both.save(tmp_path / "heads.svg")
+
+
 def test_same_record_same_bytes(tmp_path):
     for name in ("one.png", "two.png"):
         made().save(tmp_path / name, site="cross")

@@ -68,8 +68,13 @@ def test_words_cannot_steer_the_terminal_or_rich():
 
 
 def test_other_scales_are_said_and_sites_and_heads_can_be_chosen():
-    it = record(np.stack([np.full((1, 5), 0.2), np.eye(5)[:1]]), list("abcde"), ["x"])
-    assert "hundredths of 0.2" in shown(it, head=0)
+    it = record(np.stack([np.full((1, 5), 0.2), np.eye(5)[:1], np.full((1, 5), 0.02)]), list("abcde"), ["x"])
+    text = shown(it, head=0)
+    assert text.splitlines()[1].split() == ["x", *["20█"] * 5]
+    assert "Weights in hundredths: " in text
+    text = shown(it, head=2)
+    assert "100█" in text
+    assert "hundredths of 0.02" in text
     assert "100" in shown(it, site="cross", head=1)
     assert "No weights to show: 0 output and 1 source words." in shown(record(np.zeros((0, 1)), ["a"], []))
 

@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import os
+import stat
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -22,6 +25,11 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     if options.prompts and options.input:
         parser.error("prompts and --input at once; give one of the two")
+    if not options.prompts and not options.input and _is_piped():
+        print(
+            "regard: no prompt is given, so texts begin from nothing; --input /dev/stdin reads what is piped in",
+            file=sys.stderr,
+        )
     # A file that is not there is found before the model is loaded.
     lines = read_lines(options.input, "go on with") if options.input else options.prompts or [""]
     with output_part(options, "generate", _AT_ONCE) as part:
@@ -78,6 +86,15 @@ def _parser() -> Parser:
     parser.add_argument("--json", action="store_true", help="one JSON object a text: prompt, text, log probability")
     add_machine_options(parser)
     return parser
+
+
+def _is_piped() -> bool:
+    """Whether somebody may expect standard input to be read."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:  # closed
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISREG(kind)
 
 
 def _groups(lines: Iterable[str]) -> Iterator[list[str]]:

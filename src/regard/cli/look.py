@@ -49,6 +49,11 @@ def main(arguments: Sequence[str]) -> None:
         headline, record = _look_at_text(model, options)
         site = record.sites[-1]
 
+    family = options.heads or (site and site.partition(".")[0])
+    if options.to:  # first, because nobody may want to read the rest: `| head -1`
+        pictured = family and Path(options.to).suffix.lower() in _PICTURES
+        record.save(options.to, site=f"{family}.*" if pictured else None)
+
     from rich.console import Console
 
     from regard.viz import terminal
@@ -57,11 +62,6 @@ def main(arguments: Sequence[str]) -> None:
     terminal.render(record, Console(), site=site)
     if site is not None:
         print(f"{site}, the mean of its heads; --to FILE has all layers and heads")
-    family = options.heads or (site and site.partition(".")[0])
-    if options.to and family and Path(options.to).suffix.lower() in _PICTURES:
-        record.save(options.to, site=f"{family}.*")
-    elif options.to:
-        record.save(options.to)
     if options.to:
         print(f"written to {options.to}")
 

@@ -80,7 +80,8 @@ def _parser() -> Parser:
         type=positive_number,
         default=1,
         metavar="N",
-        help="the N best translations of each sentence, one a line: sentence's number, score, text, separated by tabs",
+        help="the N best translations of each sentence, one a line: sentence's number, score, text, separated by tabs; those\n"
+        "that the length limit cut off come last, whatever their score (--json says which are finished)",
     )
     parser.add_argument(
         "--precision",
@@ -212,7 +213,7 @@ def _render(translation: "Translation", number: int, options: argparse.Namespace
     if options.json:
         plain = _plain(translation)
         if several:
-            listed = [{"text": x.text, "score": x.score, "log_probability": x.log_probability} for x in best]
+            listed = [{"text": x.text, **_scores(x)} for x in best]
             plain["samples" if options.sample else "n_best"] = listed
         return json.dumps(plain, ensure_ascii=False)
     if several:
@@ -225,8 +226,7 @@ def _plain(translation: "Translation") -> dict[str, Any]:
     plain: dict[str, Any] = {
         "source": translation.source,
         "text": translation.text,
-        "score": translation.score,
-        "log_probability": translation.log_probability,
+        **_scores(translation),
     }
     if record is not None:
         plain |= {
@@ -235,6 +235,14 @@ def _plain(translation: "Translation") -> dict[str, Any]:
             "alignment": record.pharaoh(),
         }
     return plain
+
+
+def _scores(translation: "Translation") -> dict[str, Any]:
+    return {
+        "score": translation.score,
+        "log_probability": translation.log_probability,
+        "finished": translation.finished,
+    }
 
 
 def _save(translation: "Translation", number: int, target: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from regard.errors import RequestError, nearest
+from regard.record import checks
 from regard.record.data import AttentionRecord
 
 Scheme = Literal["auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none"]
@@ -129,11 +130,13 @@ def record_of_tokens(
         special: As for `join_subwords`.
         settings: Other fields of the record.
     """
+    tokens = checks.strings("tokens", tokens)
+    target_tokens = () if target_tokens is None else checks.strings("target_tokens", target_tokens)
     source_words, source_word_of = join_subwords(tokens, scheme=subwords, special=special)
-    target_words, target_word_of = join_subwords(target_tokens or (), scheme=subwords, special=special)
+    target_words, target_word_of = join_subwords(target_tokens, scheme=subwords, special=special)
     return AttentionRecord(
-        source_tokens=tuple(tokens),
-        target_tokens=tuple(target_tokens or ()),
+        source_tokens=tokens,
+        target_tokens=target_tokens,
         source_words=tuple(source_words),
         target_words=tuple(target_words),
         source_word_of=tuple(source_word_of),

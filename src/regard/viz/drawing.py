@@ -22,7 +22,8 @@ def draw(
         record: What to draw.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         site: Which weights; `cross`, `pool`, or the only site, if left out. Those among a classification's words are a heatmap.
-            What several sites' names begin with, such as `encoder` or `cross.*`, gives a grid of all their heads.
+            What several sites' names begin with, such as `encoder` or `cross.*`, gives a grid of all their heads; so does
+            leaving it out where all sites are of one such family.
         head: Which head, from 0; the mean over heads if left out.
         title: Put on top; of a classification, the label and its probability if left out.
 
@@ -30,8 +31,14 @@ def draw(
         RequestError: If there is no such site, head or ending, or no word to draw.
         DataError: If the file cannot be written.
     """
+    site = _only_family(record) if site is None else site
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
         return grid.draw(record, path, family=site, title=title)  # `cross` alone may be a site of its own: a mean of others
     if record.is_classification and sides(record.site(site)) == ("target", "source"):
         return words.draw(record, path, site=site, head=head, title=title)
     return heatmap.draw(record, path, site=site, head=head, title=title)
+
+
+def _only_family(record: AttentionRecord) -> str | None:
+    families = {site.partition(".")[0] for site in record.sites}
+    return families.pop() if len(families) == 1 < len(record.sites) else None

@@ -17,12 +17,14 @@ from regard.viz.shades import can_encode, colourless, paint
 
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
 _SHADES = " ░▒▓█"
+_FEWEST_HUNDREDTHS = 0.1
+"""Where the greatest weight is less, digits count hundredths of it, and not of one."""
 
 
 def render(
     record: AttentionRecord, console: Console | None = None, *, site: str | None = None, head: int | None = None
 ) -> None:
-    """Print the weights of a record over words: a classification's words on colours, else hundredths of the full scale.
+    """Print the weights of a record over words: a classification's words on colours, else hundredths.
 
     Args:
         record: What to show.
@@ -47,6 +49,7 @@ def render(
     row_width = min(max(map(cell_len, rows)), max(_LEAST, int(room * _ROW_SHARE)))
     widths = [min(_MOST, max(_LEAST, cell_len(word) + 1)) for word in columns]
     scale = colour.full_scale(matrix)
+    unit = 1.0 if _FEWEST_HUNDREDTHS <= scale <= 1 else scale
     for first, last in _blocks(widths, room - row_width - 1):
         heads = Text(" " * (row_width + 1))
         for word, width in zip(columns[first:last], widths[first:last], strict=True):
@@ -55,12 +58,12 @@ def render(
         for word, weights in zip(rows, matrix[:, first:last], strict=True):
             line = Text(_right(word, row_width) + " ")
             for weight, width in zip(weights, widths[first:last], strict=True):
-                line.append_text(_cell(float(weight), scale, width, console))
+                line.append_text(_cell(float(weight), scale, unit, width, console))
             _print(console, line)
         _print(console, Text(""))
-    unit = "hundredths" if scale == 1 else f"hundredths of {scale:g}"
+    hundredths = "hundredths" if unit == 1 else f"hundredths of {unit:g}"
     down, across = ({"source": "source", "target": "output"}[side] for side in sides(site))
-    console.print(Text(f"Weights in {unit}: {across} words across, {down} words down.", style="dim"))
+    console.print(Text(f"Weights in {hundredths}: {across} words across, {down} words down.", style="dim"))
 
 
 def _print(console: Console, text: Text) -> None:
@@ -78,9 +81,9 @@ def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
     return [*blocks, (first, len(widths))]
 
 
-def _cell(weight: float, scale: float, width: int, console: Console) -> Text:
+def _cell(weight: float, scale: float, unit: float, width: int, console: Console) -> Text:
     share = min(1.0, abs(weight) / scale)
-    digits = f"{100 * weight / scale:.0f}"
+    digits = f"{100 * weight / unit:.0f}"
     digits = "·" if digits in ("0", "-0") else digits
     if not colourless(console):
         return Text(f"{digits:^{width}}", style=paint(weight / scale))
