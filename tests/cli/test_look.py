@@ -68,6 +68,14 @@ def test_a_word_is_written_by_what_came_before_it(transformer, tmp_path):
     assert matrix[1].tolist() == [weights[0, 1, 1], 0]
 
 
+def test_a_file_that_cannot_be_written_leaves_the_translation(transformer, tmp_path, capsys):
+    assert look(transformer, "the cat", "--target", "die", "--to", tmp_path / "nowhere" / "map.html") == 2
+    said = capsys.readouterr()
+    assert said.out.startswith("the cat\ndie")
+    assert "nowhere" in said.err
+    assert "written to" not in said.out
+
+
 def test_the_file_is_there_though_nobody_reads_the_rest(transformer, tmp_path):
     command = [sys.executable, "-m", "regard", "look", transformer, "the cat", "--to", str(tmp_path / "map.html")]
     reader, writer = os.pipe()

@@ -124,7 +124,7 @@ def test_the_plain_decoder_is_kept_where_the_other_would_not_do():
         other.layers[1].self_attention.positions = ALiBi(HEADS)
         assert beam_decoder(other, mask) is None
         assert beam_decoder(build(), mask & (torch.arange(6) > 0)[:, None]) is None  # an empty source
-        for change in (hook_a_projection, take_own_layers, take_own_maps):
+        for change in (hook_a_projection, take_own_layers, take_own_maps, patch_a_step, patch_the_keys):
             other = build()
             change(other)
             assert beam_decoder(other, mask) is None
@@ -140,3 +140,11 @@ def take_own_layers(decoder: TransformerDecoder) -> None:
 
 def take_own_maps(decoder: TransformerDecoder) -> None:
     decoder.layers[1].self_attention.value_projection.__class__ = type("Mine", (nn.Linear,), {})
+
+
+def patch_a_step(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].step = decoder.layers[1].step
+
+
+def patch_the_keys(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].self_attention.prepare = decoder.layers[1].self_attention.prepare

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 import regard
+from regard.decoding import Hypothesis
 from regard.errors import RequestError
 from regard.predict import load
+from regard.predict.sources import join
 
 LINES = ["one two three .", "", "Anna saw the cat .", "   ", "ten !", "one two three four five six seven eight nine ten ."]
 
@@ -119,6 +121,29 @@ def test_recording_is_by_choice(echo):
     assert result.attention is None
     assert list(translator.model.recorded[-1]) == []
     assert translator.translate(["one ."])[0].attention.sites == ("cross",)
+
+
+def test_a_line_whose_pieces_are_cut_off_is_not_finished(echo):
+    translator = echo(data={"max_tokens": 3})
+    [cut] = translator.translate(["one two three Anna ."], max_length=3)  # its first piece is cut off, its last is not
+    assert (cut.text, cut.finished) == ("one two three Anna .", False)
+    assert cut.attention.target_tokens == ("one", "two", "three", "Anna", ".", "</s>")
+
+
+def test_columns_of_pieces_without_an_end_between_them():
+    def piece(tokens, *, finished):
+        size = len(tokens) + finished
+        attention = {"decoder.0": np.tril(np.ones((size, size), np.float32)), "cross": np.ones((size, 2), np.float32)}
+        return Hypothesis(tokens, -1.0, -1.0, finished, np.full(size, -1.0, np.float32), attention)
+
+    for first in (False, True):
+        whole = join([piece([5, 6], finished=first), piece([7, 8], finished=True)], 1.0)
+        assert whole.finished is first
+        weights = whole.attention["decoder.0"]
+        start = 2 + first
+        np.testing.assert_array_equal(weights[start:, start], [first] * 3)
+        np.testing.assert_array_equal(weights[start:, start + 1], [0, 1, 1])
+        assert whole.attention["cross"].sum() == 2 * start + 2 * 3
 
 
 def test_long_lines_are_translated_in_pieces(echo):

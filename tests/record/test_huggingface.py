@@ -47,6 +47,8 @@ def test_an_encoder_and_a_decoder():
     assert made.target_text == "Die Geschichte"
     np.testing.assert_array_equal(made.weights["cross.1"], output.cross_attentions[1][2].numpy())
     assert made.matrix("cross.0").shape == (2, 2)
+    assert not made.target_is_read
+    assert from_huggingface(output, TOKENS, TARGETS, target_is_read=True).target_is_read
 
 
 def test_a_decoder_alone_that_attends_to_anothers_states():

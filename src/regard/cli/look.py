@@ -49,11 +49,18 @@ def main(arguments: Sequence[str]) -> None:
         headline, record = _look_at_text(model, options)
         site = record.sites[-1]
 
-    family = options.heads or (site and site.partition(".")[0])
-    if options.to:  # first, because nobody may want to read the rest: `| head -1`
-        pictured = family and Path(options.to).suffix.lower() in _PICTURES
-        record.save(options.to, site=f"{family}.*" if pictured else None)
+    try:
+        if options.to:  # first, because nobody may want to read the rest: `| head -1`
+            family = options.heads or (site and site.partition(".")[0])
+            pictured = family and Path(options.to).suffix.lower() in _PICTURES
+            record.save(options.to, site=f"{family}.*" if pictured else None)
+    finally:
+        _show(headline, record, site)
+    if options.to:
+        print(f"written to {options.to}")
 
+
+def _show(headline: str, record: "AttentionRecord", site: str | None) -> None:
     from rich.console import Console
 
     from regard.viz import terminal
@@ -62,8 +69,6 @@ def main(arguments: Sequence[str]) -> None:
     terminal.render(record, Console(), site=site)
     if site is not None:
         print(f"{site}, the mean of its heads; --to FILE has all layers and heads")
-    if options.to:
-        print(f"written to {options.to}")
 
 
 def _parser() -> Parser:

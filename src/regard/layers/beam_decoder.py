@@ -222,7 +222,7 @@ def _maps(layer: DecoderLayer) -> list[tuple[nn.Linear, ...]]:
 def _is_plain(layer: DecoderLayer) -> bool:
     """Whether what is computed here is what the layer would compute."""
     attentions = (layer.self_attention, layer.cross_attention)
-    if type(layer) is not DecoderLayer or not all(map(_is_plain_attention, attentions)):
+    if type(layer) is not DecoderLayer or "step" in vars(layer) or not all(map(_is_plain_attention, attentions)):
         return False
     return all(is_plain(linear) for linears in _maps(layer) for linear in linears)
 
@@ -238,5 +238,5 @@ def _is_plain_attention(attention: object) -> bool:
         and attention.num_kv_heads == attention.num_heads
         and (attention.positions is None or type(attention.positions) is Rotary)
         and attention.window is None
-        and "attend" not in vars(attention)
+        and vars(attention).keys().isdisjoint(("attend", "prepare"))
     )

@@ -69,7 +69,10 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
 
 
 def join(pieces: Sequence[Hypothesis], alpha: float) -> Hypothesis:
-    """The hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks."""
+    """The hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks.
+
+    Finished if all are; whether it ends with an end symbol is the last one's affair.
+    """
     if len(pieces) == 1:
         return pieces[0]
     tokens: list[int] = []
@@ -81,10 +84,20 @@ def join(pieces: Sequence[Hypothesis], alpha: float) -> Hypothesis:
         tokens=tokens + pieces[-1].tokens,
         log_probability=total,
         score=total / length_penalty_of(float(len(each)), alpha),
-        finished=pieces[-1].finished,
+        finished=all(piece.finished for piece in pieces),
         token_log_probabilities=each,
-        attention={site: _blocks([piece.attention[site] for piece in pieces]) for site in pieces[0].attention},
+        attention={site: _blocks(_parts(pieces, site)) for site in pieces[0].attention},
     )
+
+
+def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
+    parts = [piece.attention[site] for piece in pieces]
+    if site.startswith("decoder"):
+        for number, before in enumerate(pieces[:-1], 1):
+            if not before.finished:  # no end symbol between them: the column of the start would be that of the word before
+                parts[number] = parts[number].copy()
+                parts[number][..., 0] = 0
+    return parts
 
 
 def _cuts(encoding: Encoding, longest: int) -> list[int]:

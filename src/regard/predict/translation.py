@@ -72,7 +72,8 @@ class Origin:
         """Assemble the record; the end symbols are its tokens, but belong to no word."""
         source_tokens, source_words, source_word_of = self.source.describe(self.tokenizers[0])
         tokens = self.hypothesis.tokens
-        output = self.tokenizers[1].describe([*tokens, END] if self.hypothesis.finished else tokens)
+        ended = len(self.hypothesis.token_log_probabilities) > len(tokens)
+        output = self.tokenizers[1].describe([*tokens, END] if ended else tokens)
         target_words, target_word_of = list(output.words), list(output.word_of)
         if self.given is not None:
             encoding = self.tokenizers[1].encode(self.given)

@@ -26,6 +26,7 @@ def from_huggingface(
     special: Collection[str] | None = None,
     source_text: str = "",
     target_text: str = "",
+    target_is_read: bool = False,
     note: str = NOTE,
 ) -> AttentionRecord:
     """Make a record of what a model of `transformers` attended to.
@@ -48,6 +49,7 @@ def from_huggingface(
         special: Tokens that belong to no word; see `join_subwords`.
         source_text: The text as it was given; by default its words with spaces between.
         target_text: Likewise.
+        target_is_read: Where `target_tokens` are the decoder's inputs instead, such as `decoder_input_ids`.
         note: What the pictures prove and what not.
 
     Returns:
@@ -89,6 +91,7 @@ def from_huggingface(
         special=special,
         source_text=source_text,
         target_text=target_text,
+        target_is_read=target_is_read,
         note=note,
     )
 

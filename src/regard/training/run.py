@@ -193,7 +193,8 @@ class Run:
             self.optimizer.load_state_dict(state["optimizer"])
         except (RuntimeError, ValueError) as error:
             raise BundleError(
-                f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given ({error})"
+                f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given, or another "
+                f"version of regard wrote it ({error})"
             ) from error
         if self.moving_average is not None:
             self.moving_average.load(state["moving_average"])

@@ -31,7 +31,7 @@ def draw(
         RequestError: If there is no such site, head or ending, or no word to draw.
         DataError: If the file cannot be written.
     """
-    site = _only_family(record) if site is None else site
+    site = _only_family(record) if site is None and head is None else site
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
         return grid.draw(record, path, family=site, title=title)  # `cross` alone may be a site of its own: a mean of others
     if record.is_classification and sides(record.site(site)) == ("target", "source"):

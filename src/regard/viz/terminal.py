@@ -18,7 +18,7 @@ from regard.viz.shades import can_encode, colourless, paint
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
 _SHADES = " ░▒▓█"
 _FEWEST_HUNDREDTHS = 0.1
-"""Where the greatest weight is less, digits count hundredths of it, and not of one."""
+"""Where the full scale is less, digits count hundredths of it, and not of one."""
 
 
 def render(
