@@ -21,9 +21,11 @@ def test_equals_the_plain_map(rows, bias):
 
 @torch.no_grad()
 def test_several_maps_come_side_by_side():
-    linears, x = [nn.Linear(WIDTH, size) for size in (7, 11, 5)], torch.randn(17, WIDTH)
-    made = ready_linear(linears, 17)
-    torch.testing.assert_close(made(x), torch.cat([linear(x) for linear in linears], -1))
+    x = torch.randn(17, WIDTH)
+    for biases in ((True, True, True), (False, True, False), (False, False, False)):
+        linears = [nn.Linear(WIDTH, size, bias=bias) for size, bias in zip((7, 11, 5), biases, strict=True)]
+        made = ready_linear(linears, 17)
+        torch.testing.assert_close(made(x), torch.cat([linear(x) for linear in linears], -1))
 
 
 @torch.no_grad()

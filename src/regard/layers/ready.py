@@ -54,8 +54,13 @@ def ready_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> ReadyLi
     if torch.is_grad_enabled() or not all(map(is_plain, linears)):
         return None
     dtype = compute_dtype(linears[0].weight)
-    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
     weights: list[Tensor] = [linear.weight for linear in linears]
+    biases: list[Tensor] = []
+    if any(linear.bias is not None for linear in linears):
+        biases = [
+            weight.new_zeros(len(weight)) if linear.bias is None else linear.bias
+            for linear, weight in zip(linears, weights, strict=True)
+        ]
     weight = torch.cat(weights).to(dtype) if len(weights) > 1 else weights[0].to(dtype)
     bias = torch.cat(biases).to(dtype) if biases else None
     size = len(weight)
