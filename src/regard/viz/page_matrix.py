@@ -104,7 +104,7 @@ def _table(record: AttentionRecord, site: str, units: np.ndarray, scale: float, 
     crowd = "many crowd" if len(columns) > 24 else "many" if len(columns) > 8 else ""
     heads = "".join(head(word, "col") for word in columns)
     return (
-        f'<div class="scroll"><table class="{crowd}" aria-label="Attention weights: each word down looks at the words across">\n'
+        f'<div class="scroll"><table class="{crowd}" aria-label="Attention weights: each word down looks at those across">\n'
         f'<thead><tr><th class="corner" aria-hidden="true"></th>{heads}</tr></thead>\n'
         f"<tbody>\n{lines}\n</tbody></table></div>\n"
     )
