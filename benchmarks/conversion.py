@@ -1,11 +1,12 @@
 """A Transformer of regard's with the same weights in the forms of CTranslate2 and of JoeyNMT 2.3.
 
-Both have norms before or after each part. CTranslate2 turns queries and keys as `regard.attention.Rotary` does, neighbouring
-features in pairs (`rotary_interleave`), in self-attention only: the maps go over as they are, and no positions are added to
-embeddings. Of a gated feed-forward layer, `linear_0` is what the activation is of. JoeyNMT has neither, nor norms by the root
-mean square, nor embeddings that are not tied.
+Both have norms before or after each part; DeepNet's scales of the stream go into the maps that join it. CTranslate2 turns
+queries and keys as `regard.attention.Rotary` does, neighbouring features in pairs (`rotary_interleave`), in self-attention
+only: the maps go over as they are, and no positions are added to embeddings. Of a gated feed-forward layer, `linear_0` is what
+the activation is of. JoeyNMT has neither, nor norms by the root mean square, nor embeddings that are not tied.
 """
 
+import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,13 +31,13 @@ LONGEST = 512
 
 CTRANSLATE2 = {
     "norm": ("layer", "rms"),
-    "norm_order": ("pre", "post"),
+    "norm_order": ("pre", "post", "deep"),
     "feed_forward": ("relu", "gelu", "swiglu"),
     "positions": ("sinusoidal", "rotary"),
 }
 """What CTranslate2 is given the weights of, by the settings of a model."""
 JOEYNMT = {"norm": ("layer",), "norm_order": ("pre", "post"), "feed_forward": ("relu", "gelu"), "positions": ("sinusoidal",)}
-"""What JoeyNMT 2.3 has, likewise; embeddings and output are tied, and the output has no bias."""
+"""What JoeyNMT 2.3 has, likewise; embeddings and output are tied, and the output has no bias. `deep` goes over as `post`."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def check_shape_of(model: nn.Module) -> TransformerTranslator:
 
 def joeynmt_lacks(model: TransformerTranslator) -> str:
     """What the model has and JoeyNMT has not; empty where it can be given the weights."""
-    found = [lacks(read_parts(model), JOEYNMT)]
+    found = [lacks(read_parts(unscaled(model)), JOEYNMT)]
     tied = model.output.weight is model.source_embedding.weight and model.output.weight is model.target_embedding.weight
     found += [] if tied else ["embeddings that are not all tied"]
     found += [] if model.output.bias is None else ["output_bias: true"]
@@ -100,6 +101,24 @@ def read_parts(model: TransformerTranslator) -> Parts:
         feed_forward=_only(_forward(layer.feed_forward) for layer in layers),
         positions=_only({_positions(*place) for place in places} | across),
     )
+
+
+@torch.no_grad()
+def unscaled(model: TransformerTranslator) -> TransformerTranslator:
+    """A copy that computes the same without scales of the stream: norm(α·x + part(x)) is norm(x + part(x)/α) with ε/α²."""
+    model = copy.deepcopy(model)
+    joins = [(layer.attention_residual, layer.attention.output_projection) for layer in model.encoder.layers]
+    joins += [(layer.self_residual, layer.self_attention.output_projection) for layer in model.decoder.layers]
+    joins += [(layer.cross_residual, layer.cross_attention.output_projection) for layer in model.decoder.layers]
+    layers = [*model.encoder.layers, *model.decoder.layers]
+    joins += [(layer.feed_forward_residual, layer.feed_forward.outer) for layer in layers]
+    for residual, last in joins:
+        if isinstance(residual, PostNorm):
+            for parameter in last.parameters():
+                parameter.div_(residual.scale)
+            residual.norm.eps /= residual.scale**2
+            residual.scale = 1.0
+    return model
 
 
 def _only(names: Iterable[str]) -> str:
@@ -154,6 +173,7 @@ def to_ctranslate2(model: TransformerTranslator, folder: Path) -> None:
         model: As `check_shape_of` wants it.
         folder: Where to.
     """
+    model = unscaled(model)
     spec = _ctranslate2_spec(model)
     for side, embedding in ((spec.encoder, model.source_embedding), (spec.decoder, model.target_embedding)):
         table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
@@ -180,6 +200,7 @@ def to_ctranslate2(model: TransformerTranslator, folder: Path) -> None:
     spec.config.add_source_eos = True
     spec.config.decoder_start_token = spec.config.bos_token = START_TOKEN
     spec.config.eos_token, spec.config.unk_token = END_TOKEN, UNKNOWN_TOKEN
+    # One for all, so that after `unscaled` it is near the others' only.
     spec.config.layer_norm_epsilon = model.encoder.layers[0].attention_residual.norm.eps
     spec.validate()
     spec.optimize()
@@ -274,6 +295,7 @@ def to_joeynmt(model: TransformerTranslator, folder: Path) -> None:
             f"the model has {lacking}, which JoeyNMT 2.3 has not; it can be given {describe(JOEYNMT)}, tie_embeddings: all, "
             "output_bias: false"
         )
+    model = unscaled(model)
     order = [UNKNOWN, PAD, *range(2, model.output.out_features)]
     embedding = model.output.weight.detach().float()[order].clone()
     state = dict.fromkeys(("src_embed.lut.weight", "trg_embed.lut.weight", "decoder.output_layer.weight"), embedding)

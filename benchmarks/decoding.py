@@ -28,7 +28,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -37,7 +37,16 @@ from typing import Any
 import yaml
 
 from benchmarks import rival
-from benchmarks.conversion import check_shape_of, joeynmt_lacks, read_parts, read_spelt, spell, to_ctranslate2, to_joeynmt
+from benchmarks.conversion import (
+    check_shape_of,
+    joeynmt_lacks,
+    read_parts,
+    read_spelt,
+    spell,
+    to_ctranslate2,
+    to_joeynmt,
+    unscaled,
+)
 from benchmarks.joeynmt import add_data, add_places, count, counts, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
@@ -210,7 +219,7 @@ class Bench:
         self.out = options.out.absolute() / "-".join(rivals)
         self.out.mkdir(parents=True, exist_ok=True)
         self.model = model = check_shape_of(translator.model)
-        self.shape = translator.config.model
+        self.shape = replace(translator.config.model, norm_order=read_parts(unscaled(model)).norm_order)
         test = find_data(options.data)["test"]
         tokenizers = self.translator.bundle.source_tokenizer, self.translator.bundle.target_tokenizer
         for language, tokenizer in zip(("en", "de"), tokenizers, strict=True):
