@@ -200,7 +200,7 @@ def to_ctranslate2(model: TransformerTranslator, folder: Path) -> None:
     spec.config.add_source_eos = True
     spec.config.decoder_start_token = spec.config.bos_token = START_TOKEN
     spec.config.eos_token, spec.config.unk_token = END_TOKEN, UNKNOWN_TOKEN
-    # It has one for all norms, and `unscaled` leaves decoders another than encoders: scores then differ by some 1e-5 of themselves.
+    # It has one for all norms; `unscaled` leaves decoders another than encoders, and scores differ by some 1e-5 of themselves.
     spec.config.layer_norm_epsilon = model.encoder.layers[0].attention_residual.norm.eps
     spec.validate()
     spec.optimize()

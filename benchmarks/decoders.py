@@ -26,6 +26,7 @@ def decode_regard(folder: Path, sources: Path, out: Path, beam_size: int, penalt
     seconds: dict[str, tuple[float, float]] = {}
     for budget in budgets:
         decoding = replace(loaded.config.decoding, batch_tokens=budget, precision="float32", length_penalty=penalty)
+        decoding = replace(decoding, length_reward=0.0)  # the others have none
         translator = Translator(replace(loaded.bundle, config=replace(loaded.config, decoding=decoding)))
         translator.translate(lines[:32], beam_size=beam_size, record=())
         start = time.perf_counter(), time.process_time()

@@ -151,6 +151,7 @@ def test_apply_overrides_leaves_its_argument():
         ),
         ({"model": {"encoder": {"hidden_size": 0}}}, "model.encoder.hidden_size is 0, expected 1 or more"),
         ({"decoding": {"beam_size": 0}}, "decoding.beam_size is 0, expected 1 or more"),
+        ({"decoding": {"length_reward": 101}}, "decoding.length_reward is 101, expected from 0 to 100"),
         ({"data": {"train": 3.5}}, "data.train is 3.5, expected values separated by commas, or a list"),
         ({"data": {"source": [1]}}, "data.source is [1], expected text"),
         ({"data": {"train": "a,b,c"}}, "data.train names 3 files, expected one file of pairs or two parallel files"),

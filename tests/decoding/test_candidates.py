@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regard.decoding.candidates import best_continuations, best_words, log_normalizers
 from regard.errors import RequestError
-from regard.text.symbols import PAD, START
+from regard.text.symbols import END, PAD, START
 
 
 @settings(max_examples=40, deadline=None)
@@ -58,20 +58,24 @@ def test_leaves_the_scores_alone(vocabulary_size):
     beam=st.integers(1, 5),
     seed=st.integers(0, 1000),
     levels=st.integers(2, 10**6),
+    end_cost=st.sampled_from([0.0, 0.7, 30.0]),
 )
-def test_continuations_equal_log_softmax_and_topk(vocabulary_size, count, beam, seed, levels):
+def test_continuations_equal_log_softmax_and_topk(vocabulary_size, count, beam, seed, levels, end_cost):
     """Of all hypotheses together, by the runs of their words where the vocabulary is large."""
     draw = torch.Generator().manual_seed(seed)
     logits = torch.randint(0, levels, (3, beam, vocabulary_size), generator=draw) / levels * 9
+    logits[..., END] += 4 * (seed % 3)  # so that it often is the best
     logits[..., seed % vocabulary_size] = -torch.inf
     total = -10 * torch.rand(3, beam, generator=draw)
     total[:, 1:][torch.rand(3, beam - 1, generator=draw) < 0.3] = -torch.inf  # ended
     plain = logits.log_softmax(-1)
     plain[..., [PAD, START]] = -torch.inf
     plain += total[:, :, None]
-    parent, words, found = best_continuations(total, logits, count)
-    wanted = plain.flatten(1).topk(min(count, beam * vocabulary_size), 1).values
-    torch.testing.assert_close(found, wanted, atol=2e-5, rtol=0)
+    parent, words, found = best_continuations(total, logits, count, end_cost=end_cost)
+    ranks = plain.clone()
+    ranks[..., END] -= end_cost
+    wanted = ranks.flatten(1).topk(min(count, beam * vocabulary_size), 1).values
+    torch.testing.assert_close(found - end_cost * (words == END), wanted, atol=2e-5, rtol=0)
     picked = plain.flatten(1).gather(1, parent * vocabulary_size + words)
     torch.testing.assert_close(picked, found, atol=2e-5, rtol=0)
     real = [set(row.tolist()) for row in (parent * vocabulary_size + words).where(found.isfinite(), -1)]

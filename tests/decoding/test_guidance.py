@@ -44,13 +44,20 @@ guides = st.lists(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    guides=guides, beam_size=st.integers(1, 6), seed=st.integers(0, 20), tight=st.booleans(), alpha=st.sampled_from([0.0, 1.0])
+    guides=guides,
+    beam_size=st.integers(1, 6),
+    seed=st.integers(0, 20),
+    tight=st.booleans(),
+    alpha=st.sampled_from([0.0, 1.0]),
+    reward=st.sampled_from([0.0, 0.8]),
 )
-def test_prefixes_and_constraints_are_always_in_the_output(tiny, sources, guides, beam_size, seed, tight, alpha):
+def test_prefixes_and_constraints_are_always_in_the_output(tiny, sources, guides, beam_size, seed, tight, alpha, reward):
     model, (source, mask) = tiny(seed=seed), (sources[0][:3], sources[1][:3])
     prefixes, phrases = zip(*guides, strict=True)
     room = max(len(prefix) + sum(map(len, own)) for prefix, own in guides)
-    decoding = DecodingConfig(beam_size=beam_size, max_length=room + (1 if tight else 6), length_penalty=alpha)
+    decoding = DecodingConfig(
+        beam_size=beam_size, max_length=room + (1 if tight else 6), length_penalty=alpha, length_reward=reward
+    )
     found = search(model, source, mask, decoding, n_best=beam_size, guidance=Guidance(prefixes, phrases))
     for hypotheses, prefix, own in zip(found, prefixes, phrases, strict=True):
         assert hypotheses
@@ -62,15 +69,16 @@ def test_prefixes_and_constraints_are_always_in_the_output(tiny, sources, guides
             assert len(h.tokens) + h.finished <= decoding.max_length
 
 
-def test_without_constraints_it_is_the_free_search(tiny, sources):
+@pytest.mark.parametrize("reward", [0.0, 0.8])
+def test_without_constraints_it_is_the_free_search(tiny, sources, reward):
     """One sentence is constrained, so that the others go through the banks too."""
     model, (source, mask) = tiny(seed=2), sources
     guidance = Guidance([[]] * 7, [[], [], [[5, 6]], [], [], [], []])
-    free = beam_search(model, source, mask, beam_size=4, n_best=3, max_length=14)
-    bound = beam_search(model, source, mask, beam_size=4, n_best=3, max_length=14, guidance=guidance)
+    free = beam_search(model, source, mask, beam_size=4, n_best=3, length_reward=reward, max_length=14)
+    bound = beam_search(model, source, mask, beam_size=4, n_best=3, length_reward=reward, max_length=14, guidance=guidance)
     for row in (0, 1, 3, 4, 5, 6):
         assert [h.tokens for h in free[row]] == [h.tokens for h in bound[row]]
-        np.testing.assert_allclose([h.score for h in free[row]], [h.score for h in bound[row]], rtol=1e-5)
+        np.testing.assert_allclose([h.score for h in free[row]], [h.score for h in bound[row]], rtol=1e-5, atol=1e-5)
 
 
 def test_results_do_not_depend_on_the_batch(tiny, sources):
@@ -88,18 +96,20 @@ def test_results_do_not_depend_on_the_batch(tiny, sources):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_wide_beam_finds_the_best_that_holds_them(tiny, sources, seed):
+@pytest.mark.parametrize("reward", [0.0, 1.2])
+def test_a_wide_beam_finds_the_best_that_holds_them(tiny, sources, seed, reward):
     """Brute force: every target of up to four words that holds the phrases."""
     model, (source, mask) = tiny(vocabulary_size=6, seed=seed), (sources[0][:1], sources[1][:1])
     phrases = [[4, 5], [4]]
-    [every] = beam_search(model, source, mask, beam_size=700, n_best=700, max_length=5, length_penalty=0.5)
+    ranking = {"length_penalty": 0.5, "length_reward": reward}
+    [every] = beam_search(model, source, mask, beam_size=700, n_best=700, max_length=5, **ranking)
     truth = [h for h in every if h.finished and holds(h.tokens, phrases)]
     [found] = beam_search(
-        model, source, mask, beam_size=700, n_best=5, max_length=5, length_penalty=0.5, guidance=Guidance([[]], [phrases])
+        model, source, mask, beam_size=700, n_best=5, max_length=5, guidance=Guidance([[]], [phrases]), **ranking
     )
     assert len(truth) >= 5
     assert [h.tokens for h in found] == [h.tokens for h in truth[:5]]
-    np.testing.assert_allclose([h.score for h in found], [h.score for h in truth[:5]], rtol=1e-5)
+    np.testing.assert_allclose([h.score for h in found], [h.score for h in truth[:5]], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

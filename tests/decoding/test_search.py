@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.config import DecodingConfig
-from regard.decoding import beam_search, force, greedy, length_penalty_of, search
+from regard.decoding import beam_search, force, greedy, length_penalty_of, score_of, search
 from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START, UNKNOWN
 
@@ -29,22 +29,23 @@ def forced(model, source, mask, targets, **options):
     )
 
 
-def every_target(model, source, mask, *, limit, alpha):
+def every_target(model, source, mask, *, limit, alpha, reward):
     """Score every target that ends within `limit` steps, the plain way."""
     words = [word for word in range(len(model.output)) if word not in (PAD, START, END)]
     targets = [list(t) for length in range(limit) for t in itertools.product(words, repeat=length)]
     rows = torch.zeros(len(targets), dtype=torch.int64)
-    found = forced(model, source[rows], mask[rows], targets, length_penalty=alpha)
+    found = forced(model, source[rows], mask[rows], targets, length_penalty=alpha, length_reward=reward)
     return sorted(found, key=lambda h: -h.score)
 
 
-def plain_greedy(model, source, mask, limit):
+def plain_greedy(model, source, mask, limit, reward=0.0):
     """One sentence, one word at a time, without the batch."""
     state, word, found = model.encode(source, mask), START, []
     while len(found) < limit:
         logits, _, state = model.step(torch.tensor([[word]]), state)
         scores = logits[0, 0].clone()
         scores[[PAD, START]] = -math.inf
+        scores[END] -= reward
         word = int(scores.argmax())
         if word == END:
             break
@@ -52,25 +53,57 @@ def plain_greedy(model, source, mask, limit):
     return found
 
 
+def plain_beam(model, source, mask, *, beam_size, reward, limit):
+    """One sentence, every continuation of every hypothesis written down; (log p + r·|Y|, words), best first."""
+    live, ended = [(0.0, [], model.encode(source, mask))], []
+    for length in range(1, limit + 1):
+        candidates = []
+        for total, words, state in live:
+            logits, _, after = model.step(torch.tensor([[words[-1] if words else START]]), state)
+            for word, value in enumerate(logits[0, 0].log_softmax(-1).tolist()):
+                if word not in (PAD, START):
+                    candidates.append((total + value - reward * (word == END), total + value, [*words, word], after))
+        best = sorted(candidates, key=lambda one: -one[0])[:beam_size]
+        ended += [(total + reward * length, words[:-1]) for _, total, words, _ in best if words[-1] == END]
+        live = [(total, words, after) for _, total, words, after in best if words[-1] != END]
+        if len(ended) >= beam_size or not live:
+            break
+    return sorted(ended, key=lambda one: -one[0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("vocabulary_size", [9, 900])
+@pytest.mark.parametrize("reward", [0.0, 0.4, 2.5])
+def test_a_reward_counts_where_hypotheses_compete_for_a_place(tiny, sources, seed, vocabulary_size, reward):
+    model, (source, mask) = tiny(seed=seed, vocabulary_size=vocabulary_size), sources
+    found = beam_search(model, source, mask, beam_size=4, n_best=4, length_penalty=0.0, length_reward=reward, max_length=12)
+    for row, hypotheses in enumerate(found):
+        plain = plain_beam(model, source[row : row + 1], mask[row : row + 1], beam_size=4, reward=reward, limit=12)
+        finished = [h for h in hypotheses if h.finished]
+        assert [h.tokens for h in finished] == [words for _, words in plain[:4]]
+        np.testing.assert_allclose([h.score for h in finished], [score for score, _ in plain[:4]], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.5])
-def test_wide_beam_finds_what_brute_force_finds(tiny, sources, seed, alpha):
+@pytest.mark.parametrize(("alpha", "reward"), [(0.0, 0.0), (0.7, 0.0), (1.5, 0.0), (0.0, 0.8), (1.0, 1.5), (0.6, 3.0)])
+def test_wide_beam_finds_what_brute_force_finds(tiny, sources, seed, alpha, reward):
     model, (source, mask) = tiny(vocabulary_size=6, seed=seed), sources
     for row in (0, 2):
         s, m = source[row : row + 1], mask[row : row + 1]
-        truth = every_target(model, s, m, limit=4, alpha=alpha)[:10]
-        [found] = beam_search(model, s, m, beam_size=128, n_best=10, length_penalty=alpha, max_length=4)
+        truth = every_target(model, s, m, limit=4, alpha=alpha, reward=reward)[:10]
+        [found] = beam_search(model, s, m, beam_size=128, n_best=10, length_penalty=alpha, length_reward=reward, max_length=4)
         assert [h.tokens for h in found] == [h.tokens for h in truth]
-        np.testing.assert_allclose([h.score for h in found], [h.score for h in truth], rtol=1e-5)
+        np.testing.assert_allclose([h.score for h in found], [h.score for h in truth], rtol=1e-5, atol=1e-5)
         assert all(h.finished for h in found)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_beam_of_one_is_greedy_is_the_plain_loop(tiny, sources, seed):
+@pytest.mark.parametrize("reward", [0.0, 0.7])
+def test_beam_of_one_is_greedy_is_the_plain_loop(tiny, sources, seed, reward):
     model, (source, mask) = tiny(seed=seed), sources
-    by_greedy = greedy(model, source, mask, max_length=12)
-    by_beam = [h for [h] in beam_search(model, source, mask, beam_size=1, max_length=12)]
-    plain = [plain_greedy(model, source[i : i + 1], mask[i : i + 1], 12) for i in range(len(source))]
+    by_greedy = greedy(model, source, mask, length_reward=reward, max_length=12)
+    by_beam = [h for [h] in beam_search(model, source, mask, beam_size=1, length_reward=reward, max_length=12)]
+    plain = [plain_greedy(model, source[i : i + 1], mask[i : i + 1], 12, reward) for i in range(len(source))]
     assert [h.tokens for h in by_greedy] == [h.tokens for h in by_beam] == plain
     np.testing.assert_allclose([h.score for h in by_greedy], [h.score for h in by_beam], rtol=1e-6)
     assert [h.finished for h in by_greedy] == [h.finished for h in by_beam] == [len(tokens) < 12 for tokens in plain]
@@ -149,7 +182,12 @@ def test_score_is_log_probability_over_the_length_penalty(tiny, sources):
         assert h.score == pytest.approx(h.log_probability / ((5 + length) / 6) ** 1.3, rel=1e-5)
         assert len(h.token_log_probabilities) == length
         assert h.token_log_probabilities.sum() == pytest.approx(h.log_probability, rel=1e-5)
+    for [h] in beam_search(model, source, mask, beam_size=3, length_penalty=1.3, length_reward=0.9, max_length=30):
+        length = len(h.tokens) + h.finished
+        assert h.score == pytest.approx((h.log_probability + 0.9 * length) / ((5 + length) / 6) ** 1.3, rel=1e-5, abs=1e-5)
+        assert h.token_log_probabilities.sum() == pytest.approx(h.log_probability, rel=1e-5)
     assert (length_penalty_of(1.0, 2.0), length_penalty_of(7.0, 1.0)) == (1, 2)
+    assert score_of(-7.0, 7.0, 1.0, 2.0) == 3.5
 
 
 def logs(**probabilities: float):
@@ -244,6 +282,16 @@ def test_search_goes_on_while_a_longer_one_may_still_win(table):
     assert h.tokens == [4] * 6
 
 
+def test_a_reward_lifts_what_is_longer(table):
+    """By one symbol: log 0.6 − log 0.4 is 0.405."""
+    model = table(lambda prefix: logs(end=0.6, a=0.4) if not prefix else logs(end=1.0))
+    for reward, tokens in ((0.0, []), (0.4, []), (0.41, [4]), (5.0, [4])):
+        [[h]] = beam_search(model, *ONE, beam_size=2, length_penalty=0.0, length_reward=reward)
+        assert h.tokens == tokens
+        assert h.score == pytest.approx(h.log_probability + reward * (len(tokens) + 1), abs=1e-6)
+        assert greedy(model, *ONE, length_reward=reward)[0].tokens == tokens
+
+
 def test_states_move_only_when_beams_do(table):
     model = table(lambda prefix: logs(a=0.6, b=0.4) if not prefix else logs(**{"a" if prefix[0] == 4 else "b": 1.0}))
     beam_search(model, *ONE, beam_size=2, max_length=6)
@@ -283,6 +331,9 @@ def test_nothing_that_can_be_produced_is_an_error(table):
         ({"n_best": 0}, "n_best is 0"),
         ({"length_penalty": -0.5}, r"length_penalty is -0.5, expected 0 \(none\) or more"),
         ({"length_penalty": math.nan}, "length_penalty is nan"),
+        ({"length_reward": -0.5}, r"length_reward is -0.5, expected 0 \(none\) to 100; less than 1 is usual"),
+        ({"length_reward": 1e30}, "length_reward is 1e\\+30"),
+        ({"length_reward": math.nan}, "length_reward is nan"),
         ({"max_length": -1}, "max_length is -1, expected 0"),
         ({"max_length": 10**9}, r"max_length is 1000000000, expected 0 \(twice the source and 20 more\) to 100,000"),
         (

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.decoding import Hypothesis
+from regard.decoding import Hypothesis, Sampling
 from regard.errors import RequestError
 from regard.predict import load
 from regard.predict.sources import join
@@ -85,6 +85,13 @@ def test_arguments_go_over_the_configuration(echo):
     assert (whole.text, whole.finished) == ("one two three four .", True)
     [flat] = translator.translate(["one two three four ."], length_penalty=0.0, max_length=0)
     assert flat.score == pytest.approx(flat.log_probability)
+    [longer] = translator.translate(["one two three four ."], length_penalty=0.0, length_reward=0.5, max_length=0)
+    assert longer.score == pytest.approx(longer.log_probability + 0.5 * 6)
+    rewarded = echo(decoding={"length_penalty": 0.0, "length_reward": 0.5})
+    [scored] = rewarded.score(["one two three four ."], ["one two three four ."])
+    assert scored.score == pytest.approx(scored.log_probability + 0.5 * 6)
+    [drawn] = rewarded.translate(["one two ."], sampling=Sampling(count=1))
+    assert drawn.score == pytest.approx(drawn.log_probability + 0.5 * 4)
 
 
 def test_unknown_words_are_replaced_by_the_source_word_attended_to(echo):
@@ -216,7 +223,9 @@ def test_evaluate(echo):
     assert scores.perplexity == pytest.approx(1, abs=1e-4)
     assert scores.to_dict()["pairs"] == 2
     assert "tok:13a" in scores.bleu_signature
-    assert "beam 5" in scores.render()
+    assert "beam 5, length penalty 1\n" in scores.render()
+    rewarded = echo("words", decoding={"length_penalty": 0.0, "length_reward": 0.75}).evaluate(["one ."], ["one ."])
+    assert "beam 5, length penalty 0, length reward 0.75\n" in rewarded.render()
     assert "2 pairs" in scores.render()
 
 

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "score",
         "Score given translations with a trained translator.\n"
-        "For each line of the file: score (log p over the length penalty), log p (natural logarithm), tokens with the end\n"
+        "For each line of the file: score (what a search ranks by), log p (natural logarithm), tokens with the end\n"
         "symbol, separated by tabs; an empty line where the file's line holds no pair. On standard error: perplexity of all.",
         "  regard score runs/mine test.tsv\n  regard score runs/mine test.en,test.de --json > scores.jsonl\n"
         "  regard score runs/mine test.tsv --ensemble runs/other",

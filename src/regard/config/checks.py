@@ -56,6 +56,7 @@ _RANGES = {
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
     "size": _Range("5 or more (four are special symbols)", low=5),
     **dict.fromkeys(("alignment_layer", "alignment_head"), _Range("-1 or more", low=-1)),
+    "length_reward": _Range("from 0 to 100", high=100),
     "learning_rate": _POSITIVE,
     "factor": _INSIDE,
     "top_p": _Range("more than 0 and at most 1", high=1, open_low=True),

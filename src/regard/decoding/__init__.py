@@ -4,7 +4,7 @@ from regard.decoding.beam import beam_search
 from regard.decoding.force import force
 from regard.decoding.greedy import greedy
 from regard.decoding.guidance import Guidance
-from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.hypothesis import Hypothesis, length_penalty_of, score_of
 from regard.decoding.sampling import Sampling, sample
 from regard.decoding.search import search
 
@@ -17,5 +17,6 @@ __all__ = [
     "greedy",
     "length_penalty_of",
     "sample",
+    "score_of",
     "search",
 ]

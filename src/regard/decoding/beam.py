@@ -4,13 +4,15 @@ Each step extends the live hypotheses of a sentence by every word and keeps the 
 probability. Those that end with the end symbol leave the beam, and the next step fills their places again from the ones
 that are left. A finished hypothesis Y has the score
 
-    log p(Y | X) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
+    (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
 
-and the search of a sentence is over when
+and one that goes on has at least one symbol more than one that ends now: where they compete for a place, its log probability
+counts r more. The search of a sentence is over when
 
 * `beam_size` hypotheses have finished, or
-* no live one can still come among the `n_best`: log probabilities only fall and the penalty only grows, so
-  log p(live) / ((5 + limit) / 6)^α bounds whatever may become of it. This never changes what is found. Or
+* no live one can still come among the `n_best`: log probabilities only fall, and reward and penalty only grow, so
+  log p(live) + r·limit over the penalty at the limit, or of now where that is positive, bounds whatever may become of it.
+  This never changes what is found. Or
 * its length limit is reached. Hypotheses cut there rank after all finished ones.
 
 A beam of one is greedy search. The results for a sentence do not depend on what else is in the batch. Which continuations take
@@ -27,7 +29,7 @@ from torch import Tensor
 from regard.decoding.constraints import Constrained
 from regard.decoding.extension import BestOfAll, Extension
 from regard.decoding.guidance import Guidance
-from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.hypothesis import Hypothesis, Length, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.trace import Trace
 from regard.models.seq2seq import DecoderState, Seq2Seq
@@ -43,6 +45,7 @@ def beam_search(
     beam_size: int = 5,
     n_best: int = 1,
     length_penalty: float = 1.0,
+    length_reward: float = 0.0,
     max_length: int = 0,
     guidance: Guidance | None = None,
     record: Collection[str] = (),
@@ -55,7 +58,8 @@ def beam_search(
         source_mask: True for the source's symbols, False for padding.
         beam_size: N, hypotheses kept at each step; at least 1.
         n_best: How many to return, at most `beam_size`.
-        length_penalty: α ≥ 0; 0 ranks by log probability, which favours short targets.
+        length_penalty: α ≥ 0; 0 for none. With neither, the search ranks by log probability, which favours short targets.
+        length_reward: r ≥ 0, in nats a symbol; 0 for none.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
         guidance: What targets must begin with and hold.
         record: Attention sites to record.
@@ -68,22 +72,23 @@ def beam_search(
         RequestError: If an argument is out of range, or the model's scores are not finite.
 
     Reference:
-        Wu et al. 2016, "Google's Neural Machine Translation System", section 7 (without the coverage penalty).
+        Wu et al. 2016, "Google's Neural Machine Translation System", section 7 (without the coverage penalty);
+        for the reward see `score_of`.
     """
-    check_beam(beam_size, n_best, length_penalty)
+    check_beam(beam_size, n_best, length_penalty, length_reward)
     check_sites(model, record)
     if not len(source):
         return []
     limits = length_limits(source_mask, max_length, guidance)
-    extension = _extension(beam_size, guidance, limits)
+    extension = _extension(beam_size, guidance, limits, length_reward)
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
-    live = _Live.begin(limits, n_best)
+    live = _Live.begin(limits, n_best, length_penalty, length_reward)
     while True:
         logits, attention, state = model.step(live.tokens, state, record=record)
         parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits)
         trace.add(live.rows, parent, tokens, total, attention)
-        done = live.advance(tokens, total, trace, beam_size=beam_size, length_penalty=length_penalty)
+        done = live.advance(tokens, total, trace, beam_size=beam_size)
         if bool(done.any()):
             kept = (~done).nonzero()[:, 0]
             live.keep(kept)
@@ -97,12 +102,12 @@ def beam_search(
     return trace.best(n_best)
 
 
-def _extension(beam_size: int, guidance: Guidance | None, limits: Int[Tensor, " B"]) -> Extension:
+def _extension(beam_size: int, guidance: Guidance | None, limits: Int[Tensor, " B"], length_reward: float) -> Extension:
     if guidance is None:
-        return BestOfAll(beam_size)
+        return BestOfAll(beam_size, length_reward=length_reward)
     if guidance.constrains:
-        return Constrained(beam_size, guidance, limits)
-    return BestOfAll(beam_size, guidance.prefix(limits.device))
+        return Constrained(beam_size, guidance, limits, length_reward)
+    return BestOfAll(beam_size, guidance.prefix(limits.device), length_reward)
 
 
 def _different(found: list[Hypothesis]) -> list[Hypothesis]:
@@ -123,10 +128,12 @@ class _Live:
     limits: Int[Tensor, " B"]
     num_finished: Int[Tensor, " B"]
     best: Float[Tensor, "B M"]  # scores of the n_best finished ones, falling; −∞ for those still missing
+    length_penalty: float
+    length_reward: float
     length: int = 0
 
     @classmethod
-    def begin(cls, limits: Int[Tensor, " B"], n_best: int) -> "_Live":
+    def begin(cls, limits: Int[Tensor, " B"], n_best: int, length_penalty: float, length_reward: float) -> "_Live":
         num, device = len(limits), limits.device
         return cls(
             rows=torch.arange(num, device=device),
@@ -135,16 +142,16 @@ class _Live:
             limits=limits,
             num_finished=torch.zeros(num, dtype=torch.int64, device=device),
             best=torch.full((num, n_best), -torch.inf, device=device),
+            length_penalty=length_penalty,
+            length_reward=length_reward,
         )
 
-    def advance(
-        self, tokens: Tensor, total: Tensor, trace: Trace, *, beam_size: int, length_penalty: float
-    ) -> Bool[Tensor, " B"]:
+    def advance(self, tokens: Tensor, total: Tensor, trace: Trace, *, beam_size: int) -> Bool[Tensor, " B"]:
         """Take the step's hypotheses, put aside those that end, and say which sentences are done."""
         self.length += 1
         ended = (tokens == END) & total.isfinite()
         if bool(ended.any()):
-            score = total / length_penalty_of(float(self.length), length_penalty)
+            score = self._score(total, float(self.length))
             trace.end(ended, score, finished=True)
             self.num_finished = self.num_finished + ended.sum(1)
             pool = torch.cat([self.best, score.masked_fill(~ended, -torch.inf)], 1)
@@ -152,11 +159,21 @@ class _Live:
             total = total.masked_fill(ended, -torch.inf)
         cut = self.limits == self.length
         if bool(cut.any()):
-            score = total / length_penalty_of(float(self.length), length_penalty)
+            score = self._score(total, float(self.length))
             trace.end(cut[:, None] & total.isfinite(), score, finished=False)
         self.tokens, self.total = tokens, total
-        bound = total.amax(1) / length_penalty_of(self.limits.float(), length_penalty)
-        return (self.num_finished >= beam_size) | (bound <= self.best[:, -1]) | cut
+        return (self.num_finished >= beam_size) | (self._bound() <= self.best[:, -1]) | cut
+
+    def _score(self, total: Tensor, length: Length) -> Tensor:
+        return score_of(total, length, self.length_penalty, self.length_reward)
+
+    def _bound(self) -> Float[Tensor, " B"]:
+        """What no live hypothesis can score more than."""
+        best, most = self.total.amax(1), self.limits.float()
+        bound = self._score(best, most)
+        if not self.length_reward:
+            return bound
+        return torch.maximum(bound, self._score(best + self.length_reward * (most - self.length), float(self.length)))
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
         """Go on with these sentences only."""

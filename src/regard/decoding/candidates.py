@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import RequestError
-from regard.text.symbols import PAD, START
+from regard.text.symbols import END, PAD, START
 
 _RUN = 64
 """Words that share a maximum; measured best of 32, 64, 128, 256 at V = 8,000 and k = 7."""
@@ -55,9 +55,9 @@ def best_words(
 
 
 def best_continuations(
-    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], count: int
+    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], count: int, *, end_cost: float = 0.0
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
-    """The most probable continuations of all hypotheses of a sentence together, by falling probability.
+    """The most probable continuations of all hypotheses of a sentence together, the best first.
 
     Where the vocabulary is large, the runs of all hypotheses compete first, so that a sentence's selection sees 64·`count`
     words and not so many of each of its hypotheses. Padding and the start symbol are never produced.
@@ -66,6 +66,7 @@ def best_continuations(
         total: Log probabilities of the hypotheses; −∞ for those that do not go on.
         logits: Scores of their next words; −∞ for a word that cannot follow. They are not changed.
         count: How many continuations are wanted.
+        end_cost: How much less than its log probability the end symbol counts when they are compared; ≥ 0.
 
     Returns:
         Which hypothesis each goes on from, its word, and its log probability. C is `count`, or less where so few exist.
@@ -75,11 +76,11 @@ def best_continuations(
     """
     num_runs = logits.shape[-1] // _RUN
     if logits.device.type != "cpu" or num_runs <= 2 * count:
-        log_probabilities, words = best_words(logits, count)
-        found, place = _best((total[:, :, None] + log_probabilities).flatten(1), count)
+        log_probabilities, words = best_words(logits, count + bool(end_cost))  # the end symbol may stand before a better word
+        found, place = best_of((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
         return place // words.shape[2], words.flatten(1).gather(1, place), found
     logits = logits.float()
-    maxima = _producible_maxima(logits)
+    maxima = _producible_maxima(logits, end_cost)
     normalizer = log_normalizers(logits.flatten(0, 1)).view(total.shape)
     check_scores(maxima.amax(-1) - normalizer)
     # Rounded as the words' own values are below, so that none outruns its run.
@@ -91,21 +92,29 @@ def best_continuations(
     values = logits.flatten(1).gather(1, parent * logits.shape[2] + within)
     values = total.gather(1, parent) + (values - normalizer.gather(1, parent))
     values.masked_fill_((words != within) | (words == PAD) | (words == START), -torch.inf)
-    found, place = _best(values, count)
+    found, place = best_of(values, words, count, end_cost)
     return parent.gather(1, place), words.gather(1, place), found
 
 
-def _best(values: Float[Tensor, "B M"], count: int) -> tuple[Tensor, Tensor]:
-    found = values.topk(min(count, values.shape[1]), 1)
-    return found.values, found.indices
+def best_of(
+    values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: float
+) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """The best `count` log probabilities, compared as `less_end_cost` has them, and their places."""
+    place = less_end_cost(values, words, end_cost).topk(min(count, values.shape[1]), 1).indices
+    return values.gather(1, place), place
 
 
-def _producible_maxima(logits: Float[Tensor, "B N V"]) -> Float[Tensor, "B N M"]:
+def less_end_cost(values: Tensor, words: Tensor, end_cost: float) -> Tensor:
+    """Log probabilities as they are compared: those of the end symbol count `end_cost` less."""
+    return torch.where(words == END, values - end_cost, values) if end_cost else values
+
+
+def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: float) -> Float[Tensor, "B N M"]:
     """The highest score of each run of 64 words, the last of which may be shorter, padding and the start symbol left out."""
     covered = logits.shape[-1] // _RUN * _RUN
     maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
-    allowed = [word for word in range(_RUN) if word not in (PAD, START)]
-    maxima[..., 0] = logits[..., allowed].amax(-1)
+    allowed = [word for word in range(_RUN) if word not in (PAD, START, END)]
+    maxima[..., 0] = torch.maximum(logits[..., allowed].amax(-1), logits[..., END] - end_cost)
     rest = logits[..., covered:]
     return torch.cat([maxima, rest.amax(-1, keepdim=True)], -1) if rest.shape[-1] else maxima
 

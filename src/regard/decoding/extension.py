@@ -6,7 +6,7 @@ from typing import Protocol
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import best_continuations, best_words
+from regard.decoding.candidates import best_continuations, best_of, best_words
 from regard.decoding.guidance import Prefix
 
 Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
@@ -42,11 +42,12 @@ class BestOfAll:
     """The best continuations of all hypotheses together, best first.
 
     A word outside the best `beam_size` of its own hypothesis cannot be among the best `beam_size` of all, so only those are
-    compared.
+    compared. What goes on has at least one symbol more than what ends: the end symbol is worth `length_reward` less here.
     """
 
     beam_size: int
     prefix: Prefix | None = None
+    length_reward: float = 0.0
 
     def extend(
         self, rows: Int[Tensor, " B"], step: int, total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"]
@@ -54,11 +55,12 @@ class BestOfAll:
         """Choose the best."""
         forced = None if self.prefix is None else self.prefix.at(step, rows)
         if forced is None:
-            return best_continuations(total, logits, self.beam_size)
-        log_probabilities, words = best_words(logits, self.beam_size, forced=forced)
-        candidates = (total[:, :, None] + log_probabilities).flatten(1)
-        total, choice = candidates.topk(min(self.beam_size, candidates.shape[1]), 1)
-        return choice // words.shape[2], words.flatten(1).gather(1, choice), total
+            return best_continuations(total, logits, self.beam_size, end_cost=self.length_reward)
+        log_probabilities, words = best_words(logits, self.beam_size + bool(self.length_reward), forced=forced)
+        found, choice = best_of(
+            (total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), self.beam_size, self.length_reward
+        )
+        return choice // words.shape[2], words.flatten(1).gather(1, choice), found
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
         """Nothing is remembered of a sentence."""

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites
 from regard.decoding.trace import source_sizes
 from regard.errors import RequestError
@@ -28,6 +28,7 @@ def force(
     target_out: Int[Tensor, "B T"],
     *,
     length_penalty: float = 1.0,
+    length_reward: float = 0.0,
     record: Collection[str] = (),
 ) -> list[Hypothesis]:
     """Score a given target, Σ_t log p(y_t | y_<t, x), and record the attention paid on the way.
@@ -39,12 +40,13 @@ def force(
         target_in: The start symbol, the words, padding.
         target_out: The words, the end symbol, padding.
         length_penalty: α of the score.
+        length_reward: r of the score.
         record: Attention sites to record.
 
     Raises:
         RequestError: If a site is unknown, a target is empty (not even an end symbol), or a probability is not finite.
     """
-    check_beam(1, 1, length_penalty)
+    check_beam(1, 1, length_penalty, length_reward)
     check_sites(model, record)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()
     if not all(lengths):
@@ -64,7 +66,7 @@ def force(
             Hypothesis(
                 tokens=words[row][: length - 1],
                 log_probability=total,
-                score=total / length_penalty_of(float(length), length_penalty),
+                score=score_of(total, float(length), length_penalty, length_reward),
                 finished=True,
                 token_log_probabilities=values[row, :length],
                 attention={site: _cut(site, weights[row], length, size) for site, weights in maps.items()},

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.decoding.extension import BestOfAll
 from regard.decoding.guidance import Guidance
-from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
@@ -23,6 +23,7 @@ def greedy(
     source_mask: Bool[Tensor, "B S"],
     *,
     length_penalty: float = 1.0,
+    length_reward: float = 0.0,
     max_length: int = 0,
     guidance: Guidance | None = None,
     record: Collection[str] = (),
@@ -36,6 +37,7 @@ def greedy(
         source: Each ends with the end symbol.
         source_mask: True for the source's symbols, False for padding.
         length_penalty: α of the reported score; it does not change which target is found.
+        length_reward: r of the score: the end symbol is taken where it is more probable than any word by that.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
         guidance: What targets must begin with; phrases need `beam_search`.
         record: Attention sites to record.
@@ -46,14 +48,14 @@ def greedy(
     Raises:
         RequestError: If an argument is out of range, or the model's scores are not finite.
     """
-    check_beam(1, 1, length_penalty)
+    check_beam(1, 1, length_penalty, length_reward)
     check_sites(model, record)
     if guidance is not None and guidance.constrains:
         raise RequestError("greedy search does not look for constraints: search by beam_search, a beam of one will do")
     if not len(source):
         return []
     limits = length_limits(source_mask, max_length, guidance)
-    extension = BestOfAll(1, None if guidance is None else guidance.prefix(source.device))
+    extension = BestOfAll(1, None if guidance is None else guidance.prefix(source.device), length_reward)
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     rows = torch.arange(len(source), device=source.device)
@@ -68,7 +70,7 @@ def greedy(
         ended, cut = tokens == END, (limits == length)[:, None]
         done = ended | cut
         if bool(done.any()):
-            score = total / length_penalty_of(float(length), length_penalty)
+            score = score_of(total, float(length), length_penalty, length_reward)
             trace.end(ended, score, finished=True)
             trace.end(cut & ~ended, score, finished=False)
             kept = (~done[:, 0]).nonzero()[:, 0]

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 Length = TypeVar("Length", float, Tensor)
+Total = TypeVar("Total", float, Tensor)
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Hypothesis:
     log_probability: float
     """log p(target | source), the end symbol's included where `finished`."""
     score: float
-    """`log_probability` over the length penalty: what the search ranks by."""
+    """What the search ranks by; see `score_of`."""
     finished: bool
     """Whether the model ended it; False where it was cut at the length limit."""
     token_log_probabilities: np.ndarray
@@ -27,6 +28,23 @@ class Hypothesis:
     """By site (T + 1, S) or with heads (H, T + 1, S), float32; T rows where unfinished. Row t belongs to the step that
     predicts word t. S is the sentence's own length, padding cut off. A site that begins with `encoder` is (H, S, S), with
     `decoder` (H, T + 1, T + 1)."""
+
+
+def score_of(log_probability: Total, length: Length, length_penalty: float, length_reward: float) -> Total:
+    """(log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α.
+
+    Args:
+        log_probability: log p(Y | X).
+        length: |Y|, the predicted symbols, the end symbol included.
+        length_penalty: α ≥ 0; 0 for none.
+        length_reward: r ≥ 0, in nats a symbol; 0 for none.
+
+    Reference:
+        Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, for the penalty; He et al. 2016, "Improved Neural
+        Machine Translation with SMT Features", for the reward, compared with penalties in Murray and Chiang 2018, "Correcting
+        Length Bias in Neural Machine Translation".
+    """
+    return (log_probability + length_reward * length) / length_penalty_of(length, length_penalty)  # type: ignore[return-value]
 
 
 def length_penalty_of(length: Length, alpha: float) -> Length:

@@ -49,9 +49,11 @@ def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int, guidance: G
 
 _WIDEST = 1000
 """Beyond this a beam costs memory and time, and finds nothing better."""
+_LARGEST_REWARD = 100.0
+"""With so many nats a symbol hardly any target ends before its limit."""
 
 
-def check_beam(beam_size: int, n_best: int, length_penalty: float) -> None:
+def check_beam(beam_size: int, n_best: int, length_penalty: float, length_reward: float) -> None:
     """Check what a beam search is asked for.
 
     Raises:
@@ -65,6 +67,8 @@ def check_beam(beam_size: int, n_best: int, length_penalty: float) -> None:
         )
     if not 0 <= length_penalty < float("inf"):
         raise RequestError(f"length_penalty is {length_penalty}, expected 0 (none) or more; 1 is usual")
+    if not 0 <= length_reward <= _LARGEST_REWARD:
+        raise RequestError(f"length_reward is {length_reward}, expected 0 (none) to {_LARGEST_REWARD:g}; less than 1 is usual")
 
 
 def check_sites(model: Seq2Seq, record: Collection[str]) -> None:

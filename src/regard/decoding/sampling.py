@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.decoding.candidates import check_scores
 from regard.decoding.guidance import Guidance
-from regard.decoding.hypothesis import Hypothesis, length_penalty_of
+from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
@@ -76,6 +76,7 @@ def sample(
     *,
     numbers: Sequence[int] | None = None,
     length_penalty: float = 1.0,
+    length_reward: float = 0.0,
     max_length: int = 0,
     guidance: Guidance | None = None,
     record: Collection[str] = (),
@@ -89,6 +90,7 @@ def sample(
         sampling: How to draw.
         numbers: The sentences' numbers, which seed their generators; None for 0, 1, …
         length_penalty: α of the reported score.
+        length_reward: r of the reported score.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
         guidance: What targets must begin with; phrases need `beam_search`.
         record: Attention sites to record.
@@ -103,7 +105,7 @@ def sample(
     Reference:
         Fan et al. 2018 (top-k), section 5; Holtzman et al. 2020 (top-p), eq. 2–3.
     """
-    check_beam(1, 1, length_penalty)
+    check_beam(1, 1, length_penalty, length_reward)
     check_sites(model, record)
     if guidance is not None and guidance.constrains:
         raise RequestError("sampling does not look for constraints: leave one of the two out, or search with a beam")
@@ -128,7 +130,7 @@ def sample(
         total = total + log_probabilities.gather(-1, tokens[..., None])[..., 0].masked_fill(~going, 0)
         trace.add(rows, places[rows], tokens, total, attention)
         ended, cut = going & (tokens == END), (limits[rows] == step)[:, None]
-        score = total / length_penalty_of(float(step), length_penalty)
+        score = score_of(total, float(step), length_penalty, length_reward)
         trace.end(ended, score, finished=True)
         trace.end(going & ~ended & cut, score, finished=False)
         going = going & ~ended & ~cut

@@ -32,10 +32,18 @@ def search(
     Raises:
         RequestError: If a setting is out of range, or the model's scores are not finite.
     """
-    check_beam(decoding.beam_size, n_best, decoding.length_penalty)
-    penalty, limit = decoding.length_penalty, decoding.max_length
+    check_beam(decoding.beam_size, n_best, decoding.length_penalty, decoding.length_reward)
     if decoding.beam_size == 1 and not (guidance is not None and guidance.constrains):
-        found = greedy(model, source, source_mask, length_penalty=penalty, max_length=limit, guidance=guidance, record=record)
+        found = greedy(
+            model,
+            source,
+            source_mask,
+            length_penalty=decoding.length_penalty,
+            length_reward=decoding.length_reward,
+            max_length=decoding.max_length,
+            guidance=guidance,
+            record=record,
+        )
         return [[hypothesis] for hypothesis in found]
     return beam_search(
         model,
@@ -43,8 +51,9 @@ def search(
         source_mask,
         beam_size=decoding.beam_size,
         n_best=n_best,
-        length_penalty=penalty,
-        max_length=limit,
+        length_penalty=decoding.length_penalty,
+        length_reward=decoding.length_reward,
+        max_length=decoding.max_length,
         guidance=guidance,
         record=record,
     )

@@ -30,6 +30,7 @@ class Evaluation:
     pairs: int
     beam_size: int
     length_penalty: float
+    length_reward: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -38,6 +39,8 @@ class Evaluation:
     def render(self) -> str:
         """A few lines for a terminal."""
         search = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}, length penalty {self.length_penalty:g}"
+        if self.length_reward:
+            search += f", length reward {self.length_reward:g}"
         return (
             f"{self.pairs:,} pairs, {search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
@@ -86,4 +89,5 @@ def evaluate(
         pairs=len(sources),
         beam_size=decoding.beam_size if beam_size is None else beam_size,
         length_penalty=decoding.length_penalty,
+        length_reward=decoding.length_reward,
     )

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.decoding import Hypothesis, length_penalty_of
+from regard.decoding import Hypothesis, score_of
 from regard.text.symbols import END, END_TOKEN, PAD
 from regard.text.tokenizer import Encoding, Tokenizer
 
@@ -68,7 +68,7 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
-def join(pieces: Sequence[Hypothesis], alpha: float) -> Hypothesis:
+def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float = 0.0) -> Hypothesis:
     """The hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks.
 
     Finished if all are; whether it ends with an end symbol is the last one's affair.
@@ -83,7 +83,7 @@ def join(pieces: Sequence[Hypothesis], alpha: float) -> Hypothesis:
     return Hypothesis(
         tokens=tokens + pieces[-1].tokens,
         log_probability=total,
-        score=total / length_penalty_of(float(len(each)), alpha),
+        score=score_of(total, float(len(each)), length_penalty, length_reward),
         finished=all(piece.finished for piece in pieces),
         token_log_probabilities=each,
         attention={site: _blocks(_parts(pieces, site)) for site in pieces[0].attention},

@@ -22,7 +22,7 @@ class Translation:
     """As it was given."""
     text: str
     score: float
-    """What the search ranks by: `log_probability` over the length penalty."""
+    """What the search ranks by: (`log_probability` + r·length) over the length penalty; see `regard.decoding.score_of`."""
     log_probability: float
     """log p(translation | source)."""
     finished: bool = True
@@ -44,7 +44,7 @@ class ScoredPair:
     source: str
     target: str
     score: float
-    """`log_probability` over the length penalty."""
+    """(`log_probability` + r·length) over the length penalty; see `regard.decoding.score_of`."""
     log_probability: float
     """log p(target | source), natural logarithm."""
     token_log_probabilities: np.ndarray

@@ -62,6 +62,7 @@ class Translator:
         beam_size: int | None = None,
         n_best: int = 1,
         length_penalty: float | None = None,
+        length_reward: float | None = None,
         max_length: int | None = None,
         replace_unknown: bool | None = None,
         precision: Literal["float32", "bfloat16"] | None = None,
@@ -80,7 +81,8 @@ class Translator:
             texts: One sentence each. An empty one has an empty translation; a very long one is translated in pieces.
             beam_size: Hypotheses kept at each step; 1 is greedy.
             n_best: How many translations of each, at most the beam size; all but the best are its `alternatives`.
-            length_penalty: α ≥ 0 of log p / ((5 + length) / 6)^α.
+            length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α.
+            length_reward: r ≥ 0.
             max_length: Most tokens of a translation, its end included; 0 for twice the source and 20 more.
             replace_unknown: Whether the source word most attended to takes an unknown symbol's place.
             precision: What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses
@@ -115,6 +117,7 @@ class Translator:
         decoding = self._decoding(
             beam_size=beam_size,
             length_penalty=length_penalty,
+            length_reward=length_reward,
             max_length=max_length,
             replace_unknown=replace_unknown,
             precision=precision,
@@ -224,13 +227,22 @@ class Translator:
         ]
         longest = [max(len(source), len(target)) for source, target in zip(*ids, strict=True)]
         found: dict[int, Hypothesis] = {}
-        alpha = self.config.decoding.length_penalty
+        decoding = self.config.decoding
         with counting_bar("scoring", len(sources), shown=progress) as advance:
-            for numbers in length_batches(np.array(longest, dtype=np.int64), self.config.decoding.batch_tokens):
+            for numbers in length_batches(np.array(longest, dtype=np.int64), decoding.batch_tokens):
                 source, source_mask = pad([ids[0][number] for number in numbers], self.device)
                 target_out, _ = pad([ids[1][number] for number in numbers], self.device)
                 target_in, _ = pad([np.append(START, ids[1][number][:-1]) for number in numbers], self.device)
-                batch = force(self.model, source, source_mask, target_in, target_out, length_penalty=alpha, record=sites)
+                batch = force(
+                    self.model,
+                    source,
+                    source_mask,
+                    target_in,
+                    target_out,
+                    length_penalty=decoding.length_penalty,
+                    length_reward=decoding.length_reward,
+                    record=sites,
+                )
                 found |= zip(numbers.tolist(), batch, strict=True)
                 advance(len(numbers))
         return [(own, found[number]) for number, own in enumerate(ids[0])]
@@ -254,7 +266,8 @@ class Translator:
         for source in sources:
             own = list(islice(remaining, len(source.pieces)))
             ranks = zip(*own, strict=False)  # the best of each piece together, then the second best of each
-            joined.append([join(rank, decoding.length_penalty) for rank in ranks] or [_nothing(request.sites)])
+            whole = [join(rank, decoding.length_penalty, decoding.length_reward) for rank in ranks]
+            joined.append(whole or [_nothing(request.sites)])
         return joined
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
@@ -358,6 +371,7 @@ class _Request:
             self.sampling,
             numbers=[number + (later << 40) for number, later in places],  # chance of its own for each piece
             length_penalty=self.decoding.length_penalty,
+            length_reward=self.decoding.length_reward,
             max_length=self.decoding.max_length,
             guidance=guidance,
             record=self.sites,
