@@ -71,11 +71,12 @@ def test_continuations_equal_log_softmax_and_topk(vocabulary_size, count, beam, 
     plain = logits.log_softmax(-1)
     plain[..., [PAD, START]] = -torch.inf
     plain += total[:, :, None]
-    parent, words, found = best_continuations(total, logits, count, end_cost=end_cost)
+    costs = end_cost * torch.tensor([1.0, 0.0, 0.5])
+    parent, words, found = best_continuations(total, logits, count, end_cost=costs if end_cost else None)
     ranks = plain.clone()
-    ranks[..., END] -= end_cost
+    ranks[..., END] -= costs[:, None]
     wanted = ranks.flatten(1).topk(min(count, beam * vocabulary_size), 1).values
-    torch.testing.assert_close(found - end_cost * (words == END), wanted, atol=2e-5, rtol=0)
+    torch.testing.assert_close(found - costs[:, None] * (words == END), wanted, atol=2e-5, rtol=0)
     picked = plain.flatten(1).gather(1, parent * vocabulary_size + words)
     torch.testing.assert_close(picked, found, atol=2e-5, rtol=0)
     real = [set(row.tolist()) for row in (parent * vocabulary_size + words).where(found.isfinite(), -1)]

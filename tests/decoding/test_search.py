@@ -45,7 +45,7 @@ def plain_greedy(model, source, mask, limit, reward=0.0):
         logits, _, state = model.step(torch.tensor([[word]]), state)
         scores = logits[0, 0].clone()
         scores[[PAD, START]] = -math.inf
-        scores[END] -= reward
+        scores[END] -= reward * (len(found) < limit - 1)
         word = int(scores.argmax())
         if word == END:
             break
@@ -62,7 +62,8 @@ def plain_beam(model, source, mask, *, beam_size, reward, limit):
             logits, _, after = model.step(torch.tensor([[words[-1] if words else START]]), state)
             for word, value in enumerate(logits[0, 0].log_softmax(-1).tolist()):
                 if word not in (PAD, START):
-                    candidates.append((total + value - reward * (word == END), total + value, [*words, word], after))
+                    cost = reward * (word == END and length < limit)
+                    candidates.append((total + value - cost, total + value, [*words, word], after))
         best = sorted(candidates, key=lambda one: -one[0])[:beam_size]
         ended += [(total + reward * length, words[:-1]) for _, total, words, _ in best if words[-1] == END]
         live = [(total, words, after) for _, total, words, after in best if words[-1] != END]
@@ -290,6 +291,16 @@ def test_a_reward_lifts_what_is_longer(table):
         assert h.tokens == tokens
         assert h.score == pytest.approx(h.log_probability + reward * (len(tokens) + 1), abs=1e-6)
         assert greedy(model, *ONE, length_reward=reward)[0].tokens == tokens
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_at_the_limit_a_reward_keeps_nothing_from_its_end(table, beam_size):
+    model = table(lambda prefix: logs(end=0.6, a=0.4) if prefix else logs(a=1.0))
+    for limit in (2, 3):
+        [[h]] = search(
+            model, *ONE, DecodingConfig(beam_size=beam_size, length_reward=1.0, length_penalty=0.0, max_length=limit)
+        )
+        assert (h.tokens, h.finished) == ([4] * (limit - 1), True)
 
 
 def test_states_move_only_when_beams_do(table):

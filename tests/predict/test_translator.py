@@ -144,7 +144,7 @@ def test_columns_of_pieces_without_an_end_between_them():
         return Hypothesis(tokens, -1.0, -1.0, finished, np.full(size, -1.0, np.float32), attention)
 
     for first in (False, True):
-        whole = join([piece([5, 6], finished=first), piece([7, 8], finished=True)], 1.0)
+        whole = join([piece([5, 6], finished=first), piece([7, 8], finished=True)], 1.0, 0.0)
         assert whole.finished is first
         weights = whole.attention["decoder.0"]
         start = 2 + first

@@ -157,9 +157,9 @@ class DecodingConfig:
     beam_size: int = 5
     """1 is greedy."""
     length_penalty: float = 1.0
-    """α in score / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 for none."""
+    """α of the score (log p + r·length) / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 for none."""
     length_reward: float = 0.0
-    """What each token adds to the score, in nats (He et al. 2016): some 0.5 to 1, in place of a length penalty; 0 for none."""
+    """r of that score, in nats (He et al. 2016); 0 for none. Some 0.5 to 1 does in place of a penalty: set that to 0 then."""
     max_length: int = 0
     """Most tokens of a translation; 0 for 2·source + 20, never more than 500."""
     replace_unknown: bool = False

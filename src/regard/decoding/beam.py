@@ -1,13 +1,13 @@
 """Beam search over whole batches.
 
-Each step extends the live hypotheses of a sentence by every word and keeps the `beam_size` best of these by log
-probability. Those that end with the end symbol leave the beam, and the next step fills their places again from the ones
-that are left. A finished hypothesis Y has the score
+Each step extends the live hypotheses of a sentence by every word and keeps the `beam_size` best of these by log probability
+(and reward, see below). Those that end with the end symbol leave the beam, and the next step fills their places again from
+those that are left. A finished hypothesis Y has the score
 
     (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
 
-and one that goes on has at least one symbol more than one that ends now: where they compete for a place, its log probability
-counts r more. The search of a sentence is over when
+and one that goes on has at least one symbol more than one that ends now: where they compete for a place, the log probability of
+what ends counts r less, but at the length limit. The search of a sentence is over when
 
 * `beam_size` hypotheses have finished, or
 * no live one can still come among the `n_best`: log probabilities only fall, and reward and penalty only grow, so
@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.decoding.constraints import Constrained
-from regard.decoding.extension import BestOfAll, Extension
+from regard.decoding.extension import BestOfAll, Extension, end_cost_of
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, Length, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
@@ -80,13 +80,14 @@ def beam_search(
     if not len(source):
         return []
     limits = length_limits(source_mask, max_length, guidance)
-    extension = _extension(beam_size, guidance, limits, length_reward)
+    extension = _extension(beam_size, guidance, limits)
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     live = _Live.begin(limits, n_best, length_penalty, length_reward)
     while True:
         logits, attention, state = model.step(live.tokens, state, record=record)
-        parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits)
+        end_cost = end_cost_of(length_reward, live.limits, live.length + 1)
+        parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits, end_cost)
         trace.add(live.rows, parent, tokens, total, attention)
         done = live.advance(tokens, total, trace, beam_size=beam_size)
         if bool(done.any()):
@@ -102,12 +103,12 @@ def beam_search(
     return trace.best(n_best)
 
 
-def _extension(beam_size: int, guidance: Guidance | None, limits: Int[Tensor, " B"], length_reward: float) -> Extension:
+def _extension(beam_size: int, guidance: Guidance | None, limits: Int[Tensor, " B"]) -> Extension:
     if guidance is None:
-        return BestOfAll(beam_size, length_reward=length_reward)
+        return BestOfAll(beam_size)
     if guidance.constrains:
-        return Constrained(beam_size, guidance, limits, length_reward)
-    return BestOfAll(beam_size, guidance.prefix(limits.device), length_reward)
+        return Constrained(beam_size, guidance, limits)
+    return BestOfAll(beam_size, guidance.prefix(limits.device))
 
 
 def _different(found: list[Hypothesis]) -> list[Hypothesis]:

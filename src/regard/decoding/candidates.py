@@ -55,7 +55,7 @@ def best_words(
 
 
 def best_continuations(
-    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], count: int, *, end_cost: float = 0.0
+    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], count: int, *, end_cost: Float[Tensor, " B"] | None = None
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
     """The most probable continuations of all hypotheses of a sentence together, the best first.
 
@@ -66,7 +66,7 @@ def best_continuations(
         total: Log probabilities of the hypotheses; −∞ for those that do not go on.
         logits: Scores of their next words; −∞ for a word that cannot follow. They are not changed.
         count: How many continuations are wanted.
-        end_cost: How much less than its log probability the end symbol counts when they are compared; ≥ 0.
+        end_cost: How much less than its log probability the end symbol counts when they are compared; ≥ 0, None for nothing.
 
     Returns:
         Which hypothesis each goes on from, its word, and its log probability. C is `count`, or less where so few exist.
@@ -76,14 +76,16 @@ def best_continuations(
     """
     num_runs = logits.shape[-1] // _RUN
     if logits.device.type != "cpu" or num_runs <= 2 * count:
-        log_probabilities, words = best_words(logits, count + bool(end_cost))  # the end symbol may stand before a better word
+        log_probabilities, words = best_words(
+            logits, count + (end_cost is not None)
+        )  # the end symbol may stand before a better word
         found, place = best_of((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
         return place // words.shape[2], words.flatten(1).gather(1, place), found
     logits = logits.float()
     maxima = _producible_maxima(logits, end_cost)
     normalizer = log_normalizers(logits.flatten(0, 1)).view(total.shape)
     check_scores(maxima.amax(-1) - normalizer)
-    # Rounded as the words' own values are below, so that none outruns its run.
+    # Rounded as the words' own values are below, so that none outruns its run (but the end symbol, by as much, at a cost).
     runs = (total[:, :, None] + (maxima - normalizer[:, :, None])).flatten(1).topk(count, 1).indices
     parent, run = runs // maxima.shape[2], runs % maxima.shape[2]
     words = (run[:, :, None] * _RUN + torch.arange(_RUN)).flatten(1)
@@ -97,24 +99,27 @@ def best_continuations(
 
 
 def best_of(
-    values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: float
+    values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: Float[Tensor, " B"] | None
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
     """The best `count` log probabilities, compared as `less_end_cost` has them, and their places."""
     place = less_end_cost(values, words, end_cost).topk(min(count, values.shape[1]), 1).indices
     return values.gather(1, place), place
 
 
-def less_end_cost(values: Tensor, words: Tensor, end_cost: float) -> Tensor:
+def less_end_cost(
+    values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], end_cost: Float[Tensor, " B"] | None
+) -> Float[Tensor, "B M"]:
     """Log probabilities as they are compared: those of the end symbol count `end_cost` less."""
-    return torch.where(words == END, values - end_cost, values) if end_cost else values
+    return values if end_cost is None else torch.where(words == END, values - end_cost[:, None], values)
 
 
-def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: float) -> Float[Tensor, "B N M"]:
+def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, " B"] | None) -> Float[Tensor, "B N M"]:
     """The highest score of each run of 64 words, the last of which may be shorter, padding and the start symbol left out."""
     covered = logits.shape[-1] // _RUN * _RUN
     maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
     allowed = [word for word in range(_RUN) if word not in (PAD, START, END)]
-    maxima[..., 0] = torch.maximum(logits[..., allowed].amax(-1), logits[..., END] - end_cost)
+    end = logits[..., END] if end_cost is None else logits[..., END] - end_cost[:, None]
+    maxima[..., 0] = torch.maximum(logits[..., allowed].amax(-1), end)
     rest = logits[..., covered:]
     return torch.cat([maxima, rest.amax(-1, keepdim=True)], -1) if rest.shape[-1] else maxima
 

@@ -106,22 +106,26 @@ class Constrained:
     may begin anew at once.
     """
 
-    def __init__(self, beam_size: int, guidance: Guidance, limits: Int[Tensor, " B"], length_reward: float = 0.0) -> None:
+    def __init__(self, beam_size: int, guidance: Guidance, limits: Int[Tensor, " B"]) -> None:
         """Args:
         beam_size: Places of the beam.
         guidance: The phrases, and prefixes.
         limits: Most steps of each sentence; they leave room for its prefix, its phrases and the end.
-        length_reward: What the end symbol is worth less than another, as in `BestOfAll`.
         """
         device = limits.device
-        self.beam_size, self.length_reward = beam_size, length_reward
+        self.beam_size = beam_size
         self._prefix: Prefix = guidance.prefix(device)
         self._continues = None if guidance.continues is None else guidance.continues.to(device)
         self._phrases = _Phrases.of(guidance.phrases, limits)
         self._now = self._phrases.begin()
 
     def extend(
-        self, rows: Int[Tensor, " B"], step: int, total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"]
+        self,
+        rows: Int[Tensor, " B"],
+        step: int,
+        total: Float[Tensor, "B N"],
+        logits: Float[Tensor, "B N V"],
+        end_cost: Float[Tensor, " B"] | None = None,
     ) -> Extended:
         """Choose the best of each bank."""
         forced = self._prefix.at(step, rows)
@@ -129,8 +133,8 @@ class Constrained:
         progress = self._after(words)
         scores = total[:, :, None] + values.masked_fill(~self._allowed(words, progress, step), -torch.inf)
         bank = self._phrases.met_words(progress.met) + progress.position
-        ranks = less_end_cost(scores, words, self.length_reward)
-        choice = _deal(ranks.flatten(1), bank, min(self.beam_size, bank.shape[1]))
+        ranks = less_end_cost(scores.flatten(1), words.flatten(1), end_cost)
+        choice = _deal(ranks, bank, min(self.beam_size, bank.shape[1]))
         self._now = progress.pick(choice)
         return choice // words.shape[2], words.flatten(1).gather(1, choice), scores.flatten(1).gather(1, choice)
 

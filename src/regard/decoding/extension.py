@@ -17,7 +17,12 @@ class Extension(Protocol):
     """Chooses the next hypotheses of a beam."""
 
     def extend(
-        self, rows: Int[Tensor, " B"], step: int, total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"]
+        self,
+        rows: Int[Tensor, " B"],
+        step: int,
+        total: Float[Tensor, "B N"],
+        logits: Float[Tensor, "B N V"],
+        end_cost: Float[Tensor, " B"] | None = None,
     ) -> Extended:
         """Choose among all continuations.
 
@@ -26,6 +31,7 @@ class Extension(Protocol):
             step: Which word this is, from 0.
             total: Log probabilities of the hypotheses; −∞ for those that do not go on.
             logits: Scores of their next words.
+            end_cost: What the end symbol is worth less than its log probability; None for nothing.
 
         Returns:
             M is the beam size, or less where so few exist yet.
@@ -37,29 +43,40 @@ class Extension(Protocol):
         ...
 
 
+def end_cost_of(length_reward: float, limits: Int[Tensor, " B"], length: int) -> Float[Tensor, " B"] | None:
+    """What a reward for length takes from those that end with `length` symbols: the others will have one more at least.
+
+    Nothing at the limit, where those that do not end are cut.
+    """
+    return length_reward * (limits > length).float() if length_reward else None
+
+
 @dataclass(frozen=True)
 class BestOfAll:
     """The best continuations of all hypotheses together, best first.
 
     A word outside the best `beam_size` of its own hypothesis cannot be among the best `beam_size` of all, so only those are
-    compared. What goes on has at least one symbol more than what ends: the end symbol is worth `length_reward` less here.
+    compared.
     """
 
     beam_size: int
     prefix: Prefix | None = None
-    length_reward: float = 0.0
 
     def extend(
-        self, rows: Int[Tensor, " B"], step: int, total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"]
+        self,
+        rows: Int[Tensor, " B"],
+        step: int,
+        total: Float[Tensor, "B N"],
+        logits: Float[Tensor, "B N V"],
+        end_cost: Float[Tensor, " B"] | None = None,
     ) -> Extended:
         """Choose the best."""
         forced = None if self.prefix is None else self.prefix.at(step, rows)
         if forced is None:
-            return best_continuations(total, logits, self.beam_size, end_cost=self.length_reward)
-        log_probabilities, words = best_words(logits, self.beam_size + bool(self.length_reward), forced=forced)
-        found, choice = best_of(
-            (total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), self.beam_size, self.length_reward
-        )
+            return best_continuations(total, logits, self.beam_size, end_cost=end_cost)
+        log_probabilities, words = best_words(logits, self.beam_size + (end_cost is not None), forced=forced)
+        candidates = (total[:, :, None] + log_probabilities).flatten(1)
+        found, choice = best_of(candidates, words.flatten(1), self.beam_size, end_cost)
         return choice // words.shape[2], words.flatten(1).gather(1, choice), found
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:

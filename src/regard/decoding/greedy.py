@@ -1,4 +1,4 @@
-"""Greedy search: the most probable word at each step."""
+"""Greedy search: the best word at each step."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.decoding.extension import BestOfAll
+from regard.decoding.extension import BestOfAll, end_cost_of
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
@@ -28,7 +28,7 @@ def greedy(
     guidance: Guidance | None = None,
     record: Collection[str] = (),
 ) -> list[Hypothesis]:
-    """Take the most probable word at each step until it is the end symbol.
+    """Take the most probable word at each step until it is the end symbol, which a reward for length makes less so.
 
     Sentences leave the batch as they finish.
 
@@ -37,7 +37,8 @@ def greedy(
         source: Each ends with the end symbol.
         source_mask: True for the source's symbols, False for padding.
         length_penalty: α of the reported score; it does not change which target is found.
-        length_reward: r of the score: the end symbol is taken where it is more probable than any word by that.
+        length_reward: r of the score, in nats: before the limit the end symbol is taken where its log probability is
+            more than r higher than any word's.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
         guidance: What targets must begin with; phrases need `beam_search`.
         record: Attention sites to record.
@@ -55,7 +56,7 @@ def greedy(
     if not len(source):
         return []
     limits = length_limits(source_mask, max_length, guidance)
-    extension = BestOfAll(1, None if guidance is None else guidance.prefix(source.device), length_reward)
+    extension = BestOfAll(1, None if guidance is None else guidance.prefix(source.device))
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     rows = torch.arange(len(source), device=source.device)
@@ -65,7 +66,8 @@ def greedy(
     while True:
         length += 1
         logits, attention, state = model.step(tokens, state, record=record)
-        _, tokens, total = extension.extend(rows, length - 1, total, logits)
+        end_cost = end_cost_of(length_reward, limits, length)
+        _, tokens, total = extension.extend(rows, length - 1, total, logits, end_cost)
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)
         ended, cut = tokens == END, (limits == length)[:, None]
         done = ended | cut

@@ -68,7 +68,7 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
-def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float = 0.0) -> Hypothesis:
+def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
     """The hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks.
 
     Finished if all are; whether it ends with an end symbol is the last one's affair.

@@ -142,7 +142,7 @@ class TranslationValidator(Validator):
             batch_tokens: Tokens in a batch, padding included.
         """
         self._corpus, self._tokenizer, self._machine = corpus, target_tokenizer, machine
-        self._decoding = replace(decoding, beam_size=1)
+        self._decoding = replace(decoding, beam_size=1, length_reward=0.0)
         self._loss_batches = length_batches(np.maximum(corpus.source_lengths, corpus.target_lengths), batch_tokens)
         count = min(num_translated, len(corpus))
         self._chosen = np.arange(count) * len(corpus) // max(count, 1)
