@@ -76,9 +76,8 @@ def best_continuations(
     """
     num_runs = logits.shape[-1] // _RUN
     if logits.device.type != "cpu" or num_runs <= 2 * count:
-        log_probabilities, words = best_words(
-            logits, count + (end_cost is not None)
-        )  # the end symbol may stand before a better word
+        more = int(end_cost is not None)  # the end symbol may stand before a better word
+        log_probabilities, words = best_words(logits, count + more)
         found, place = best_of((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
         return place // words.shape[2], words.flatten(1).gather(1, place), found
     logits = logits.float()
