@@ -95,9 +95,7 @@ def _model_rows(bundle: Bundle) -> list[tuple[str, str]]:
         for side, tokenizer in (("source", bundle.source_tokenizer), ("target", bundle.target_tokenizer)):
             kind = getattr(bundle.config.tokenizers, side).kind
             rows.append((f"{side} vocabulary", f"{tokenizer.size:,} symbols, `{kind}`"))
-        decoding = bundle.config.decoding
-        reward = f", length reward {decoding.length_reward:g}" if decoding.length_reward else ""
-        rows.append(("decoding", f"beam {decoding.beam_size}, length penalty {decoding.length_penalty:g}{reward}"))
+        rows.append(("decoding", bundle.config.decoding.describe()))
     elif isinstance(bundle, ClassificationBundle):
         rows.append(("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`"))
         rows.append(("labels", f"{len(bundle.labels.names):,}{', several for a text' if bundle.labels.multiple else ''}"))

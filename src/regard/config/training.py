@@ -168,3 +168,8 @@ class DecodingConfig:
     """Source tokens, padding included, times beam size, decoded at once."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses another word."""
+
+    def describe(self) -> str:
+        """Beam, penalty and reward, for a reader."""
+        search = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}, length penalty {self.length_penalty:g}"
+        return f"{search}, length reward {self.length_reward:g}" if self.length_reward else search

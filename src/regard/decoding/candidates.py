@@ -55,7 +55,12 @@ def best_words(
 
 
 def best_continuations(
-    total: Float[Tensor, "B N"], logits: Float[Tensor, "B N V"], count: int, *, end_cost: Float[Tensor, " B"] | None = None
+    total: Float[Tensor, "B N"],
+    logits: Float[Tensor, "B N V"],
+    count: int,
+    *,
+    forced: Int[Tensor, " B"] | None = None,
+    end_cost: Float[Tensor, " B"] | None = None,
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
     """The most probable continuations of all hypotheses of a sentence together, the best first.
 
@@ -66,6 +71,7 @@ def best_continuations(
         total: Log probabilities of the hypotheses; −∞ for those that do not go on.
         logits: Scores of their next words; −∞ for a word that cannot follow. They are not changed.
         count: How many continuations are wanted.
+        forced: As for `best_words`.
         end_cost: How much less than its log probability the end symbol counts when they are compared; ≥ 0, None for nothing.
 
     Returns:
@@ -75,10 +81,10 @@ def best_continuations(
         RequestError: As `best_words`.
     """
     num_runs = logits.shape[-1] // _RUN
-    if logits.device.type != "cpu" or num_runs <= 2 * count:
+    if forced is not None or logits.device.type != "cpu" or num_runs <= 2 * count:
         more = int(end_cost is not None)  # the end symbol may stand before a better word
-        log_probabilities, words = best_words(logits, count + more)
-        found, place = best_of((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
+        log_probabilities, words = best_words(logits, count + more, forced=forced)
+        found, place = _best((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
         return place // words.shape[2], words.flatten(1).gather(1, place), found
     logits = logits.float()
     maxima = _producible_maxima(logits, end_cost)
@@ -93,11 +99,11 @@ def best_continuations(
     values = logits.flatten(1).gather(1, parent * logits.shape[2] + within)
     values = total.gather(1, parent) + (values - normalizer.gather(1, parent))
     values.masked_fill_((words != within) | (words == PAD) | (words == START), -torch.inf)
-    found, place = best_of(values, words, count, end_cost)
+    found, place = _best(values, words, count, end_cost)
     return parent.gather(1, place), words.gather(1, place), found
 
 
-def best_of(
+def _best(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: Float[Tensor, " B"] | None
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
     """The best `count` log probabilities, compared as `less_end_cost` has them, and their places."""

@@ -6,7 +6,7 @@ from typing import Protocol
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.candidates import best_continuations, best_of, best_words
+from regard.decoding.candidates import best_continuations
 from regard.decoding.guidance import Prefix
 
 Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
@@ -72,12 +72,7 @@ class BestOfAll:
     ) -> Extended:
         """Choose the best."""
         forced = None if self.prefix is None else self.prefix.at(step, rows)
-        if forced is None:
-            return best_continuations(total, logits, self.beam_size, end_cost=end_cost)
-        log_probabilities, words = best_words(logits, self.beam_size + (end_cost is not None), forced=forced)
-        candidates = (total[:, :, None] + log_probabilities).flatten(1)
-        found, choice = best_of(candidates, words.flatten(1), self.beam_size, end_cost)
-        return choice // words.shape[2], words.flatten(1).gather(1, choice), found
+        return best_continuations(total, logits, self.beam_size, forced=forced, end_cost=end_cost)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
         """Nothing is remembered of a sentence."""

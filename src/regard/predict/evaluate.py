@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from regard.config import DecodingConfig
 from regard.errors import RequestError
 from regard.text.metrics import build_metrics
 
@@ -38,9 +39,9 @@ class Evaluation:
 
     def render(self) -> str:
         """A few lines for a terminal."""
-        search = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}, length penalty {self.length_penalty:g}"
-        if self.length_reward:
-            search += f", length reward {self.length_reward:g}"
+        search = DecodingConfig(
+            beam_size=self.beam_size, length_penalty=self.length_penalty, length_reward=self.length_reward
+        ).describe()
         return (
             f"{self.pairs:,} pairs, {search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
