@@ -229,6 +229,16 @@ def test_evaluate(echo):
     assert "2 pairs" in scores.render()
 
 
+def test_evaluate_searches_as_it_is_told(echo):
+    translator = echo("words", decoding={"length_reward": 0.75})
+    scores = translator.evaluate(["one two ."], ["one two three ."], beam_size=3, length_penalty=0, length_reward=0.5)
+    assert (scores.beam_size, scores.length_penalty, scores.length_reward) == (3, 0, 0.5)
+    assert scores.length_ratio == pytest.approx(3 / 4)
+    assert "length     0.750 " in scores.render()
+    with pytest.raises(RequestError, match="length_reward is -1"):
+        translator.evaluate(["one ."], ["one ."], length_reward=-1)
+
+
 def test_loss_is_a_mean_over_target_tokens(echo):
     """Of "ten ." and its end, one of three is wrong; each costs what the softmax says."""
     translator = echo()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from regard.cli.options import (
     Parser,
     add_ensemble_option,
+    add_length_options,
     add_machine_options,
     add_search_options,
     check_ending,
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str]) -> None:
         "with sacrebleu's signatures. A classifier labels labelled texts: accuracy, F1 of every label, confusions,\n"
         "calibration, and the most confident mistakes. A language model predicts texts: loss, perplexity, bits a character.",
         "  regard evaluate runs/mine test.tsv\n  regard evaluate runs/mine test.en,test.de --beam 5 --json\n"
+        "  regard evaluate runs/mine dev.en,dev.de --length-penalty 1.4\n"
         "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png\n"
         "  regard evaluate runs/stories test.txt",
     )
@@ -41,6 +43,7 @@ def main(arguments: Sequence[str]) -> None:
         "files", metavar="FILE[,FILE]", help="one file of pairs, of labelled texts or of texts, or two parallel text files"
     )
     add_search_options(parser)
+    add_length_options(parser)
     add_ensemble_option(parser)
     parser.add_argument(
         "--confusion", metavar="FILE", help=f"draw the confusion matrix of a classifier ({' '.join(_PICTURES)})"
@@ -59,8 +62,11 @@ def main(arguments: Sequence[str]) -> None:
     for name in ("confusion", "reliability"):
         if getattr(options, name) and not isinstance(model, Classifier):
             raise RequestError(f"evaluate: --{name} is for classifiers, and {options.dir} holds {kind_of(model)}")
-    if options.beam is not None and not isinstance(model, Translator):
-        raise RequestError(f"evaluate: --beam is for translators, and {options.dir} holds {kind_of(model)}")
+    for name in ("beam", "length_penalty", "length_reward"):
+        if getattr(options, name) is not None and not isinstance(model, Translator):
+            raise RequestError(
+                f"evaluate: --{name.replace('_', '-')} is for translators, and {options.dir} holds {kind_of(model)}"
+            )
     if isinstance(model, Translator):
         _evaluate_translator(model, options)
     elif isinstance(model, Classifier):
@@ -83,7 +89,14 @@ def _evaluate_translator(translator: "Translator", options: argparse.Namespace) 
         sources += chunk.source
         references += chunk.target
     print(report.render(), file=sys.stderr)
-    scores = translator.evaluate(sources, references, beam_size=options.beam, progress=True)
+    scores = translator.evaluate(
+        sources,
+        references,
+        beam_size=options.beam,
+        length_penalty=options.length_penalty,
+        length_reward=options.length_reward,
+        progress=True,
+    )
     print(json.dumps(scores.to_dict(), ensure_ascii=False) if options.json else scores.render())
 
 

@@ -52,6 +52,22 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=positive_number, metavar="N", help="beam size; 1 is greedy (default: the run's setting)")
 
 
+def add_length_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--length-penalty` and `--length-reward`."""
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        metavar="X",
+        help="of translations that have ended, a larger one prefers longer ones; 0 for none (default: the run's setting)",
+    )
+    parser.add_argument(
+        "--length-reward",
+        type=float,
+        metavar="X",
+        help="what each symbol adds to the score, in the search too; 0 for none (default: the run's setting)",
+    )
+
+
 def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
     """Add `--ensemble`."""
     parser.add_argument(

@@ -13,6 +13,7 @@ from regard.cli.lines import add_output_option, output_part, read_lines, typed_l
 from regard.cli.options import (
     Parser,
     add_ensemble_option,
+    add_length_options,
     add_machine_options,
     add_search_options,
     check_ending,
@@ -75,6 +76,7 @@ def _parser() -> Parser:
     parser.add_argument("--input", metavar="FILE", help="text file, one sentence a line")
     add_output_option(parser)
     add_search_options(parser)
+    add_length_options(parser)
     parser.add_argument(
         "--n-best",
         type=positive_number,
@@ -147,6 +149,7 @@ def _translations(
     translator: "Translator", lines: Iterable[str], options: argparse.Namespace, done: int = 0
 ) -> Iterator["Translation"]:
     search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "precision": options.precision}
+    search |= {"length_penalty": options.length_penalty, "length_reward": options.length_reward}
     search |= {"sampling": _sampling(options), "minimum_risk": options.minimum_risk}
     if not (options.json or options.heatmap):
         search["record"] = ()  # quicker

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regard.config import DecodingConfig
@@ -25,6 +25,8 @@ class Evaluation:
     """From 0 to 100; of the model's own translations."""
     chrf: float
     """From 0 to 100."""
+    length_ratio: float
+    """Words of the translations by words of the references, as BLEU counts them."""
     bleu_signature: str
     """How sacrebleu computed it; quote it with the score."""
     chrf_signature: str
@@ -46,7 +48,8 @@ class Evaluation:
             f"{self.pairs:,} pairs, {search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
             f"BLEU       {self.bleu:.2f}   ({self.bleu_signature})\n"
-            f"chrF       {self.chrf:.2f}   ({self.chrf_signature})"
+            f"chrF       {self.chrf:.2f}   ({self.chrf_signature})\n"
+            f"length     {self.length_ratio:.3f}   (of the references', in words)"
         )
 
 
@@ -56,6 +59,8 @@ def evaluate(
     targets: Sequence[str],
     *,
     beam_size: int | None = None,
+    length_penalty: float | None = None,
+    length_reward: float | None = None,
     progress: bool = False,
 ) -> Evaluation:
     """Score a translator on pairs: loss of the given targets, BLEU (Papineni et al. 2002) and chrF (Popović 2015) of its own.
@@ -64,7 +69,7 @@ def evaluate(
         translator: The translator.
         sources: The sources.
         targets: One reference each.
-        beam_size: As for `Translator.translate`.
+        beam_size, length_penalty, length_reward: As for `Translator.translate`.
         progress: Whether to show bars on standard error.
 
     Raises:
@@ -75,20 +80,22 @@ def evaluate(
     forced = translator.force(sources, targets, record=(), progress=progress)
     sizes = translator.bundle.target_tokenizer.encode_batch(list(targets))[1]
     loss = -math.fsum(one.log_probability for one in forced) / (int(sizes[-1]) + len(sources))
-    found = translator.translate(sources, beam_size=beam_size, record=(), progress=progress)
+    search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty, "length_reward": length_reward}
+    found = translator.translate(sources, **search, record=(), progress=progress)
     texts = [one.text for one in found]
     bleu, chrf = build_metrics(translator.bundle.target_tokenizer, targets)
     bleu_score, chrf_score = bleu.corpus_score(texts, [list(targets)]), chrf.corpus_score(texts, [list(targets)])
-    decoding = translator.config.decoding
+    decoding = replace(translator.config.decoding, **{name: value for name, value in search.items() if value is not None})
     return Evaluation(
         loss=loss,
         perplexity=math.exp(min(loss, 700.0)),
         bleu=bleu_score.score,
         chrf=chrf_score.score,
+        length_ratio=bleu_score.sys_len / max(bleu_score.ref_len, 1),
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
         pairs=len(sources),
-        beam_size=decoding.beam_size if beam_size is None else beam_size,
+        beam_size=decoding.beam_size,
         length_penalty=decoding.length_penalty,
         length_reward=decoding.length_reward,
     )

@@ -199,10 +199,25 @@ class Translator:
         ]
 
     def evaluate(
-        self, sources: Sequence[str], targets: Sequence[str], *, beam_size: int | None = None, progress: bool = False
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        length_reward: float | None = None,
+        progress: bool = False,
     ) -> Evaluation:
         """Loss and perplexity of given targets, and BLEU and chrF of the model's own; see `regard.predict.evaluate`."""
-        return evaluate(self, sources, targets, beam_size=beam_size, progress=progress)
+        return evaluate(
+            self,
+            sources,
+            targets,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            length_reward=length_reward,
+            progress=progress,
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, from which `regard.load` reads it.
