@@ -148,6 +148,8 @@ def test_lengths(models, capsys, tmp_path):
     assert not json.loads(far)["finished"]  # all go to the limit
     assert main(["translate", models[0], "a car", "--length-penalty", "-1"]) == 2
     assert "length_penalty is -1.0, expected 0 (none) or more" in capsys.readouterr().err
+    assert main(["translate", models[0], "a car", "--length-reward", "much"]) == 2
+    assert "'much' is not a number" in capsys.readouterr().err
 
 
 def test_score(models, capsys, tmp_path):

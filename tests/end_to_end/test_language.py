@@ -124,6 +124,7 @@ def test_bad_input(teller, stories, tmp_path, capsys):
     fails(capsys, "is empty, expected text", "evaluate", teller, tmp_path / "empty.txt")
     fails(capsys, "there is no such file", "evaluate", teller, tmp_path / "nowhere.txt")
     fails(capsys, "--beam is for translators, and .* holds a language model", "evaluate", teller, stories, "--beam=2")
+    fails(capsys, "--length-reward is for translators, and", "evaluate", teller, stories, "--length-reward=0")
     fails(capsys, "--target is for translators, and .* holds a language model", "look", teller, "the cat", "--target=a")
     fails(capsys, "holds a language model, expected a translator; `regard generate` uses it", "translate", teller, "a")
     fails(capsys, "'warm' is not a number", "generate", teller, "--temperature=warm")

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from regard.cli.lines import Part, add_output_option, output_part, read_lines
-from regard.cli.options import Parser, add_machine_options, load_language_model, positive_number, whole_number
+from regard.cli.options import Parser, add_machine_options, any_number, load_language_model, positive_number, whole_number
 
 if TYPE_CHECKING:
     from regard.predict import Generation
@@ -73,13 +73,13 @@ def _parser() -> Parser:
     parser.add_argument("--samples", type=positive_number, default=1, metavar="N", help="texts for each prompt (default: 1)")
     parser.add_argument(
         "--temperature",
-        type=_number,
+        type=any_number,
         metavar="T",
         help="below 1 safer, above 1 wilder; 0 takes the most probable word each time (default: the run's setting)",
     )
     parser.add_argument("--top-k", type=whole_number, metavar="K", help="draw from the K most probable words only; 0 for all")
     parser.add_argument(
-        "--top-p", type=_number, metavar="P", help="draw from the most probable words that together have probability P"
+        "--top-p", type=any_number, metavar="P", help="draw from the most probable words that together have probability P"
     )
     parser.add_argument("--max-length", type=whole_number, metavar="N", help="most tokens that are added to a prompt")
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="decides what is drawn (default: 0)")
@@ -119,10 +119,3 @@ def _render(found: "Generation", options: argparse.Namespace) -> str:
         "finished": found.finished,
     }
     return json.dumps(plain, ensure_ascii=False)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from error

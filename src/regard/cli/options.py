@@ -56,13 +56,13 @@ def add_length_options(parser: argparse.ArgumentParser) -> None:
     """Add `--length-penalty` and `--length-reward`."""
     parser.add_argument(
         "--length-penalty",
-        type=float,
+        type=any_number,
         metavar="X",
         help="of translations that have ended, a larger one prefers longer ones; 0 for none (default: the run's setting)",
     )
     parser.add_argument(
         "--length-reward",
-        type=float,
+        type=any_number,
         metavar="X",
         help="what each symbol adds to the score, in the search too; 0 for none (default: the run's setting)",
     )
@@ -168,6 +168,14 @@ def whole_number(text: str) -> int:
 def positive_number(text: str) -> int:
     """A count of at least one, for argparse."""
     return _at_least(text, 1)
+
+
+def any_number(text: str) -> float:
+    """A number, for argparse."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from error
 
 
 def _at_least(text: str, low: int) -> int:

@@ -16,6 +16,7 @@ from regard.cli.options import (
     add_length_options,
     add_machine_options,
     add_search_options,
+    any_number,
     check_ending,
     load_translator,
     positive_number,
@@ -120,9 +121,11 @@ def _add_choices(parser: Parser) -> None:
     )
     drawn = parser.add_argument_group("drawing instead of searching")
     drawn.add_argument("--sample", type=positive_number, metavar="N", help="draw N translations of each sentence")
-    drawn.add_argument("--temperature", type=float, metavar="X", help="below 1 prefers what is probable (default: 1)")
+    drawn.add_argument("--temperature", type=any_number, metavar="X", help="below 1 prefers what is probable (default: 1)")
     drawn.add_argument("--top-k", type=positive_number, metavar="K", help="draw among the K most probable words")
-    drawn.add_argument("--top-p", type=float, metavar="P", help="draw among the most probable words that make up P together")
+    drawn.add_argument(
+        "--top-p", type=any_number, metavar="P", help="draw among the most probable words that make up P together"
+    )
     drawn.add_argument("--seed", type=whole_number, metavar="N", help="another seed draws others (default: 0)")
     drawn.add_argument(
         "--minimum-risk",
