@@ -135,13 +135,13 @@ def test_members_share_their_vocabularies(models, capsys, tmp_path):
 
 def test_lengths(models, capsys, tmp_path):
     translator = regard.load(models[0], device="cpu")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{a}\t{b}\n" for a, b in zip(TEXTS, TARGETS, strict=True)), "utf-8")
     for asked in ({"length_penalty": 0.0}, {"length_reward": 2.0}, {"length_penalty": 0.0, "length_reward": 2.0}):
         options = [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", str(value))]
         [line] = run(capsys, models[0], TEXTS[0], "--json", *options)
         [truth] = translator.translate(TEXTS[:1], **asked)
         assert (json.loads(line)["text"], json.loads(line)["score"]) == (truth.text, pytest.approx(truth.score, abs=1e-6))
-        pairs = tmp_path / "pairs.tsv"
-        pairs.write_text("".join(f"{a}\t{b}\n" for a, b in zip(TEXTS, TARGETS, strict=True)), "utf-8")
         assert main(["evaluate", models[0], str(pairs), "--json", *options]) == 0
         assert json.loads(capsys.readouterr().out) == translator.evaluate(TEXTS, TARGETS, **asked).to_dict()
     [far] = run(capsys, models[0], TEXTS[0], "--json", "--length-reward", "50")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.config import DecodingConfig
@@ -85,7 +85,7 @@ def evaluate(
     texts = [one.text for one in found]
     bleu, chrf = build_metrics(translator.bundle.target_tokenizer, targets)
     bleu_score, chrf_score = bleu.corpus_score(texts, [list(targets)]), chrf.corpus_score(texts, [list(targets)])
-    decoding = replace(translator.config.decoding, **{name: value for name, value in search.items() if value is not None})
+    decoding = translator.decoding(**search)
     return Evaluation(
         loss=loss,
         perplexity=math.exp(min(loss, 700.0)),

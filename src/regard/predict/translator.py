@@ -114,7 +114,7 @@ class Translator:
         guide = None
         if prefix not in (None, "") or constraints is not None:
             guide = Guide(len(texts), self._tokenizers[1], prefix=prefix, constraints=constraints)
-        decoding = self._decoding(
+        decoding = self.decoding(
             beam_size=beam_size,
             length_penalty=length_penalty,
             length_reward=length_reward,
@@ -219,6 +219,10 @@ class Translator:
             progress=progress,
         )
 
+    def decoding(self, **given: Any) -> DecodingConfig:
+        """How a search goes: as the configuration says, but for what is given and not None."""
+        return replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
+
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, from which `regard.load` reads it.
 
@@ -305,10 +309,6 @@ class Translator:
             self._lowered = deepcopy(self.model).to(torch.bfloat16)
         with torch.autocast(self.device.type, torch.bfloat16):
             yield self._lowered
-
-    def _decoding(self, **given: Any) -> DecodingConfig:
-        """The configuration's, but for what is given."""
-        return replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
 
     def _sites(self, record: Collection[str] | None) -> list[str]:
         if record is None:
