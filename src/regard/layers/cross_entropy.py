@@ -23,10 +23,12 @@ from regard.shapes import check_shape
 
 CHUNK_ELEMENTS = 1 << 20
 """Float32 logits at once on a CPU: a few megabytes, so that the passes over them meet the cache."""
-BUFFER_ELEMENTS = 1 << 23
+BUFFER_ELEMENTS = 1 << 22
 """Gradients of logits, in the dtype of the products, that wait for one large product."""
 GPU_ELEMENTS = 1 << 26
 """Both, on a GPU."""
+SMALLEST = 1e-30
+"""Probability whose logarithm is taken as it is; float32 has smaller ones with fewer digits, and then none."""
 ROW_ALIGNMENT = 32
 """Rows are made a multiple of this, since a product of a size not met before costs a CPU about a millisecond to set up."""
 ALIGNMENT = 16
@@ -135,6 +137,8 @@ class _Walk:
         self.given, self.words = len(features), len(weight)
         self.target, self.features = target, features.to(dtype)
         self.weight, self.bias = pad_vocabulary(weight.to(dtype), None if bias is None else bias.to(dtype))
+        self.mean_weight = weight.to(self.exact).mean(0)
+        self.mean_bias = self.mean_weight.new_zeros(()) if bias is None else bias.to(self.exact).mean()
         self.loss, self.nll = features.new_zeros((), dtype=self.exact), features.new_zeros((), dtype=self.exact)
 
     def run(
@@ -147,7 +151,7 @@ class _Walk:
         rows = len(self.features)
         chunk = _rows((CHUNK_ELEMENTS if self.on_cpu else GPU_ELEMENTS) // self.words)
         held = max(chunk, _rows((BUFFER_ELEMENTS if self.on_cpu else GPU_ELEMENTS) // self.words))
-        buffer = self.features.new_zeros(min(held, rows), len(self.weight)) if any(needs) else None
+        buffer = self.features.new_empty(min(held, rows), len(self.weight)) if any(needs) else None
         d_features = torch.empty_like(self.features) if needs[0] else None
         d_weight: Tensor | None = None
         d_bias = self.loss.new_zeros(self.words) if needs[2] else None
@@ -155,12 +159,14 @@ class _Walk:
             end = min(begin + held, rows)
             for start in range(begin, end, chunk):
                 part = slice(start, min(start + chunk, end))
-                softmax = self._losses(part, label_smoothing, ignore_index)
-                if buffer is not None:
+                place = None if buffer is None else buffer[start - begin : part.stop - begin]
+                softmax = self._losses(part, place, label_smoothing, ignore_index)
+                if place is not None:
                     self._gradient_of_logits(softmax, part, label_smoothing, ignore_index)
-                    buffer[start - begin : part.stop - begin, : self.words].copy_(softmax)
+                    if softmax is not place:
+                        place.copy_(softmax)
                     if d_bias is not None:
-                        d_bias += softmax.sum(dim=0)
+                        d_bias += softmax[:, : self.words].sum(dim=0)
             if buffer is None:
                 continue
             d_logits = buffer[: end - begin]
@@ -171,26 +177,34 @@ class _Walk:
                 d_weight = product if d_weight is None else d_weight.add_(product)
         return None if d_features is None else d_features[: self.given], d_weight, d_bias
 
-    def _losses(self, part: slice, label_smoothing: float, ignore_index: int) -> Tensor:
-        """Add a chunk's losses, and give its softmax."""
+    def _losses(self, part: slice, place: Tensor | None, label_smoothing: float, ignore_index: int) -> Tensor:
+        """Add a chunk's losses, and give its softmax, in its place where that is of the softmax's dtype; 0 for added words."""
         target = self.target[part]
         counts = target != ignore_index
-        logits = functional.linear(self.features[part], self.weight, self.bias)[:, : self.words].to(self.exact)
-        softmax = logits.softmax(dim=-1)
-        # log Σ exp z = z_max − log softmax_max, which is never far from zero.
-        normalizer = logits.amax(dim=-1) - softmax.amax(dim=-1).log()
-        loss = normalizer - logits.gather(1, target[:, None])[:, 0]
-        self.nll += (loss * counts).sum()
+        logits = functional.linear(self.features[part], self.weight, self.bias)
+        logits[:, self.words :] = -torch.inf
+        fits = place is not None and place.dtype == self.exact
+        softmax = torch.softmax(logits, -1, self.exact, out=place) if fits else logits.softmax(-1, self.exact)
+        gold, probability = (x.gather(1, target[:, None])[:, 0].to(self.exact) for x in (logits, softmax))
+        nll = -probability.log()
+        if not bool((probability >= SMALLEST).all()):  # too small to have all its digits, or not a number
+            nll = logits.to(self.exact).logsumexp(-1) - gold
+        self.nll += (nll * counts).sum()
+        loss = nll
         if label_smoothing:
-            loss = torch.lerp(loss, normalizer - logits.mean(dim=-1), label_smoothing)
+            loss = nll + label_smoothing * (gold - self._mean_logits(part))
         self.loss += (loss * counts).sum()
         return softmax
+
+    def _mean_logits(self, part: slice) -> Tensor:
+        """mean_v z_mv, which is the mean word's."""
+        return self.features[part].to(self.exact) @ self.mean_weight + self.mean_bias
 
     def _gradient_of_logits(self, softmax: Tensor, part: slice, label_smoothing: float, ignore_index: int) -> None:
         """Turn the softmax, in place, into softmax − (1 − ε)·onehot(y) − ε/V, and rows that do not count into zero."""
         target = self.target[part]
         if label_smoothing:
-            softmax -= label_smoothing / self.words
+            softmax[:, : self.words] -= label_smoothing / self.words
         softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), label_smoothing - 1))
         counts = target != ignore_index
         if not bool(counts.all()):
