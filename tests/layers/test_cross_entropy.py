@@ -81,6 +81,31 @@ def test_bfloat16_under_autocast_is_close_and_sums_in_float32() -> None:
     assert 0 < (rounded - exact).abs() / exact < 0.01
 
 
+def test_bfloat16_gives_the_gradients_and_smooths_them() -> None:
+    found = []
+    for enabled in (False, True):
+        features, weight, bias, target = inputs(torch.float32)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss, _ = linear_cross_entropy(features, weight, bias, target, label_smoothing=0.3)
+        loss.backward()
+        found.append((loss.detach(), features.grad, weight.grad, bias.grad))
+    for exact, rounded in zip(*found, strict=True):
+        assert rounded.dtype == torch.float32
+        assert 0 < (rounded - exact).norm() / exact.norm() < 0.01
+
+
+def test_a_word_beyond_the_reach_of_float32_keeps_its_loss() -> None:
+    weight = torch.tensor([[0.0], [0.0], [200.0], [-20.0]])
+    for smoothing in (0.0, 0.1):
+        args = torch.ones(3, 1), weight, None, torch.tensor([3, 2, 0])
+        for one, other in zip(
+            linear_cross_entropy(*args, label_smoothing=smoothing),
+            plain_linear_cross_entropy(*args, label_smoothing=smoothing),
+            strict=True,
+        ):
+            assert one == pytest.approx(float(other), rel=1e-6)
+
+
 def test_wrong_shape_names_the_argument(unchecked) -> None:
     features, weight, bias, target = inputs()
     with pytest.raises(ShapeError, match=r"target has shape \(22\), expected \(M\) = \(23\)"):

@@ -137,8 +137,6 @@ class _Walk:
         self.given, self.words = len(features), len(weight)
         self.target, self.features = target, features.to(dtype)
         self.weight, self.bias = pad_vocabulary(weight.to(dtype), None if bias is None else bias.to(dtype))
-        self.mean_weight = weight.to(self.exact).mean(0)
-        self.mean_bias = self.mean_weight.new_zeros(()) if bias is None else bias.to(self.exact).mean()
         self.loss, self.nll = features.new_zeros((), dtype=self.exact), features.new_zeros((), dtype=self.exact)
 
     def run(
@@ -148,6 +146,11 @@ class _Walk:
         if self.on_cpu and (missing := -self.given % ROW_ALIGNMENT):
             self.features = functional.pad(self.features, (0, 0, 0, missing))
             self.target = functional.pad(self.target, (0, missing), value=ignore_index)
+        if label_smoothing:  # mean_v z_mv, of all positions at once: what the mean of the words' weights gives
+            mean_word = self.weight[: self.words].to(self.exact).mean(0)
+            self.mean_logits = self.features.to(self.exact) @ mean_word
+            if self.bias is not None:
+                self.mean_logits += self.bias[: self.words].to(self.exact).mean()
         rows = len(self.features)
         chunk = _rows((CHUNK_ELEMENTS if self.on_cpu else GPU_ELEMENTS) // self.words)
         held = max(chunk, _rows((BUFFER_ELEMENTS if self.on_cpu else GPU_ELEMENTS) // self.words))
@@ -192,13 +195,9 @@ class _Walk:
         self.nll += (nll * counts).sum()
         loss = nll
         if label_smoothing:
-            loss = nll + label_smoothing * (gold - self._mean_logits(part))
+            loss = nll + label_smoothing * (gold - self.mean_logits[part])
         self.loss += (loss * counts).sum()
         return softmax
-
-    def _mean_logits(self, part: slice) -> Tensor:
-        """mean_v z_mv, which is the mean word's."""
-        return self.features[part].to(self.exact) @ self.mean_weight + self.mean_bias
 
     def _gradient_of_logits(self, softmax: Tensor, part: slice, label_smoothing: float, ignore_index: int) -> None:
         """Turn the softmax, in place, into softmax − (1 − ε)·onehot(y) − ε/V, and rows that do not count into zero."""
