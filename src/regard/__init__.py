@@ -11,6 +11,7 @@ from regard.errors import BundleError, ConfigError, DataError, RegardError, Requ
 if TYPE_CHECKING:
     import regard.record as record
     from regard.analysis.capture import capture
+    from regard.choose import choose_config
     from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
@@ -35,6 +36,7 @@ _HOMES = {
     "Translator": "regard.predict",
     "alignment_error_rate": "regard.record",
     "capture": "regard.analysis.capture",
+    "choose_config": "regard.choose",
     "fit": "regard.training",
     "load": "regard.predict",
     "load_config": "regard.config.loading",
@@ -64,6 +66,7 @@ __all__ = [
     "Translator",
     "alignment_error_rate",
     "capture",
+    "choose_config",
     "fit",
     "load",
     "load_config",

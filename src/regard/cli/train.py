@@ -3,11 +3,12 @@
 import shutil
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 from regard.cli.options import Parser, split_files
-from regard.config.loading import Layer, load_config, override_layer, read_layer
+from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer
 from regard.config.run import TASKS, AnyConfig, ClassificationConfig
 from regard.errors import RequestError, nearest
 from regard.ranks import read_ranks
@@ -63,8 +64,9 @@ _TASKS = {
 
 _NOTE = """\
 Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line
-goes over the file, the file over the preset, the preset over the defaults shown here. Choosing another `kind` for a
-part resets the rest of that part."""
+overrides the file, and the file overrides the preset. Without a preset, model, tokenizers, training and search are chosen
+from the data, and the report says how; the defaults shown here then apply to the other settings only. Choosing another
+`kind` for a part resets the rest of that part."""
 
 _SHORT = {"vectors": "data.vectors", "folds": "data.folds"}
 """Options of classification that are settings by a shorter name."""
@@ -86,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
     if "-h" in rest or "--help" in rest:
         print(_help(task))
         return
-    config = read_arguments(task, rest)
+    config = complete_arguments(task, rest)
     if isinstance(config, ClassificationConfig) and config.data.folds and "fold" not in _named(rest):
         from regard.training import cross_validate
 
@@ -100,15 +102,44 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def read_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
-    """Make the configuration of a command line.
+    """Make the configuration of a command line; what it leaves open has its default.
 
     Raises:
         ConfigError: If a setting is unknown or has a value it cannot have.
         RequestError: If an option has no value, or there is nothing to train on.
     """
+    layers, preset = _read_layers(task, arguments)
+    return _with_folder(load_config(*layers), preset)
+
+
+def complete_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
+    """Make the configuration of a command line; without a preset, what it leaves open is chosen from the data.
+
+    Raises:
+        ConfigError: As `read_arguments`.
+        RequestError: As `read_arguments`.
+        DataError: If the data cannot be read.
+    """
+    layers, preset = _read_layers(task, arguments)
+    if preset is not None:
+        return _with_folder(load_config(*layers), preset)
+    from regard.choose import choose_config
+
+    return _with_folder(choose_config(task, {}, *layers), None)
+
+
+def _with_folder(config: AnyConfig, preset: str | None) -> AnyConfig:
+    if config.out:
+        return config
+    stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
+    return replace(config, out=f"runs/{stem}-{preset}" if preset else f"runs/{stem}")
+
+
+def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str | None]:
+    """The settings of a command line in layers (task, preset, file, options), and the preset's name."""
     overrides, rest = _split(task, arguments)
     options = _parser(task).read(rest)
-    layers: list[Layer | dict[str, str]] = [{"task": task}]
+    layers = [Layer({"task": task})]
     if options.preset is not None:
         from regard.presets import preset_layer
 
@@ -123,12 +154,12 @@ def read_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
             settings[name] = split_files(str(settings[name]))
     if options.overwrite:
         settings["overwrite"] = True
-    config = load_config(*layers, override_layer(settings))
-    if not config.data.train:
+    layers.append(override_layer(settings))
+    data = reduce(lay_over, layers).values.get("data")
+    if not isinstance(data, dict) or not data.get("train"):
+        load_config(*layers)  # a misspelt setting may be the reason
         raise RequestError(f"train {task}: nothing to train on; name {_TASKS[task].missing} with --data.train FILE")
-    if not config.out:
-        config = load_config(*layers, override_layer(settings | {"out": _default_folder(config, options.preset)}))
-    return config
+    return layers, options.preset
 
 
 def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Layer:
@@ -190,11 +221,6 @@ def _named(arguments: Sequence[str]) -> set[str]:
     return {argument.partition("=")[0].rpartition(".")[2] for argument in arguments if argument.startswith("--")}
 
 
-def _default_folder(config: AnyConfig, preset: str | None) -> str:
-    stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
-    return f"runs/{stem}-{preset}" if preset else f"runs/{stem}"
-
-
 def say_what_next(folder: str, task: str) -> None:
     """Tell the reader how to use the model; one of several processes says it for all."""
     if not read_ranks().first:
@@ -213,7 +239,7 @@ def _help(task: str) -> str:
     width = min(shutil.get_terminal_size((120, 40)).columns, 120)
     lines = [_parser(task).format_help(), "settings:", textwrap.indent(_NOTE, "  ")]
     for setting in describe(TASKS[task]):
-        if setting.name == "task":
+        if setting.name in ("task", "chosen"):
             continue
         if setting.heading:
             title = f"  with --{setting.name}.kind {setting.kind}" if setting.kind else f"  {setting.name}"

@@ -54,12 +54,12 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> AnyConfig:
     """
     given = Layer({})
     for layer in layers:
-        given = _lay_over(given, layer if isinstance(layer, Layer) else Layer(dict(layer)))
+        given = lay_over(given, layer if isinstance(layer, Layer) else Layer(dict(layer)))
     cls = _find_task(given)
     # Layer by layer over the defaults: which settings a changed `kind` resets depends on the order.
     merged = Layer(dump_config(cls()))
     for layer in layers:
-        merged = _lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
+        merged = lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
     config: AnyConfig = _Builder(merged.places, cls).build(cls, merged.values, "")
     check_config(config, merged.places)
     return config
@@ -181,10 +181,11 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
 
 def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Lay dotted settings over a mapping and give a new one; a changed `kind` resets the other settings of its part."""
-    return _lay_over(Layer(dict(mapping)), override_layer(overrides)).values
+    return lay_over(Layer(dict(mapping)), override_layer(overrides)).values
 
 
-def _lay_over(base: Layer, top: Layer) -> Layer:
+def lay_over(base: Layer, top: Layer) -> Layer:
+    """Lay one layer over another; a changed `kind` resets the other settings of its part."""
     return Layer(_merge(base.values, top.values), base.places | top.places)
 
 

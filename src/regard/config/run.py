@@ -34,6 +34,8 @@ class RunConfig:
     """`auto`, `cpu`, `cuda`, or `cuda:N`."""
     threads: int = 0
     """CPU threads; 0 for all cores."""
+    chosen: tuple[str, ...] = ()
+    """Why the settings that were not given were chosen as they are; written by regard, not a setting."""
 
 
 @dataclass(frozen=True, kw_only=True)

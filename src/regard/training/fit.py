@@ -101,6 +101,9 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
     folder.check_free(overwrite=config.overwrite)
     overwrite = config.overwrite
     config = replace(config, overwrite=False)  # it was asked for once: a run from the kept settings must ask again
+    if config.chosen:
+        chosen = "\n  ".join(config.chosen)
+        reporter.say(f"settings chosen from the data (any of them can be set, or a preset named):\n  {chosen}")
     with prepared(machine):
         made = _build_task(config, team, model, attention, progress=progress)
         run, sampler = _build_run(made, folder, machine, team)

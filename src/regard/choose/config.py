@@ -1,0 +1,67 @@
+"""From the user's settings to a whole configuration: everything that was not set is chosen from the data."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from regard.choose import classification, language, translation
+from regard.choose.choice import Choice, Given
+from regard.choose.describe import describe_settings
+from regard.config import AnyConfig
+from regard.config.loading import Layer, lay_over, load_config, override_layer
+from regard.errors import ConfigError
+from regard.presets import preset_layer
+
+_TABLES: dict[str, Any] = {"translation": translation, "classification": classification, "language": language}
+"""The module of each task: `choose` reads the data, and `draft` makes a choice without them."""
+
+
+def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers: Layer) -> AnyConfig:
+    """Choose every setting that is not given from the training data.
+
+    The data are read once to count and measure the texts; nothing is trained. `config.chosen` says what was chosen and why.
+
+    Args:
+        task: `translation`, `classification` or `language`.
+        overrides: Settings by dotted names, `data.train` among them: `{"data.train": ["deu.txt"], "training.max_epochs": 5}`.
+            They are used as given.
+        layers: Further settings, such as those of a file, below the overrides.
+
+    Returns:
+        The configuration, ready for `regard.fit`.
+
+    Raises:
+        ConfigError: If a setting is unknown, of the wrong type or out of range, or `data.train` is missing.
+        DataError: If the data cannot be read.
+
+    Example:
+        config = regard.choose_config("translation", {"data.train": ["deu.txt"], "data.source": "en", "data.target": "de"})
+        translator = regard.fit(config)
+    """
+    made = [Layer({"task": task}), *layers, override_layer(overrides or {})]
+    given = reduce(lay_over, made)
+    data = load_config(Layer({"task": given.values["task"], "data": given.values.get("data", {})}, given.places))
+    if not data.data.train:
+        raise ConfigError("settings are chosen from the training data, and no file is named; set data.train")
+    table, known = _TABLES[data.task], Given(given.values)
+    # Mistakes in the settings are reported before the data are read, which can take a while.
+    load_config(made[0], *_layers(table.draft(data.data, known)), *made[1:])
+    choice: Choice = table.choose(data.data, known)
+    below = _layers(choice)
+    config = load_config(made[0], *below, *made[1:])
+    if _covers(given.values, reduce(lay_over, below).values):
+        return config
+    return replace(config, chosen=(*choice.found, *describe_settings(config)))
+
+
+def _layers(choice: Choice) -> list[Layer]:
+    return [preset_layer(choice.preset), override_layer(choice.settings)]
+
+
+def _covers(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+    """Return whether everything that could be chosen was given."""
+    return all(
+        name in given and (not isinstance(value, Mapping) or (isinstance(given[name], Mapping) and _covers(given[name], value)))
+        for name, value in chosen.items()
+    )

@@ -1,0 +1,154 @@
+"""Everything that the user did not set is chosen from the data, and what was set stays."""
+
+import pytest
+
+from regard.choose import choose_config
+from regard.config import CharactersConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig, WordsConfig
+from regard.config.loading import load_config, override_layer, parse_layer, read_layer, render_config
+from regard.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """Make a file of so many pairs and return the overrides that name it."""
+
+    def pairs(number, target="ein Hund läuft am Abend schnell durch den Park"):
+        path = tmp_path / f"pairs{number}.tsv"
+        path.write_text("".join(f"a dog runs quickly through park {n}\t{target} {n}\n" for n in range(number)), "utf-8")
+        return {"data.train": [str(path)]}
+
+    return pairs
+
+
+def test_more_data_give_larger_vocabularies_and_fewer_epochs(pairs):
+    few, some, many = (choose_config("translation", pairs(number)) for number in (100, 3_000, 30_000))
+    sizes = [config.tokenizers.source.size for config in (few, some, many)]
+    epochs = [config.training.max_epochs for config in (few, some, many)]
+    held_out = [config.data.dev_size for config in (few, some, many)]
+    assert sizes == sorted(set(sizes))
+    assert epochs == sorted(set(epochs), reverse=True)
+    assert held_out == sorted(set(held_out))
+    assert few.training.batch_tokens < many.training.batch_tokens
+
+
+def test_the_same_data_give_the_same_settings(pairs):
+    overrides = pairs(50)
+    assert choose_config("translation", overrides) == choose_config("translation", overrides)
+
+
+def test_the_report_says_what_was_found_and_chosen(pairs):
+    config = choose_config("translation", pairs(1200))
+    text = "\n".join(config.chosen)
+    assert "1,200 pairs, with 7.0 words a source and 10.0 a target" in text
+    for part in ("model: ", "tokenizers: ", "training: ", "search: "):
+        assert part in text
+    assert f"{config.training.max_epochs} epochs" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model.hidden_size", 64),
+        ("model.layer_dropout", 0.05),
+        ("training.batch_tokens", 777),
+        ("training.label_smoothing", 0.03),
+        ("training.learning_rate", 0.0123),
+        ("training.max_epochs", 2),
+        ("decoding.length_reward", 0.77),
+        ("data.dev_size", 3),
+        ("tokenizers.joint", True),
+    ],
+)
+def test_any_setting_overrides_the_choice(pairs, name, value):
+    config = choose_config("translation", pairs(40) | {name: str(value).lower()})
+    for part in name.split("."):
+        config = getattr(config, part)
+    assert config == value
+
+
+def test_a_file_of_settings_overrides_too_and_options_go_over_it(pairs):
+    layer = parse_layer("model: {hidden_size: 32, num_heads: 2}\ntraining: {max_epochs: 4}", "run.yaml")
+    config = choose_config("translation", pairs(40) | {"training.max_epochs": "5"}, layer)
+    assert (config.model.hidden_size, config.model.num_heads, config.training.max_epochs) == (32, 2, 5)
+
+
+def test_settings_of_a_kind_choose_the_kind(pairs):
+    config = choose_config("translation", pairs(40) | {"model.encoder.hidden_size": "32"})
+    assert isinstance(config.model, RecurrentConfig)
+    assert config.model.encoder.hidden_size == 32
+    assert isinstance(config.model.decoder, LuongDecoderConfig)
+    assert config.training.optimizer == "adam"
+    assert isinstance(choose_config("translation", pairs(40) | {"model.decoder_layers": "1"}).model, TransformerConfig)
+
+
+def test_a_decoder_of_another_kind_keeps_its_regularisation(pairs):
+    config = choose_config("translation", pairs(40) | {"model.kind": "recurrent", "model.decoder.kind": "bahdanau"})
+    assert config.model.decoder.kind == "bahdanau"
+    assert config.model.decoder.readout_dropout > 0
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_another_optimizer_gets_a_rate_that_fits_it(pairs, optimizer):
+    training = choose_config("translation", pairs(40) | {"training.optimizer": optimizer}).training
+    assert training.learning_rate < 5e-3
+    assert training.weight_decay <= 0.05
+
+
+def test_own_tokenizers_are_kept(pairs):
+    config = choose_config("translation", pairs(40) | {"tokenizers.source.kind": "words"})
+    assert isinstance(config.tokenizers.source, WordsConfig)
+    assert not config.tokenizers.joint
+    assert config.model.tie_embeddings == "target"
+
+
+def test_bounds_of_the_user_replace_ours(pairs):
+    config = choose_config("translation", pairs(40) | {"training.max_steps": "100000"})
+    assert config.training.max_steps == 100000
+    assert config.training.max_epochs >= 100000 // 10
+    config = choose_config("translation", pairs(40) | {"training.max_epochs": "3"})
+    assert (config.training.max_epochs, config.training.max_steps) == (3, 0)
+    assert choose_config("translation", pairs(40) | {"training.max_minutes": "3"}).training.max_epochs > 1
+
+
+def test_characters_where_words_are_not_separated(pairs):
+    config = choose_config("translation", pairs(60, target="她吻了他"))
+    assert isinstance(config.tokenizers.target, CharactersConfig)
+    assert not config.tokenizers.joint
+    assert config.model.tie_embeddings == "target"
+    assert "the target has no spaces between words" in config.chosen
+
+
+def test_other_letters_get_vocabularies_of_their_own(pairs):
+    config = choose_config("translation", pairs(60, target="она поцеловала его"))
+    assert config.tokenizers.source.kind == config.tokenizers.target.kind == "bpe"
+    assert not config.tokenizers.joint
+
+
+def test_a_whole_configuration_leaves_nothing_to_choose(pairs, tmp_path):
+    chosen = choose_config("translation", pairs(40))
+    whole = tmp_path / "whole.yaml"
+    whole.write_text(render_config(chosen), "utf-8")
+    again = choose_config("translation", {}, read_layer(whole))
+    assert again == chosen
+    plain = load_config(override_layer(pairs(40)))
+    assert choose_config("translation", {}, parse_layer(render_config(plain), "plain")).chosen == ()
+
+
+def test_mistakes_are_named(pairs, tmp_path):
+    with pytest.raises(ConfigError, match=r"no file is named; set data.train"):
+        choose_config("translation")
+    with pytest.raises(ConfigError, match=r"unknown setting 'training.max_epoch'; did you mean 'training.max_epochs'"):
+        choose_config("translation", pairs(4) | {"training.max_epoch": "3"})
+    with pytest.raises(DataError, match=r"none\.tsv"):
+        choose_config("translation", {"data.train": [str(tmp_path / "none.tsv")]})
+
+
+def test_the_kind_of_classifier_depends_on_the_amount_of_text(tmp_path):
+    few, many, vectors = tmp_path / "few.tsv", tmp_path / "many.tsv", tmp_path / "v.txt"
+    few.write_text("a good film\tgood\na bad film\tbad\n" * 4, "utf-8")
+    many.write_text(("word " * 500 + "\tgood\n" + "word " * 500 + "\tbad\n") * 3000, "utf-8")
+    vectors.write_text("good 1 2\n", "utf-8")
+    assert choose_config("classification", {"data.train": [str(few)]}).model.kind == "combined"
+    assert choose_config("classification", {"data.train": [str(many)]}).model.kind == "bag"
+    assert choose_config("classification", {"data.train": [str(few)], "data.vectors": str(vectors)}).model.kind == "recurrent"
+    assert choose_config("classification", {"data.train": [str(few)], "model.max_ngram": "3"}).model.kind == "bag"

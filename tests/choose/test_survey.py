@@ -1,0 +1,92 @@
+"""What a first look at training files finds."""
+
+import gzip
+import json
+
+import pytest
+
+from regard.choose.survey import SAMPLE_SIZE, survey_labelled, survey_pairs, survey_plain
+from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
+from regard.errors import DataError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, lines):
+        path = tmp_path / name
+        text = "".join(f"{line}\n" for line in lines)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return str(path)
+
+    return write
+
+
+def test_pairs_are_counted_and_measured(write):
+    path = write("pairs.tsv", ["a dog runs\tein Hund läuft schnell", "a cat\teine Katze"])
+    survey = survey_pairs(DataConfig(train=(path,)))
+    assert survey.pairs == 2
+    assert survey.source.words == 2.5
+    assert survey.target.words == 3
+    assert survey.source.characters == (10 + 5) / 2
+    assert survey.related
+    assert not survey.source.unspaced
+    assert not survey.target.tokenised
+
+
+def test_sorted_files_are_measured_as_a_whole(write):
+    short, long = ["go\tgeh"] * SAMPLE_SIZE, ["один два три\tone two three four five"] * (2 * SAMPLE_SIZE)
+    survey = survey_pairs(DataConfig(train=(write("sorted.tsv.gz", short + long),)))
+    assert survey.pairs == 3 * SAMPLE_SIZE
+    assert survey.source.words == pytest.approx((1 + 2 * 3) / 3)
+    assert survey.target.words == pytest.approx((1 + 2 * 5) / 3)
+    assert "д" in survey.source.alphabet  # of the file's later part
+    assert "g" in survey.source.alphabet  # of its beginning
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_max_pairs_bounds_the_count(write, limit):
+    path = write("pairs.tsv", [f"number {n}\tNummer {n}" for n in range(5)])
+    assert survey_pairs(DataConfig(train=(path,), max_pairs=limit)).pairs == min(limit, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "unspaced"),
+    [
+        ("彼女は彼にキスをした。", True),
+        ("她吻了他。", True),
+        ("เธอจูบเขา", True),
+        ("그녀는 그에게 키스했다.", False),
+        ("она поцеловала его", False),
+        ("she kissed him 他", False),
+        ("12 34 !", False),
+    ],
+)
+def test_scripts_without_spaces(write, text, unspaced):
+    survey = survey_pairs(DataConfig(train=(write("pairs.tsv", [f"she kissed him\t{text}"] * 3),)))
+    assert survey.target.unspaced is unspaced
+
+
+def test_units_of_a_script_without_spaces_are_pairs_of_characters(write):
+    survey = survey_pairs(DataConfig(train=(write("pairs.tsv", ["go\t她吻了他吗好"]),)))
+    assert survey.target.units == 3
+    assert survey.source.units == 1
+
+
+def test_languages_of_other_letters_are_not_related(write):
+    assert not survey_pairs(DataConfig(train=(write("ru.tsv", ["she kissed him\tона поцеловала его"]),))).related
+
+
+def test_labels_are_counted(write):
+    rows = [json.dumps({"text": "a good film", "label": name}) for name in ("good", "bad", "good", "good")]
+    survey = survey_labelled(LabelledDataConfig(train=(write("texts.jsonl", rows),)))
+    assert (survey.texts, survey.labels, survey.text.words) == (4, (3, 1), 3)
+
+
+def test_plain_texts(write):
+    survey = survey_plain(TextDataConfig(train=(write("a.txt", ["one two", "", "three"]), write("b.txt", ["four"]))))
+    assert (survey.texts, survey.characters) == (3, 7 + 5 + 4)
+
+
+def test_what_is_wrong_with_a_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.tsv"):
+        survey_pairs(DataConfig(train=(str(tmp_path / "nowhere.tsv"),)))
