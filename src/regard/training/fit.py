@@ -23,6 +23,7 @@ from regard.text.batching import BucketBatchSampler
 from regard.training.callbacks import Checkpointing, Display, Validation
 from regard.training.classification import ClassificationTask, ClassifierModel, check_classification
 from regard.training.data import UpdateLoader
+from regard.training.estimate import describe_time
 from regard.training.folder import RunFolder
 from regard.training.language import LanguageModelGiven, LanguageTask, check_language
 from regard.training.logs import Logs, NoLogs
@@ -212,6 +213,8 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
             f"nothing is held out to validate on (data.dev, data.dev_size), so {' and '.join(idle)} "
             f"{'have' if len(idle) > 1 else 'has'} no effect"
         )
+    if estimate := describe_time(run):
+        reporter.say(estimate)
     module = TrainingModule(run)
     module.train()
     loader = UpdateLoader(task, sampler, run.progress, run.team.ranks)

@@ -1,0 +1,78 @@
+"""How long training will take on this machine, measured before it starts."""
+
+import copy
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from regard.training.data import to_device
+from regard.training.machine import seed_step
+from regard.training.run import Run
+
+_MEASURED = 3
+"""Batches that are timed; the median counts."""
+_ENOUGH = 5.0
+"""Seconds of timing after which no further batch is started."""
+
+
+def describe_time(run: Run) -> str:
+    """Say how long the updates that are left will take: `training takes about 12 minutes on this machine (2 threads)`.
+
+    A few batches go through a copy of the model, forward and backward; the run itself does not change.
+
+    Returns:
+        The sentence; empty if it cannot be told, as with several processes.
+    """
+    left = run.total_steps - run.progress.step
+    if not run.team.ranks.alone or left <= 0 or run.progress.finished:
+        return ""
+    try:
+        seconds = _measure(run) * run.config.training.accumulate * left
+    except Exception:  # an estimate must not end a run: what is wrong shows, and is explained, at the first update
+        return ""
+    minutes = run.config.training.max_minutes
+    seconds = min(seconds, 60 * minutes) if minutes else seconds
+    machine = run.machine
+    where = str(machine.device) if machine.device.type != "cpu" else f"{machine.threads} thread{'s' * (machine.threads != 1)}"
+    return f"training takes {_spell(seconds)} on this machine ({where}), and validation a little more"
+
+
+def _measure(run: Run) -> float:
+    """Return the seconds of a batch, the median of some."""
+    trial = copy.copy(run.task)
+    trial.model = copy.deepcopy(run.model).train()
+    seed_step(run.config.seed, 0)
+    taken: list[float] = []
+    begin = time.perf_counter()
+    for number, indices in enumerate(_batches(run)):
+        start = time.perf_counter()
+        batch = to_device(run.task.data.train.batch(indices), run.machine.device)
+        with run.machine.autocast():
+            loss, _ = trial.loss(batch, 1, run.total_steps)
+        loss.backward()
+        float(loss.detach())  # waits for a GPU
+        end = time.perf_counter()
+        taken += [end - start] * bool(number)  # the first batch prepares kernels and memory
+        if end - begin > _ENOUGH:
+            taken = taken or [end - start]
+            break
+    return float(np.median(taken))
+
+
+def _batches(run: Run) -> Iterator[np.ndarray]:
+    """Batches of one epoch, from its beginning, its middle and its end; the first one comes twice."""
+    batches = list(run.task.sampler())
+    places = np.linspace(0, len(batches) - 1, _MEASURED).astype(int)
+    for place in [places[0], *places]:
+        yield batches[place]
+
+
+def _spell(seconds: float) -> str:
+    if seconds < 45:
+        return "less than a minute"
+    minutes = seconds / 60
+    if minutes < 90:
+        return f"about {max(round(minutes), 1)} minute{'s' * (round(minutes) > 1)}"
+    hours = minutes / 60
+    return f"about {hours:.1f} hours" if hours < 24 else f"about {hours / 24:.1f} days"
