@@ -50,10 +50,6 @@ class Given:
                 return kind
         return preferred
 
-    def bounds_length(self) -> bool:
-        """Return whether the user said how long to train."""
-        return any(self.find(f"training.max_{unit}") is not None for unit in ("epochs", "steps", "minutes"))
-
 
 def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
     """Read a table of (x, y) at x = `value`, with straight lines between its rows and constants outside."""
@@ -65,34 +61,42 @@ def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
     return rows[-1][1]
 
 
-def length_settings(given: Given, *, epochs: int, updates: float) -> dict[str, Any]:
-    """Choose how long to train, and validate about `VALIDATIONS` times, unless the user said otherwise.
-
-    Args:
-        given: What the user set. Where that bounds the training, no other bound is chosen.
-        epochs: Passes over the data.
-        updates: Updates that these make, roughly.
-    """
-    settings: dict[str, Any] = {}
-    if not given.bounds_length():
-        settings |= {"training.max_epochs": epochs, "training.max_steps": 0}
-    elif given.find("training.max_epochs") is None and given.find("training.max_steps") is not None:
-        settings["training.max_epochs"] = UNBOUNDED
-    elif given.find("training.max_epochs") is None:
-        settings |= {"training.max_epochs": epochs, "training.max_steps": 0}
-    else:
-        settings["training.max_steps"] = 0
-    if epochs > VALIDATIONS and not given.bounds_length():
-        settings["training.validate_every"] = max(round(updates / VALIDATIONS), 1)
-    else:
-        settings["training.validate_every"] = 0
-    return settings
-
-
+MOST_WARMUP = 200
+"""Updates over which the learning rate rises, in runs that are long enough."""
 UNBOUNDED = 100_000
 """Epochs where the user bounds the updates instead."""
 VALIDATIONS = 10
 """Validations in a run of many epochs."""
+
+
+def length_settings(given: Given, *, epochs: int, epoch_updates: float) -> dict[str, Any]:
+    """Choose how long to train, how long the learning rate rises, and how often to validate.
+
+    Args:
+        given: What the user set. Where that bounds the training, no other bound is chosen.
+        epochs: Passes over the data.
+        epoch_updates: Updates of an epoch, roughly.
+    """
+    own_epochs, own_steps = (_number(given.find(f"training.max_{unit}")) for unit in ("epochs", "steps"))
+    settings: dict[str, Any] = {}
+    if own_steps is None:
+        settings["training.max_steps"] = 0
+    if own_epochs is None:
+        settings["training.max_epochs"] = UNBOUNDED if own_steps else epochs
+    updates = epoch_updates * (own_epochs or epochs)
+    updates = min(updates, own_steps) if own_epochs and own_steps else own_steps or updates
+    settings["training.schedule.warmup_steps"] = min(max(round(updates / 10), 1), MOST_WARMUP)
+    many = updates > 1.5 * VALIDATIONS * epoch_updates
+    settings["training.validate_every"] = max(round(updates / VALIDATIONS), 1) if many else 0
+    return settings
+
+
+def _number(value: Any) -> int | None:
+    """Return a setting as a positive number; None if it is not one, which the strict loader reports."""
+    try:
+        return max(int(value), 0) or None
+    except (TypeError, ValueError):
+        return None
 
 
 def count(number: int, noun: str) -> str:

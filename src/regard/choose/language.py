@@ -1,8 +1,40 @@
-"""Settings for a language model, chosen from the texts."""
+"""Settings for a language model, chosen from the texts.
 
-from regard.choose.choice import Choice, Given, count
+The table goes by the number of characters. `docs/choosing.md` has the measurement behind each row.
+"""
+
+import math
+from dataclasses import dataclass
+
+from regard.choose.choice import Choice, Given, count, length_settings
 from regard.choose.survey import STAND_IN, PlainSurvey, survey_plain
 from regard.config import TextDataConfig
+
+_CHARACTERS_PER_PIECE = 3.5
+"""Characters of a subword, roughly; in scripts without spaces, one."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Settings for up to `characters` characters of text."""
+
+    characters: float
+    pieces: int
+    """Size of the vocabulary."""
+    width: int
+    layers: int
+    dropout: float
+    batch_tokens: int
+    epochs: int
+
+
+_ROWS = (
+    _Row(characters=30_000, pieces=500, width=128, layers=3, dropout=0.3, batch_tokens=256, epochs=30),
+    _Row(characters=300_000, pieces=1_000, width=128, layers=4, dropout=0.2, batch_tokens=512, epochs=15),
+    _Row(characters=3_000_000, pieces=4_000, width=128, layers=4, dropout=0.1, batch_tokens=1024, epochs=10),
+    _Row(characters=30_000_000, pieces=8_000, width=256, layers=4, dropout=0.1, batch_tokens=4096, epochs=4),
+    _Row(characters=math.inf, pieces=16_000, width=512, layers=6, dropout=0.1, batch_tokens=8192, epochs=2),
+)
 
 
 def draft(data: TextDataConfig, given: Given) -> Choice:
@@ -17,4 +49,21 @@ def choose(data: TextDataConfig, given: Given) -> Choice:
 
 def choose_for_texts(survey: PlainSurvey, given: Given) -> Choice:
     """Choose the settings of a language model for texts that were surveyed."""
-    return Choice("language-tiny", {}, (f"{count(survey.texts, 'text')}, {survey.characters:,} characters",))
+    row = next(row for row in _ROWS if survey.characters <= row.characters)
+    tokens = survey.characters / (1 if survey.text.unspaced else _CHARACTERS_PER_PIECE)
+    settings = {
+        "data.dev_size": max(min(survey.texts // 20, 1000), 1),
+        "tokenizer.size": max(row.pieces, 300 + survey.text.num_characters),
+        "model.hidden_size": row.width,
+        "model.num_layers": row.layers,
+        "model.num_heads": max(4, row.width // 64),
+        "model.feed_forward_size": 4 * row.width,
+        "model.embedding_dropout": row.dropout,
+        "model.layer_dropout": row.dropout,
+        "training.batch_tokens": row.batch_tokens,
+        **length_settings(given, epochs=row.epochs, epoch_updates=tokens / row.batch_tokens),
+    }
+    if given.find("tokenizer.kind") is not None:
+        del settings["tokenizer.size"]
+    found = f"{count(survey.texts, 'text')}, {survey.characters:,} characters"
+    return Choice("language-tiny", settings, (found,))

@@ -71,7 +71,7 @@ def choose_for_pairs(survey: PairSurvey, given: Given) -> Choice:
     preset = _find_preset(given)
     if preset in _DECODERS:
         epochs = round(interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS))
-        return Choice(preset, held_out | length_settings(given, epochs=epochs, updates=epochs * words / 1536), found)
+        return Choice(preset, held_out | length_settings(given, epochs=epochs, epoch_updates=words / 1536), found)
     row = next(row for row in _ROWS if words <= row.words)
     settings = _transformer(row, words, given) | _tokenizers(survey, row, words, given)
     return Choice(preset, held_out | settings, found)
@@ -92,9 +92,8 @@ def _transformer(row: _Row, words: float, given: Given) -> dict[str, Any]:
         "model.feed_forward_size": 2 * row.width,
         "model.embedding_dropout": row.dropout,
         "model.layer_dropout": row.dropout,
-        **length_settings(given, epochs=row.epochs, updates=row.epochs * words * _TOKENS_PER_WORD / row.batch_tokens),
+        **length_settings(given, epochs=row.epochs, epoch_updates=words * _TOKENS_PER_WORD / row.batch_tokens),
         "training.batch_tokens": row.batch_tokens,
-        "training.schedule.warmup_steps": 200,
         "training.label_smoothing": 0.1,
         **_optimizer(given),
     }
