@@ -48,7 +48,7 @@ def read_given_texts(files: str, classifier: "Classifier") -> "tuple[list[str], 
     Raises:
         DataError: If they cannot be read, or a label is none that the model was trained on.
     """
-    from regard.text.labelled.columns import MissingColumnError
+    from regard.text.files.columns import MissingColumnError
 
     paths, trained = split_files(files), classifier.config.data.train
     same = len(paths) == len(trained) == 1 and _ending(paths[0]) == _ending(trained[0])

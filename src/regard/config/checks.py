@@ -1,15 +1,17 @@
 """Ranges of the settings, and the settings that must fit each other."""
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from encodings.aliases import aliases
 from typing import Any
 
 from regard.config.classifier import TransformerClassifierConfig
 from regard.config.language import LanguageModelConfig
 from regard.config.model import TransformerConfig
 from regard.config.run import ClassificationConfig, LanguageConfig, RunConfig, TranslationConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, nearest
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ _RANGES = {
     "size": _Range("5 or more (four are special symbols)", low=5),
     **dict.fromkeys(("alignment_layer", "alignment_head"), _Range("-1 or more", low=-1)),
     "length_reward": _Range("from 0 to 100", high=100),
+    "allow_skipped": _PROBABILITY,
     "learning_rate": _POSITIVE,
     "factor": _INSIDE,
     "top_p": _Range("more than 0 and at most 1", high=1, open_low=True),
@@ -105,12 +108,28 @@ def _misfits(config: Any) -> Iterator[tuple[str, str]]:
             f"training.weight_decay is {config.training.weight_decay:g}, which adam adds to the gradient, and nothing else is "
             "learned: set training.optimizer to adamw, or weight_decay to 0",
         )
+    if isinstance(config, TranslationConfig | ClassificationConfig | LanguageConfig):
+        yield from _encoding_misfits(config.data.encoding)
     if isinstance(config, TranslationConfig):
         yield from _translation_misfits(config)
     if isinstance(config, ClassificationConfig):
         yield from _classification_misfits(config)
     if isinstance(config, LanguageConfig):
         yield from _transformer_misfits(config.model)
+
+
+def _encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
+    try:
+        if encoding != "auto":
+            "".encode(encoding)
+            codecs.getincrementaldecoder(encoding)
+    except (LookupError, ValueError):
+        known = ("auto", *sorted(set(aliases.values()) | {"cp1252", "utf-8"}))
+        yield (
+            "data.encoding",
+            f"data.encoding is '{encoding}', and Python knows no such encoding of text{nearest(encoding, known)}; expected "
+            "auto, utf-8, utf-16, cp1252, …",
+        )
 
 
 def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]:

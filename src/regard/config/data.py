@@ -9,7 +9,7 @@ class DataConfig:
     """Where the pairs are and which of them count."""
 
     train: tuple[str, ...] = ()
-    """One file of pairs (.tsv, .txt, .csv, .jsonl, .parquet, each also .gz), or two parallel text files."""
+    """One file of pairs (.tsv, .txt, .csv, .json, .jsonl, .parquet, each also .gz), or two parallel text files."""
     dev: tuple[str, ...] = ()
     """Pairs to validate on, in the same forms. Empty: `dev_size` pairs are held out of `train`."""
     alignments: str = ""
@@ -23,11 +23,17 @@ class DataConfig:
     target: str = "target"
     """Language of the target, as a code (`de`)."""
     columns: tuple[str, ...] = ()
-    """The source column and the target column, by name or by number from 0. Empty: names that fit, else the first two."""
-    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
-    """How to read the files; `auto` goes by their names and first lines."""
+    """The source column and the target column, by name or by number from 0. Empty: chosen by the columns' names and by what
+    they hold."""
+    format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "fast_align", "text"] = "auto"
+    """How to read the files; `auto` goes by their names and first lines. `jsonl`: JSON lines or a JSON array; `fast_align`:
+    the sides are separated by `|||`."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first line of a tab- or comma-separated file names the columns."""
+    """Whether the first line of a tab- or comma-separated file names the columns, or that of parallel files the languages."""
+    encoding: str = "auto"
+    """Encoding of the files, such as `cp1252`; `auto`: UTF-8, or what a byte order mark says."""
+    allow_skipped: float = 0.1
+    """Largest share of a file's lines that may be unusable (undecodable, or without a column or a side), from 0 to 1."""
     max_pairs: int = 0
     """Train on the first so many usable pairs; 0 for all."""
     max_tokens: int = 200

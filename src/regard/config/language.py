@@ -19,6 +19,10 @@ class TextDataConfig:
     """What a text is: a line, or the lines up to an empty one, joined by spaces (prose that is broken into lines)."""
     language: str = ""
     """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
+    encoding: str = "auto"
+    """Encoding of the files, such as `cp1252`; `auto`: UTF-8, or what a byte order mark says."""
+    allow_skipped: float = 0.1
+    """Largest share of a file's lines that may be unusable (undecodable or overlong), from 0 to 1."""
     max_texts: int = 0
     """Train on the first so many texts; 0 for all."""
     max_tokens: int = 256

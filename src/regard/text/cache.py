@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.disk import flush, locked
 from regard.errors import DataError
-from regard.text.lines import check_file
+from regard.text.files.opening import check_file
 
 T = TypeVar("T")
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Grows whenever the same file and settings would give another entry than before."""
 
 MANIFEST = "manifest.json"

@@ -1,160 +1,126 @@
-"""Which columns are wanted of a table; for pairs, which two, and whether the first line names them."""
+"""How well a column would do as the source or the target of sentence pairs."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from regard.config import DataConfig
-from regard.errors import DataError, nearest
-from regard.text.report import COLUMN_NUMBERS, HEADER
+from regard.errors import DataError
+from regard.text.files.columns import Column, Wanted, find_position
+from regard.text.files.content import Content
+from regard.text.files.names import METADATA_SCORE, SOURCE, TARGET, find_language, find_languages, fold, is_metadata
 
-SOURCE_NAMES = ("source", "src", "source_text", "src_text", "source_sentence", "input")
-TARGET_NAMES = ("target", "tgt", "trg", "target_text", "tgt_text", "target_sentence", "translation", "reference", "output")
-LANGUAGES = {
-    "ar": "arabic", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
-    "et": "estonian", "fi": "finnish", "fr": "french", "he": "hebrew", "hi": "hindi", "hu": "hungarian", "is": "icelandic",
-    "it": "italian", "ja": "japanese", "ko": "korean", "lt": "lithuanian", "lv": "latvian", "nl": "dutch", "no": "norwegian",
-    "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sk": "slovak", "sv": "swedish", "tr": "turkish",
-    "uk": "ukrainian", "vi": "vietnamese", "zh": "chinese",
-}  # fmt: skip
-OTHER_NAMES = ("id", "index", "score", "text", "sentence", "sentence1", "sentence2", "attribution", "license", "deutsch", "")
-"""Further names that a header may hold beside those of the two sides."""
+_LANGUAGE, _IN_LANGUAGE, _ANY_LANGUAGE, _OTHER_LANGUAGE = 8, 6, 5, -4
+"""Scores of names: the side's language, words that hold it, a language where settings name none, another language."""
+_PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
+"""Further names that columns of pairs may have."""
+_LOOKS_RIGHT, _LOOKS_WRONG = 4, -2
+"""Scores of what a column holds: the side's language, another one."""
+TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where what is wanted stands in a line."""
-
-    places: tuple[int, ...]
-    names: tuple[str, ...]
-    """The columns as a report shows them."""
-    first: str | None
-    """Why the first line is none of the data, or None where it is."""
-    width: int = 0
-    """Columns that every line must have; 0: enough for `places`."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a reader of tables is asked for."""
-
-    what: str
-    """For messages, such as `a source and a target`."""
-    settings: str
-    """The settings that choose columns, for messages."""
-    choose: Callable[[Sequence[str], object], tuple[int, ...]]
-    """From the columns' names and the path to the places of those wanted."""
-    find_layout: Callable[[Sequence[Sequence[str]], object], Layout]
-    """From the first rows of a file without types and the path to their layout."""
-    kinds: tuple[type, ...] = (str,)
-    """What a value may be where values have types."""
-
-
-def pair_columns(data: DataConfig) -> Wanted:
+class PairColumns(Wanted):
     """A source and a target, by the settings of `data`."""
-    return Wanted(
-        "a source and a target",
-        "data.columns",
-        choose=lambda names, path: choose_columns(names, data, path),
-        find_layout=lambda rows, path: find_layout(rows, data, path),
-    )
 
+    what = "a source and a target"
+    sides = ("the source", "the target")
+    settings = "data.columns"
+    alike = True
+    one_column = "give two parallel files as FILE,FILE"
 
-def find_layout(rows: Sequence[Sequence[str]], data: DataConfig, path: object) -> Layout:
-    """Read the layout off the first rows of a tab- or comma-separated file.
+    def __init__(self, data: DataConfig) -> None:
+        self.data, self.header, self.encoding = data, data.header, data.encoding
+        self._languages = (find_language(data.source), find_language(data.target))
 
-    Args:
-        rows: Some rows from the start of the file, not all of them blank.
-        data: `columns`, `header`, and the languages' codes, which are names of columns too.
-        path: For messages.
+    def given(self) -> tuple[str, str]:
+        """Return the two names of `data.columns`, or two empty ones."""
+        return (self.data.columns[0], self.data.columns[-1]) if self.data.columns else ("", "")
 
-    Raises:
-        DataError: If there is only one column, or `data.columns` names one that is not there.
-    """
-    filled = [row for row in rows if any(cell.strip() for cell in row)]
-    width = max((len(row) for row in filled), default=0)
-    if width < 2:
-        shown = filled[0][0].strip()[:60] if filled else ""
-        raise DataError(
-            f"{path}: has one column (it starts with {shown!r}), expected a source and a target separated by a tab; give two "
-            "parallel files as FILE,FILE, or say what it is with data.format"
+    def place_given(self, names: Sequence[str], path: object) -> tuple[int | None, int | None]:
+        """Return the places of `data.columns`."""
+        columns = self.data.columns
+        if not columns:
+            return None, None
+        if len(columns) != 2:
+            raise DataError(f"{path}: data.columns is {','.join(columns)}, expected two: the source's and the target's")
+        source, target = (find_position(name, names, path) for name in columns)
+        if source == target:
+            raise DataError(f"{path}: data.columns {','.join(columns)} is one column twice, expected two different ones")
+        return source, target
+
+    def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
+        """Return scores by the name, by whether it is text, and by its language."""
+        return [(self._score(column, 0), self._score(column, 1)) for column in columns]
+
+    def recognises(self, first: Sequence[str]) -> bool:
+        """Return True if cells name the source and the target, or all are usual names; codes count as they are usually written.
+
+        "Hi" and "No" are sentences, and so are two names of one language.
+        """
+        languages = [code for cell in first if (code := find_language(cell, codes=cell.islower()))]
+        if len(set(languages)) < len(languages):
+            return False
+        sources, targets = ({place for place, cell in enumerate(first) if self._names_side(cell, side)} for side in (0, 1))
+        if sources and targets and len(sources | targets) > 1:
+            return True
+        return all(is_metadata(cell) or fold(cell) in _PLAIN or self._names_any(cell) for cell in first)
+
+    def example(self, names: Sequence[str]) -> str:
+        """Return `--data.columns` with two columns."""
+        return (
+            f"--data.columns '{','.join(names)}'" if any(" " in name for name in names) else f"--data.columns {','.join(names)}"
         )
-    first = [cell.strip() for cell in filled[0]]
-    numbered = len(first) > 1 and all(cell.isdigit() for cell in first)
-    named = bool(data.columns) and not all(map(is_place, data.columns))
-    if named and data.header == "no":
-        raise DataError(f"{path}: data.columns gives names ({', '.join(data.columns)}), but data.header is 'no'; give numbers")
-    if data.header == "yes" or (data.header == "auto" and (named or _is_header(first, data))):
-        source, target = choose_columns(first, data, path)
-        return Layout((source, target), (first[source] or str(source), first[target] or str(target)), HEADER)
-    source, target = choose_columns([str(number) for number in range(width)], data, path)
-    reason = COLUMN_NUMBERS if numbered and data.header == "auto" else None
-    return Layout((source, target), (str(source), str(target)), reason)
+
+    def is_header_of(self, cell: str, side: int) -> bool:
+        """Return True if a line is what the file of the sources (side 0) or of the targets (side 1) may be headed with."""
+        return bool(cell) and self._names_side(cell, side)
+
+    def _score(self, column: Column, side: int) -> float:
+        return self._rate_name(column.name, side) + rate_text(column.content) + _rate_language(column, self._languages[side])
+
+    def _names_any(self, cell: str) -> bool:
+        return self._names_side(cell, 0) or self._names_side(cell, 1) or bool(find_language(cell, codes=cell.islower()))
+
+    def _names_side(self, cell: str, side: int) -> bool:
+        names, setting = ((SOURCE, self.data.source), (TARGET, self.data.target))[side]
+        if names.is_exact(cell) or cell.casefold() == setting.casefold():
+            return True
+        language = self._languages[side]
+        if language is None:
+            return find_language(cell, codes=cell.islower()) is not None
+        return find_language(cell, codes=cell.islower()) == language or ("_" in cell and language in find_languages(cell))
+
+    def _rate_name(self, name: str | None, side: int) -> float:
+        if name is None:
+            return 0
+        names, setting = ((SOURCE, self.data.source), (TARGET, self.data.target))[side]
+        language, other = self._languages[side], self._languages[1 - side]
+        found = find_language(name)
+        if name and (name.casefold() == setting.casefold() or (language and found == language)):
+            return _LANGUAGE
+        if names.is_exact(name):
+            return names.rate(name)
+        if is_metadata(name):
+            return METADATA_SCORE
+        if found:
+            return _OTHER_LANGUAGE if language or found == other else _ANY_LANGUAGE
+        inside = find_languages(name)
+        if language and language in inside and other not in inside:
+            return _IN_LANGUAGE
+        return max(names.rate(name), _ANY_LANGUAGE if inside and not language else 0)
 
 
-def choose_columns(names: Sequence[str], data: DataConfig, path: object) -> tuple[int, int]:
-    """The positions of the source and the target among the columns' names.
-
-    Args:
-        names: What the columns are called.
-        data: `columns`, else the languages' codes and names, else what sources and targets are usually called; where
-            nothing of that fits, the first two.
-        path: For messages.
-
-    Raises:
-        DataError: If `data.columns` asks for a column that is not there, or for one twice; or if there is only one.
-    """
-    if len(names) < 2:
-        raise DataError(f"{path}: its first line names {len(names)} column, expected a source and a target; is it a header?")
-    if not data.columns:
-        source = _find_side(names, data.source, SOURCE_NAMES)
-        target = _find_side(names, data.target, TARGET_NAMES)
-        return (source, target) if source is not None and target is not None and source != target else (0, 1)
-    if len(data.columns) != 2:
-        raise DataError(f"{path}: data.columns is {','.join(data.columns)}, expected two: the source's and the target's")
-    source, target = (find_position(wanted, names, path) for wanted in data.columns)
-    if source == target:
-        raise DataError(f"{path}: data.columns {','.join(data.columns)} is one column twice, expected two different ones")
-    return source, target
+def rate_text(content: Content) -> float:
+    """Return a score for a column as a text: highest for several words a cell that are not the same few values."""
+    if content.kind == "nothing":
+        return 0
+    if content.kind != "words":
+        # Two cells may be numbers by chance.
+        return NOT_TEXT_SCORE if content.count > 2 else -1
+    if content.count >= 30 and content.distinct * 10 <= content.count:
+        return LABEL_LIKE_SCORE
+    return TEXT_SCORE if content.words > 1.5 else WORD_SCORE
 
 
-def find_position(wanted: str, names: Sequence[str], path: object) -> int:
-    """The place of a column that is given by name or by number.
-
-    Raises:
-        DataError: If it is not there; the message has those that are, and the nearest.
-    """
-    if wanted in names:
-        return names.index(wanted)
-    if is_place(wanted):
-        if int(wanted) < len(names):
-            return int(wanted)
-        raise DataError(f"{path}: there is no column {wanted}; it has {len(names)} columns, numbered 0 to {len(names) - 1}")
-    folded = [name.casefold() for name in names]
-    if wanted.casefold() in folded:
-        return folded.index(wanted.casefold())
-    raise DataError(f"{path}: there is no column '{wanted}'; it has {', '.join(map(repr, names))}{nearest(wanted, names)}")
-
-
-def is_place(column: str) -> bool:
-    """Whether a column is given by its number: `²` and digits without end are names."""
-    return column.isascii() and column.isdigit() and len(column) < 10
-
-
-def _find_side(names: Sequence[str], language: str, usual: Sequence[str]) -> int | None:
-    code = language.casefold()
-    wanted = [code, LANGUAGES.get(code, code), *usual]
-    folded = [name.casefold() for name in names]
-    for name in wanted:
-        if name in folded:
-            return folded.index(name)
-    endings = tuple(mark + name for mark in "._-" for name in wanted[:2])
-    return next((position for position, name in enumerate(folded) if name.endswith(endings)), None)
-
-
-def _is_header(cells: Sequence[str], data: DataConfig) -> bool:
-    source, target = _find_side(cells, data.source, SOURCE_NAMES), _find_side(cells, data.target, TARGET_NAMES)
-    if source is not None and target is not None and source != target:
-        return True
-    known = {*SOURCE_NAMES, *TARGET_NAMES, *LANGUAGES.values(), *OTHER_NAMES, data.source.casefold(), data.target.casefold()}
-    # Codes count only as they are usually written: "Hi" and "No" are sentences.
-    return sum(map(bool, cells)) > 1 and all(cell.casefold() in known or cell in LANGUAGES for cell in cells)
+def _rate_language(column: Column, language: str | None) -> float:
+    if not language or not column.language:
+        return 0
+    return _LOOKS_RIGHT if column.language == language else _LOOKS_WRONG

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
-from regard.text.columns import Layout, Wanted
+from regard.text.files.columns import Wanted
+from regard.text.files.header import Layout, find_layout
 from regard.text.lines import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blocks
 from regard.text.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
 
@@ -26,24 +27,44 @@ CHUNK_ROWS = 4096
 LONGEST_FIELD = 1 << 22
 """Characters of a quoted field, which a quote that is not closed could make as long as the file."""
 
+_SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-separated"}
+"""Separators of CSV, and what a report calls them."""
+_CLEAR_SHARE = 0.5
+"""Share of the first rows that a separator must give as many columns as the first row."""
+
 _LONE_RETURN = re.compile(r"\r(?!\n|$)")
 _STAND_IN = "\ud800"
 """Stands in for a lone carriage return, which the csv module takes for the end of a row; no decoded text holds it."""
 
 
-def read_tsv(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
-    """Tab-separated lines, split at every tab: a quote is a quote.
+def read_fast_align(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+    """Read lines of two sides with `|||` between them, as fast_align does.
 
     Raises:
-        DataError: As `lines.line_blocks` and `wanted.find_layout`.
+        DataError: As `read_tsv`.
+    """
+    return read_tsv(path, wanted, report, separator="|||")
+
+
+def read_tsv(path: Path, wanted: Wanted, report: ReadingReport, separator: str = "\t") -> Iterator[RawChunk]:
+    """Read tab-separated lines, split at every tab: a quote is a quote.
+
+    Args:
+        path: The file.
+        wanted: What is looked for.
+        report: Filled while reading.
+        separator: What the columns are separated by.
+
+    Raises:
+        DataError: As `lines.line_blocks` and `header.find_layout`.
     """
     layout: Layout | None = None
-    for first, lines in line_blocks(path):
+    for first, lines in line_blocks(path, wanted.encoding):
         report.read += len(lines)
-        rows = [line.split("\t") for line in lines]
+        rows = [line.split(separator) for line in lines]
         numbers: Sequence[int] = range(first, first + len(rows))
         if layout is None:
-            layout = wanted.find_layout(rows[:HEAD_ROWS], path)
+            layout = find_layout(rows[:HEAD_ROWS], wanted, path)
             report.columns = list(layout.names)
             if layout.first:
                 stray = next(place for place, row in enumerate(rows) if any(cell.strip() for cell in row))
@@ -66,9 +87,9 @@ def read_csv(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawC
         DataError: If a quote is not closed, or something follows a closing one; else as `read_tsv`.
     """
     report.unit = "rows"
-    numbered = _csv_rows(path, report)
+    numbered = _csv_rows(path, wanted.encoding, report)
     head = _take(numbered, HEAD_ROWS)
-    layout = wanted.find_layout([row for _, row in head] or [[]], path)
+    layout = find_layout([row for _, row in head] or [[]], wanted, path)
     report.columns = list(layout.names)
     rows: Iterator[NumberedRow] = chain(head, numbered)
     if layout.first:
@@ -119,14 +140,16 @@ def _without_first(rows: Iterable[NumberedRow], reason: str, report: ReadingRepo
             yield number, row
 
 
-def _csv_rows(path: Path, report: ReadingReport) -> Iterator[NumberedRow]:
+def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[NumberedRow]:
     """The rows with the number of the line each starts on."""
-    lines = _csv_lines(path)
+    lines = _csv_lines(path, encoding)
     head: list[str] = []
     while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
         head.append(line)
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # the module's own is 131,072, for all readers at once
-    reader = csv.reader(chain(head, lines), delimiter=_find_separator(head), strict=True)
+    separator = _find_separator(head)
+    report.form = _SEPARATED[separator]
+    reader = csv.reader(chain(head, lines), delimiter=separator, strict=True)
     number = 1
     while True:
         try:
@@ -149,19 +172,24 @@ def _csv_rows(path: Path, report: ReadingReport) -> Iterator[NumberedRow]:
 
 
 def _find_separator(head: list[str]) -> str:
-    """The first of comma, semicolon and tab that gives every row the same number of columns, two or more; else a comma."""
-    for separator in ",;\t":
+    """Return the first of comma, semicolon and tab that gives every row the same number of columns, two or more.
+
+    If none does, the one that gives most rows as many columns as the first row; a comma, if that is not clear.
+    """
+    shares = dict.fromkeys(_SEPARATED, 0.0)
+    for separator in _SEPARATED:
         try:
-            widths = {len(row) for row in csv.reader(head, delimiter=separator) if row}
+            widths = [len(row) for row in csv.reader(head, delimiter=separator) if row]
         except csv.Error:
             continue
-        if len(widths) == 1 and widths.pop() > 1:
-            return separator
-    return ","
+        if widths and widths[0] > 1:
+            shares[separator] = widths.count(widths[0]) / len(widths)
+    best = max(shares, key=shares.__getitem__)
+    return best if shares[best] >= _CLEAR_SHARE else ","
 
 
-def _csv_lines(path: Path) -> Iterator[str]:
-    for first, lines in line_blocks(path):
+def _csv_lines(path: Path, encoding: str) -> Iterator[str]:
+    for first, lines in line_blocks(path, encoding):
         for number, line in enumerate(lines, first):
             if line is OVER_LONG_LINE:
                 raise DataError(f"{path}, line {number}: is too long to be a row of CSV; is a quote opened and not closed?")

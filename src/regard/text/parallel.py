@@ -4,18 +4,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.errors import DataError
+from regard.text.columns import PairColumns
 from regard.text.delimited import RawChunk
+from regard.text.files.show import quoted
 from regard.text.lines import line_blocks
-from regard.text.report import ReadingReport
+from regard.text.report import HEADER, ReadingReport
 
 
-def read_parallel(source: Path, target: Path, report: ReadingReport) -> Iterator[RawChunk]:
-    """Line n of one file with line n of the other; the blocks of the two need not end at the same line.
+def read_parallel(source: Path, target: Path, wanted: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:
+    """Read line n of one file with line n of the other; the blocks of the two need not end at the same line.
+
+    Args:
+        source: The file of the sources.
+        target: The file of the targets.
+        wanted: `header` and `encoding`, and how languages are named.
+        report: Filled while reading.
 
     Raises:
-        DataError: If the files differ in length, with both counts; else as `lines.line_blocks`.
+        DataError: If the files differ in length, with both counts, or only one begins with a header; else as
+            `lines.line_blocks`.
     """
-    blocks = [line_blocks(source), line_blocks(target)]
+    headed = _find_header((source, target), wanted)
+    blocks = [line_blocks(source, wanted.encoding), line_blocks(target, wanted.encoding)]
     waiting: list[list[str]] = [[], []]
     counts, over = [0, 0], [False, False]
     done = 0
@@ -30,7 +40,10 @@ def read_parallel(source: Path, target: Path, report: ReadingReport) -> Iterator
         if not size:
             break
         report.read += size
-        yield [waiting[0][:size], waiting[1][:size]], range(done + 1, done + size + 1)
+        skip = 1 if headed and not done else 0
+        if skip:
+            report.skip(HEADER, 1)
+        yield [waiting[0][skip:size], waiting[1][skip:size]], range(done + 1 + skip, done + size + 1)
         done += size
         waiting = [lines[size:] for lines in waiting]
     for side in (0, 1):
@@ -40,3 +53,25 @@ def read_parallel(source: Path, target: Path, report: ReadingReport) -> Iterator
             f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}, expected as many; line n of one must be the "
             "translation of line n of the other: check that neither was cut or filtered alone"
         )
+
+
+def _find_header(paths: tuple[Path, Path], wanted: PairColumns) -> bool:
+    """Whether both files begin with a header, such as `English` and `German`.
+
+    Raises:
+        DataError: If only one does: then line n is not the translation of line n.
+    """
+    if wanted.header != "auto":
+        return wanted.header == "yes"
+    first = [next(line_blocks(path, wanted.encoding), (1, [""]))[1][0].strip() for path in paths]
+    if wanted.recognises(first):
+        return True
+    for side in (0, 1):
+        other = first[1 - side]
+        if wanted.is_header_of(first[side], side) and len(other.split()) > 2:
+            raise DataError(
+                f"{paths[side]} begins with what looks like a header, {quoted(first[side])}, and {paths[1 - side]} with "
+                f"{quoted(other)}; line n of one must be the translation of line n of the other: delete the header, or set "
+                "data.header to no if it is a sentence"
+            )
+    return False

@@ -9,23 +9,37 @@ from typing import Literal
 
 from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.columns import pair_columns
-from regard.text.delimited import read_csv, read_tsv
-from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE, open_bytes
+from regard.text.columns import PairColumns
+from regard.text.delimited import read_csv, read_fast_align, read_tsv
+from regard.text.files.encoding import open_utf8, show_encoding
+from regard.text.files.opening import open_bytes
+from regard.text.files.show import quoted
+from regard.text.files.usable import SkipLimit
+from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE
 from regard.text.parallel import read_parallel
-from regard.text.report import EMPTY_SOURCE, EMPTY_TARGET, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
+from regard.text.report import EMPTY_LINE, EMPTY_SOURCE, EMPTY_TARGET, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
 from regard.text.structured import read_jsonl, read_parquet
 
 FORMS = {
     "tsv": "tab-separated",
     "csv": "comma-separated",
     "jsonl": "JSON lines",
+    "fast_align": "separated by |||",
     "parquet": "Parquet",
     "text": "parallel text",
 }
 ENDINGS = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"} | {
     ".parquet": "parquet",
     ".pq": "parquet",
+}
+
+
+_READERS = {
+    "tsv": read_tsv,
+    "csv": read_csv,
+    "jsonl": read_jsonl,
+    "parquet": read_parquet,
+    "fast_align": read_fast_align,
 }
 
 
@@ -47,12 +61,13 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
 
     Args:
         paths: One file of pairs, or two parallel text files.
-        data: `format`, `columns`, `header`, `normalization`, and the languages' codes.
+        data: `format`, `columns`, `header`, `encoding`, `allow_skipped`, `normalization`, and the languages' codes.
         report: Filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
         DataError: If a file is missing, empty, damaged or not what it is read as; if two parallel files differ in length;
-            if a column is not there; or, at the end, if no usable pair was found. The message names the file and the line.
+            if a column is not there, or it is not clear which are wanted; or, at the end, if no usable pair was found, or more
+            is unusable than `data.allow_skipped`. The message names the file and the line.
     """
     files = [Path(path) for path in paths]
     if len(files) not in (1, 2):
@@ -60,16 +75,19 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
     form = find_format(files, data)
     report.files = [str(file) for file in files]
     report.form = FORMS[form]
+    report.encoding = show_encoding(files[0], "utf-8" if form == "parquet" else data.encoding)
     if form == "text":
-        chunks = read_parallel(files[0], files[1], report)
+        chunks = read_parallel(files[0], files[1], PairColumns(data), report)
     else:
-        reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
-        chunks = reader(files[0], pair_columns(data), report)
+        chunks = _READERS[form](files[0], PairColumns(data), report)
+    limit = SkipLimit(data.allow_skipped, data.encoding, report)
     for (source, target), lines in chunks:
         chunk = clean(source, target, lines, data, report)
         if chunk.line:
+            report.first = report.first or " → ".join(quoted(side[0], mark='"') for side in (chunk.source, chunk.target))
             report.kept += len(chunk.line)
             yield chunk
+    limit.check(files)
     if not report.kept:
         raise DataError(f"no usable pair in {' + '.join(report.files)}; what became of its {report.unit}:\n{report.render()}")
 
@@ -88,24 +106,43 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
         return "text"
     if data.format != "auto":
         return data.format
-    return detect_table(paths[0])
+    found = detect_table(paths[0], data.encoding)
+    return "fast_align" if found == "tsv" and _has_bars(paths[0], data.encoding) else found
 
 
-def detect_table(path: Path) -> str:
-    """Which format a table is in, by its name and first bytes: `tsv` where nothing says otherwise.
+def detect_table(path: Path, encoding: str = "auto") -> str:
+    """Return the format of a table, by its name and first bytes: `tsv` where nothing says otherwise.
+
+    Args:
+        path: The file.
+        encoding: Its encoding, or `auto`.
 
     Raises:
         DataError: If the file cannot be read.
     """
     with open_bytes(path) as file:
-        start = file.read(1 << 16)
-    if start.startswith(b"PAR1"):
-        return "parquet"
+        if file.read(4) == b"PAR1":
+            return "parquet"
     by_name = ENDINGS.get(ending(path))
     if by_name:
         return by_name
-    first = start.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    start = _read_start(path, encoding).lstrip()
+    first = start.split(b"\n", 1)[0]
+    if start.startswith(b"[") and start[1:].lstrip().startswith(b"{"):
+        return "jsonl"
     return "jsonl" if first.startswith(b"{") and (b"\t" not in first or _is_json(first)) else "tsv"
+
+
+def _read_start(path: Path, encoding: str) -> bytes:
+    with open_utf8(path, encoding) as file:
+        return file.read(1 << 16)
+
+
+def _has_bars(path: Path, encoding: str) -> bool:
+    """Whether nearly every one of the first lines has `|||` between two sides, and no tab."""
+    lines = [line for line in _read_start(path, encoding).split(b"\n")[:1000] if line.strip()]
+    parted = sum(line.count(b"|||") == 1 and b"\t" not in line for line in lines)
+    return bool(lines) and parted * 10 >= len(lines) * 9
 
 
 def ending(path: Path) -> str:
@@ -153,6 +190,8 @@ def _sound(texts: list[str]) -> bool:
 def _find_fault(source: str, target: str) -> str | None:
     if source is OVER_LONG_LINE or target is OVER_LONG_LINE or max(len(source), len(target)) > LONGEST_SIDE:
         return OVER_LONG
+    if not source and not target:
+        return EMPTY_LINE
     if not source:
         return EMPTY_SOURCE
     if not target:

@@ -15,6 +15,8 @@ TOO_MANY_COLUMNS = "too many columns"
 HEADER = "header"
 COLUMN_NUMBERS = "a line of column numbers"
 NOT_UNICODE = "not valid UTF-8"
+IN_FILE = " ("
+"""Parts a reason from the file it is counted for."""
 NUL = "holds a NUL character"
 OVER_LONG = "over-long line"
 REPEAT = "exact repeat of an earlier pair"
@@ -22,9 +24,18 @@ TOO_MANY_TOKENS = "more tokens than max_tokens"
 BEHIND_MAX_PAIRS = "behind the first max_pairs pairs"
 EMPTY_TEXT = "empty text"
 EMPTY_LABEL = "empty label"
+MISSING_LABEL = "missing label: NaN, N/A, null or None"
 LONG_LABEL = "a label too long to be one"
 REPEATED_TEXT = "exact repeat of an earlier text with the same label"
 BEYOND_MAX_TEXTS = "beyond max_texts"
+
+UNUSABLE = (
+    *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),
+    *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
+)
+"""Reasons that say something about the file: a file with many such lines is probably not what it is read as."""
+NOT_DATA = (EMPTY_LINE, HEADER, COLUMN_NUMBERS)
+"""Reasons of lines that hold no data."""
 
 
 @dataclass
@@ -55,6 +66,12 @@ class ReadingReport:
     kind: str = "pairs"
     """What is kept of them: `pairs`, or `texts` with labels."""
     skipped: dict[str, Skipped] = field(default_factory=dict)
+    encoding: str = "UTF-8"
+    """What the files were decoded from."""
+    first: str = ""
+    """The first pair or text that was kept, as it was understood; shortened and in quotation marks."""
+    advice: str = ""
+    """What to do about lines that were skipped; empty if there is nothing to say."""
 
     def skip(self, reason: str, line: int) -> None:
         """Count one line that is not kept."""
@@ -86,6 +103,10 @@ class ReadingReport:
         """All that was not kept."""
         return sum(entry.count for entry in self.skipped.values())
 
+    def count(self, reasons: Iterable[str]) -> int:
+        """Return how many lines were skipped for any of some reasons, in any of the files."""
+        return sum(entry.count for reason, entry in self.skipped.items() if reason.partition(IN_FILE)[0] in reasons)
+
     def render(self) -> str:
         """The report as a few lines for a terminal."""
         columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
@@ -94,12 +115,14 @@ class ReadingReport:
         width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
         for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
             more = ", …" if entry.count > len(entry.lines) else ""
-            place = "row" if self.form == "Parquet" else "line"
+            place = "row" if self.form in ("Parquet", "a JSON array") else "line"
             places = f" ({place}{'s' * (entry.count > 1)} {', '.join(map(str, entry.lines))}{more})"
-            rows.append(f"  skipped {entry.count:>{width},}: {reason}{places if entry.lines else ''}")
-        broken = self.skipped.get(NOT_UNICODE)
-        if broken and broken.count * 100 > self.read:
-            rows.append("  Is the file in another encoding? Convert it: iconv -f LATIN1 -t UTF-8 FILE > NEW")
+            shown = reason.replace(NOT_UNICODE, f"not valid {self.encoding}")
+            rows.append(f"  skipped {entry.count:>{width},}: {shown}{places if entry.lines else ''}")
+        if self.advice:
+            rows.append(f"  {self.advice}")
+        if self.first:
+            rows.append(f"  first {self.kind.removesuffix('s')}: {self.first}")
         return "\n".join(rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,6 +134,29 @@ class ReadingReport:
         """The report that `to_dict` was called on."""
         skipped = {reason: Skipped(**entry) for reason, entry in plain["skipped"].items()}
         return cls(**{**plain, "skipped": skipped})
+
+
+WARN_OVERLAP = 0.1
+"""Share of the dev set from which on a warning says that training holds it."""
+
+
+def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
+    """Return a warning if training holds a good part of the dev set; else nothing.
+
+    Args:
+        shared: How many of the dev set training holds too.
+        total: All of the dev set.
+        what: What they are: `pairs` or `texts`.
+    """
+    if not total or shared < max(WARN_OVERLAP * total, 1):
+        return []
+    part = (
+        f"all {total:,} dev {what} are" if shared >= total else f"{shared:,} of {total:,} dev {what} ({shared / total:.0%}) are"
+    )
+    return [
+        f"warning: {part} in the training data too, so validation shows what the model remembers, not what it has learned; "
+        "set data.dev to other files, or leave it empty to hold some out"
+    ]
 
 
 @dataclass
@@ -152,6 +198,7 @@ class PreparationReport:
                 f"  of the dev pairs, training holds {self.overlap.pairs:,} whole, "
                 f"{self.overlap.sources:,} by their source and {self.overlap.targets:,} by their target"
             )
+            rows += warn_of_overlap(self.overlap.pairs, self.dev_pairs, "pairs")
         tokens = " and ".join(f"{count:,}" for count in self.train_tokens)
         rows.append(f"vocabularies of {self.source_size:,} and {self.target_size:,} symbols; {tokens} tokens")
         return "\n".join(rows + self.notes)

@@ -1,4 +1,4 @@
-"""Columns of JSON lines and Parquet, where columns have names; a column inside another is named `outer.inner`."""
+"""Columns of JSON and Parquet, where columns have names; a column inside another is named `outer.inner`."""
 
 import gzip
 import json
@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from regard.errors import DataError, nearest
-from regard.text.columns import Wanted
 from regard.text.delimited import CHUNK_ROWS, RawChunk
-from regard.text.lines import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes
+from regard.text.files.columns import SAMPLE_ROWS, Wanted, choose_columns
+from regard.text.files.json_array import is_json_array, read_elements
+from regard.text.files.opening import open_bytes
+from regard.text.lines import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks
 from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
 
 Keys = tuple[str, ...]
@@ -24,27 +26,61 @@ LARGEST_UNPACKED = 1 << 34
 
 
 def read_jsonl(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
-    """One JSON object a line; the values of the first one say what columns there are. A null is an empty text.
+    """Read JSON objects, one per line or in one array; the values of the first one say what columns there are.
+
+    A null is an empty text.
 
     Raises:
-        DataError: If a line is not a JSON object, lacks a column, or holds something else there than `wanted.kinds`.
+        DataError: If something is not a JSON object, lacks a column, or holds something else there than `wanted.kinds`.
     """
+    array = is_json_array(path, wanted.encoding)
+    if array:
+        report.form, report.unit = "a JSON array", "rows"
+    objects = _array_objects(path, wanted, report) if array else _line_objects(path, wanted, report)
+    each = "element" if array else "line"
     keys: tuple[Keys, ...] | None = None
-    for first, lines in line_blocks(path):
+    for rows, numbers in objects:
+        if keys is None and rows:
+            keys = _choose_keys(rows, wanted, path, f"{each} {numbers[0]}")
+            report.columns = [".".join(column) for column in keys]
+        if keys is not None:
+            picked = [
+                [_pick(row, column, f"{path}, {each} {number}", wanted) for column in keys]
+                for row, number in zip(rows, numbers, strict=True)
+            ]
+            yield [[row[place] for row in picked] for place in range(len(keys))], numbers
+
+
+def _line_objects(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[tuple[list[dict[str, Any]], list[int]]]:
+    for first, lines in line_blocks(path, wanted.encoding):
         report.read += len(lines)
         rows, numbers = [], []
         for number, line in enumerate(lines, first):
             if line is OVER_LONG_LINE or not line.strip():
                 report.skip(OVER_LONG if line is OVER_LONG_LINE else EMPTY_LINE, number)
                 continue
-            row = _parse(line, path, number, wanted)
-            if keys is None:
-                keys = _choose_keys(row, wanted, path, number)
-                report.columns = [".".join(column) for column in keys]
-            rows.append([_pick(row, column, path, number, wanted) for column in keys])
+            rows.append(_parse(line, path, number, wanted))
             numbers.append(number)
-        if keys is not None:
-            yield [[row[place] for row in rows] for place in range(len(keys))], numbers
+        yield rows, numbers
+
+
+def _array_objects(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[tuple[list[dict[str, Any]], list[int]]]:
+    rows: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    size = 0
+    for number, value in read_elements(path, wanted.encoding):
+        report.read += 1
+        if not isinstance(value, dict):
+            raise DataError(
+                f"{path}, element {number}: is a JSON {type(value).__name__}, expected an object with {wanted.what}"
+            )
+        rows.append(value)
+        numbers.append(number)
+        size += sum(len(held) for held in value.values() if isinstance(held, str | list))
+        if len(rows) >= CHUNK_ROWS or size > CHUNK_CHARACTERS:
+            yield rows, numbers
+            rows, numbers, size = [], [], 0
+    yield rows, numbers
 
 
 def _parse(line: str, path: Path, number: int, wanted: Wanted) -> dict[str, Any]:
@@ -62,34 +98,43 @@ def _parse(line: str, path: Path, number: int, wanted: Wanted) -> dict[str, Any]
     return row
 
 
-def _choose_keys(row: Mapping[str, Any], wanted: Wanted, path: Path, number: int) -> tuple[Keys, ...]:
+def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: Wanted, path: Path, where: str) -> tuple[Keys, ...]:
     found: list[Keys] = []
-    for name, value in row.items():
+    for name, value in rows[0].items():
         if isinstance(value, dict):
             found += [(name, inner) for inner, text in value.items() if text is None or isinstance(text, wanted.kinds)]
         elif value is None or isinstance(value, wanted.kinds):
             found.append((name,))
     if len(found) < 2:
         kind = "text " if wanted.kinds == (str,) else ""
-        held = ", ".join(row)
-        raise DataError(f"{path}, line {number}: has {len(found)} {kind}values (keys: {held}), expected {wanted.what}")
-    return tuple(found[place] for place in wanted.choose([".".join(keys) for keys in found], path))
+        held = ", ".join(rows[0])
+        raise DataError(f"{path}, {where}: has {len(found)} {kind}values (keys: {held}), expected {wanted.what}")
+    sample = [[_look_up(row, keys) for keys in found] for row in rows[:SAMPLE_ROWS]]
+    return tuple(found[place] for place in choose_columns([".".join(keys) for keys in found], sample, wanted, path))
 
 
-def _pick(row: Mapping[str, Any], keys: Keys, path: Path, number: int, wanted: Wanted) -> Any:
+def _look_up(row: Mapping[str, Any], keys: Keys) -> Any:
+    """Return a value, None where there is none."""
+    value: Any = row
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: Wanted) -> Any:
     value: Any = row
     for key in keys:
         if not isinstance(value, dict) or key not in value:
             names = list(value) if isinstance(value, dict) else []
             raise DataError(
-                f"{path}, line {number}: there is no '{'.'.join(keys)}' in it, only {', '.join(names) or 'nothing'}"
-                f"{nearest(key, names)}; every line needs the columns of the first one, or those of {wanted.settings}"
+                f"{where}: there is no '{'.'.join(keys)}' in it, only {', '.join(names) or 'nothing'}"
+                f"{nearest(key, names)}; every one needs the columns of the first one, or those of {wanted.settings}"
             )
         value = value[key]
     if value is None:
         return ""
     if not isinstance(value, wanted.kinds):
-        raise DataError(f"{path}, line {number}: '{'.'.join(keys)}' is {json.dumps(value)[:60]}, expected text")
+        raise DataError(f"{where}: '{'.'.join(keys)}' is {json.dumps(value)[:60]}, expected text")
     return value
 
 
@@ -129,7 +174,7 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: Wanted, report: ReadingRe
         kind = "text " if wanted.kinds == (str,) else "usable "
         raise DataError(f"{path}: has {len(columns)} {kind}columns, expected {wanted.what}; it holds {held}")
     names = [".".join(keys) for keys in columns]
-    chosen = [columns[place] for place in wanted.choose(names, path)]
+    chosen = [columns[place] for place in choose_columns(names, _sample(file, columns, schema), wanted, path)]
     report.columns = [".".join(keys) for keys in chosen]
     number = 1
     # A text that stands in a page once and in every row is held once.
@@ -141,6 +186,17 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: Wanted, report: ReadingRe
         for begin, end in _parts(values):
             yield [column[begin:end] for column in values], range(number + begin, number + end)
         number += batch.num_rows
+
+
+def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema) -> list[list[Any]]:
+    """Return the first rows, which columns are judged by."""
+    names = [".".join(keys) for keys in columns]
+    shared = [name for name, keys in zip(names, columns, strict=True) if _is_text(schema, keys)]
+    table = pq.ParquetFile(file, read_dictionary=shared)
+    batch = next(iter(table.iter_batches(SAMPLE_ROWS, columns=names)), None)
+    if batch is None:
+        return []
+    return [list(row) for row in zip(*(_values(batch, keys) for keys in columns), strict=True)]
 
 
 def _parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text import lines as lines_module
+from regard.text.labelled.missing import is_missing
 from regard.text.labelled.readers import read_labelled
 from regard.text.readers import LONGEST_SIDE
 from regard.text.report import (
@@ -37,7 +38,7 @@ Found = list[tuple[str, tuple[str, ...]]]
 def read(*paths: Path, **given: object) -> tuple[Found, ReadingReport, list[int]]:
     report = ReadingReport()
     found, numbers = [], []
-    for chunk in read_labelled(paths, LabelledDataConfig(**given), report):
+    for chunk in read_labelled(paths, LabelledDataConfig(**{"allow_skipped": 1.0} | given), report):
         found += zip(chunk.text, chunk.labels, strict=True)
         numbers += chunk.line
     assert report.kept == len(found) == len(numbers)
@@ -64,7 +65,8 @@ def cells(separators: str) -> st.SearchStrategy[str]:
 
 
 def rows_of(separators: str) -> st.SearchStrategy[list[tuple[str, str]]]:
-    return st.lists(st.tuples(cells(separators), cells(separators)), min_size=1, max_size=20)
+    labels = cells(separators).filter(lambda label: not is_missing(label, typed=False))
+    return st.lists(st.tuples(cells(separators), labels), min_size=1, max_size=20)
 
 
 def single(rows: list[tuple[str, str]]) -> Found:
@@ -79,7 +81,7 @@ many = settings(max_examples=50, deadline=None, suppress_health_check=[HealthChe
 def test_tab_separated_texts_come_back(tmp_path, rows, end, mark, zipped):
     data = (b"\xef\xbb\xbf" if mark else b"") + end.join(f"{text}\t{label}" for text, label in rows).encode()
     path = write(tmp_path, gzip.compress(data) if zipped else data, "x.tsv.gz" if zipped else "x.tsv")
-    assert read(path, header="no")[0] == single(rows)
+    assert read(path, header="no", text="0", label="1")[0] == single(rows)
 
 
 @many
@@ -126,7 +128,7 @@ def test_a_folder_of_label_files_and_names_that_differ_in_their_endings(tmp_path
     found, report, numbers = read(folder)
     assert found == [("poor", ("neg",)), ("sad", ("neg",)), ("fine", ("pos",))]
     assert numbers == [1, 3, 1]
-    assert reasons(report) == {f"{EMPTY_TEXT} (polarity.neg)": [2]}
+    assert reasons(report) == {f"{EMPTY_LINE} (polarity.neg)": [2]}
     assert report.render().splitlines()[0].endswith("(a text file for each label): 4 lines read, 3 texts kept")
 
 
@@ -179,9 +181,10 @@ def test_columns_are_found_by_name_or_number(tmp_path, header, given):
     assert len(report.columns) == 2
 
 
-def test_unnamed_columns_are_the_first_and_the_last(tmp_path):
-    rows = '{"a": "Good.", "b": "x", "c": 1}\n{"a": "Bad.", "b": "x", "c": 0}\n'
-    assert read(write(tmp_path, rows, "x.jsonl"))[0] == [("Good.", ("1",)), ("Bad.", ("0",))]
+def test_columns_with_unknown_names_are_chosen_by_what_they_hold(tmp_path):
+    rows = '{"c": 1, "b": 17.25, "a": "A good film."}\n{"c": 0, "b": 18.5, "a": "Bad from the first scene."}\n'
+    rows += '{"c": 0, "b": 3.125, "a": "So bad."}\n' * 3 + '{"c": 1, "b": 99.25, "a": "I liked it."}\n' * 3
+    assert read(write(tmp_path, rows, "x.jsonl"))[0][:2] == [("A good film.", ("1",)), ("Bad from the first scene.", ("0",))]
 
 
 def test_every_fault_has_its_reason_and_line(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.lines import check_file
+from regard.text.files.opening import check_file
 from regard.text.readers import ENDINGS, detect_table, ending
 
 WHAT = "labelled texts"
@@ -43,7 +43,7 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[l
         return [LabelFile(files[0])], data.format
     if data.format == "auto":
         if len(files) == 1:
-            return [LabelFile(files[0])], detect_table(files[0])
+            return [LabelFile(files[0])], detect_table(files[0], data.encoding)
         tables = [file for file in files if ending(file) in ENDINGS]
         if tables:
             raise DataError(

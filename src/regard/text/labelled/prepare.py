@@ -39,7 +39,7 @@ from regard.text.split import LARGEST_DEV_PART
 from regard.text.tokenizer import Tokenizer, build_tokenizer
 
 CHUNK_TEXTS = 4096
-LABELLED_VERSION = 3
+LABELLED_VERSION = 4
 """Grows whenever the same file and settings would give another entry than before."""
 
 

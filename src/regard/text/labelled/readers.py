@@ -10,17 +10,34 @@ from typing import Any
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text.delimited import RawChunk, read_csv, read_tsv
-from regard.text.labelled.columns import labelled_columns
+from regard.text.files.encoding import show_encoding
+from regard.text.files.opening import check_file
+from regard.text.files.show import quoted
+from regard.text.files.usable import SkipLimit
+from regard.text.labelled.columns import LabelledColumns
 from regard.text.labelled.files import LabelFile, find_files
-from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE, check_file, line_blocks
+from regard.text.labelled.missing import is_missing
+from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE, line_blocks
 from regard.text.readers import FORMS, is_unicode, normalise
-from regard.text.report import EMPTY_LABEL, EMPTY_TEXT, LONG_LABEL, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
+from regard.text.report import (
+    EMPTY_LABEL,
+    EMPTY_LINE,
+    EMPTY_TEXT,
+    IN_FILE,
+    LONG_LABEL,
+    MISSING_LABEL,
+    NOT_UNICODE,
+    NUL,
+    OVER_LONG,
+    ReadingReport,
+)
 from regard.text.structured import read_jsonl, read_parquet
 
 WHAT = "labelled texts"
 LONGEST_LABEL = 200
 """Characters of a label; what is longer is a text."""
 _MOST_KNOWN = 50_000
+_MARK = '"'
 
 
 @dataclass(frozen=True)
@@ -41,30 +58,36 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
     Texts and labels come stripped and in the Unicode normal form that `data.normalization` asks for; nothing else about them is
     changed. Labels that are numbers or true and false in JSON or Parquet are spelled `1`, `0.5`, `true`; `1.0` is `1` in every
-    form. With
+    form. A cell such as `NaN` or `null` is no label. With
     `data.label_separator`, or where JSON or Parquet holds lists, a text may have several labels, and no label is none of them;
-    else a text without a label is left out. Of a text of more than 65,536 characters, these are read.
+    else a text without a label is skipped. Of a text of more than 65,536 characters, these are read.
 
     Args:
         paths: One table, one text file for each label, or a folder of such files.
-        data: `format`, `text`, `label`, `label_separator`, `header`, `normalization`.
+        data: `format`, `text`, `label`, `label_separator`, `header`, `encoding`, `allow_skipped`, `normalization`.
         report: Filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty, damaged or not what it is read as; if a column is not there; or, at the end, if
-            no usable text was found. The message names the file and the line.
+        DataError: If a file is missing, empty, damaged or not what it is read as; if a column is not there, or it is not clear
+            which are wanted; or, at the end, if no usable text was found, or more is unusable than `data.allow_skipped`.
+            The message names the file and the line.
     """
     files, form = find_files(paths, data)
     report.files = [str(file.path) for file in files]
     report.form, report.kind = ("a text file for each label" if form == "text" else FORMS[form]), "texts"
-    cleaner = _Cleaner(data, report)
+    report.encoding = show_encoding(files[0].path, "utf-8" if form == "parquet" else data.encoding)
+    limit = SkipLimit(data.allow_skipped, data.encoding, report)
     if form == "text":
+        cleaner = _Cleaner(data, report, given=True)
         for file in files:
             yield from _read_label_file(file, cleaner, report)
+            limit.check([file.path], whole=False)
     else:
         reader = {"tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl, "parquet": read_parquet}[form]
-        for (texts, cells), lines in reader(files[0].path, labelled_columns(data), report):
+        cleaner = _Cleaner(data, report, typed=form in ("jsonl", "parquet"))
+        for (texts, cells), lines in reader(files[0].path, LabelledColumns(data), report):
             yield from cleaner.clean(texts, cells, lines)
+        limit.check([files[0].path])
     if not report.kept:
         raise DataError(_nothing_usable(report))
 
@@ -72,8 +95,9 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 class _Cleaner:
     """Strips and normalises texts and labels, and leaves out what is none, with its reason in the report."""
 
-    def __init__(self, data: LabelledDataConfig, report: ReadingReport) -> None:
+    def __init__(self, data: LabelledDataConfig, report: ReadingReport, *, typed: bool = False, given: bool = False) -> None:
         self.data, self.report = data, report
+        self.typed, self.given = typed, given  # values have types; labels are names of files
         self.multiple = bool(data.label_separator)
         self._known: dict[str, tuple[str, ...] | None] = {}
 
@@ -103,7 +127,7 @@ class _Cleaner:
         if faults:
             kept = []
             for place, (text, own) in enumerate(zip(texts, labels, strict=True)):
-                reason = OVER_LONG if over_long[place] else self._find_fault(text, own)
+                reason = OVER_LONG if over_long[place] else self._find_fault(text, own, cells[place])
                 if reason:
                     self.report.skip(reason + where, lines[place])
                 else:
@@ -111,15 +135,18 @@ class _Cleaner:
         self.report.kept += len(kept)
         if kept:
             chosen = [labels[place] or () for place in kept]
+            if not self.report.first:
+                shown = ", ".join(quoted(label, mark='"') for label in chosen[0][:5]) or "none"
+                self.report.first = f"{quoted(texts[kept[0]], mark=_MARK)} with the label{'s' * self.multiple} {shown}"
             yield LabelledChunk([texts[place] for place in kept], chosen, [lines[place] for place in kept], self.multiple)
 
-    def _find_fault(self, text: str, labels: tuple[str, ...] | None) -> str | None:
+    def _find_fault(self, text: str, labels: tuple[str, ...] | None, cell: Any) -> str | None:
         if not text:
-            return EMPTY_TEXT
+            return EMPTY_LINE if self.given or (not labels and not _is_missing_cell(cell)) else EMPTY_TEXT
         if labels is None:
             return LONG_LABEL
         if not labels and not self.multiple:
-            return EMPTY_LABEL
+            return MISSING_LABEL if _is_missing_cell(cell) else EMPTY_LABEL
         whole = "".join((text, *labels))
         if "\0" in whole:
             return NUL
@@ -139,7 +166,10 @@ class _Cleaner:
         return known[cell]
 
     def _clean_labels(self, labels: Sequence[str]) -> tuple[str, ...] | None:
-        cleaned = dict.fromkeys(_whole(label) for label in normalise(labels, self.data.normalization) if label)
+        found = normalise(labels, self.data.normalization)
+        if not self.given:
+            found = [label for label in found if not is_missing(label, typed=self.typed)]
+        cleaned = dict.fromkeys(_whole(label) for label in found if label)
         if any(len(label) > LONGEST_LABEL for label in cleaned):
             return None
         return tuple(cleaned)
@@ -163,13 +193,19 @@ def spell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)
 
 
+def _is_missing_cell(cell: Any) -> bool:
+    """Whether a cell without a label holds something: a word for a missing value."""
+    return cell is not None and not isinstance(cell, list) and bool(str(cell).strip())
+
+
 def _read_label_file(file: LabelFile, cleaner: _Cleaner, report: ReadingReport) -> Iterator[LabelledChunk]:
-    """A text a line, all with the label that the file is named after."""
-    for first, lines in line_blocks(check_file(file.path, WHAT)):
+    """Read a text per line, all with the label that the file is named after."""
+    encoding = cleaner.data.encoding
+    for first, lines in line_blocks(check_file(file.path, WHAT), encoding):
         report.read += len(lines)
         chunk: RawChunk = ([lines, [file.label] * len(lines)], range(first, first + len(lines)))
         (texts, cells), numbers = chunk
-        yield from cleaner.clean(texts, cells, numbers, where=f" ({file.path.name})")
+        yield from cleaner.clean(texts, cells, numbers, where=f"{IN_FILE}{file.path.name})")
 
 
 def _nothing_usable(report: ReadingReport) -> str:
@@ -177,10 +213,11 @@ def _nothing_usable(report: ReadingReport) -> str:
     counts = {reason: entry.count for reason, entry in report.skipped.items()}
     names = dict(zip(("text", "label"), report.columns, strict=False))
     rest = f"what became of its {report.unit}:\n{report.render()}"
-    for reason, side in ((EMPTY_LABEL, "label"), (EMPTY_TEXT, "text")):
-        if counts.get(reason) and side in names and counts[reason] * 2 > report.read:
+    for reasons, side in (((EMPTY_LABEL, MISSING_LABEL), "label"), ((EMPTY_TEXT,), "text")):
+        empty = sum(counts.get(reason, 0) for reason in reasons)
+        if empty and side in names and empty * 2 > report.read:
             return (
-                f"{files}: the {side} column '{names[side]}' is empty in {counts[reason]:,} of {report.read:,} {report.unit}; "
+                f"{files}: the {side} column '{names[side]}' is empty in {empty:,} of {report.read:,} {report.unit}; "
                 f"name another with data.{side}, or fill it; {rest}"
             )
     return f"no usable text in {files}; {rest}"

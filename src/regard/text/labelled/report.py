@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from regard.text.report import ReadingReport
+from regard.text.report import ReadingReport, warn_of_overlap
 
 _SHOWN = 12
 
@@ -39,6 +39,7 @@ class LabelledReport:
         rows.append(f"{self.train_texts:,} texts to train on, {self.dev_texts:,} to validate on ({origin})")
         if self.overlap:
             rows.append(f"  of the dev texts, training holds {self.overlap:,} too")
+            rows += warn_of_overlap(self.overlap, self.dev_texts, "texts")
         rows.append(f"{len(self.train_counts):,} labels: {self._shares()}")
         rows.append(f"vocabulary of {self.vocabulary_size:,} symbols; {self.train_tokens:,} tokens")
         return "\n".join(rows + self.notes)

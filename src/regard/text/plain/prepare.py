@@ -36,7 +36,7 @@ from regard.text.spool import Spool, spool_texts
 from regard.text.tokenizer import Tokenizer, build_tokenizer
 
 CHUNK_TEXTS = 4096
-TEXT_VERSION = 1
+TEXT_VERSION = 2
 """Grows whenever the same file and settings would give another entry than before."""
 
 Chosen = npt.NDArray[np.bool_]

@@ -6,7 +6,11 @@ from pathlib import Path
 
 from regard.config import TextDataConfig
 from regard.errors import DataError
-from regard.text.lines import OVER_LONG_LINE, check_file, line_blocks
+from regard.text.files.encoding import show_encoding
+from regard.text.files.opening import check_file
+from regard.text.files.show import quoted
+from regard.text.files.usable import SkipLimit
+from regard.text.lines import OVER_LONG_LINE, line_blocks
 from regard.text.readers import is_unicode, normalise
 from regard.text.report import EMPTY_LINE, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
 
@@ -31,23 +35,27 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
     Args:
         paths: Text files, one after the other.
-        data: `unit`, `normalization`.
+        data: `unit`, `encoding`, `allow_skipped`, `normalization`.
         report: Filled while reading: every text is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found. The message names the
-            file.
+        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or more of a file is
+            unusable than `data.allow_skipped`. The message names the file.
     """
     files = [check_file(path, WHAT) for path in paths]
     report.files, report.form, report.kind = [str(file) for file in files], "text", "texts"
     paragraphs = data.unit == "paragraph"
     report.unit = "paragraphs" if paragraphs else "lines"
+    report.encoding = show_encoding(files[0], data.encoding)
+    limit = SkipLimit(data.allow_skipped, data.encoding, report)
     for file in files:
-        blocks = ((lines, range(first, first + len(lines))) for first, lines in line_blocks(file))
+        blocks = ((lines, range(first, first + len(lines))) for first, lines in line_blocks(file, data.encoding))
         for texts, numbers in _paragraphs(blocks) if paragraphs else blocks:
             chunk = _clean(texts, numbers, data.normalization, report)
             if chunk.text:
+                report.first = report.first or quoted(chunk.text[0], mark='"')
                 yield chunk
+        limit.check([file], whole=len(files) == 1)
     if not report.kept:
         raise DataError(f"no usable text in {' + '.join(report.files)}; what became of its {report.unit}:\n{report.render()}")
 

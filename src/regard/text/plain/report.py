@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from regard.text.report import ReadingReport
+from regard.text.report import ReadingReport, warn_of_overlap
 
 REPEATED = "exact repeat of an earlier text"
 
@@ -36,6 +36,7 @@ class TextReport:
         rows.append(f"{self.train_texts:,} texts to train on, {self.dev_texts:,} to validate on ({origin})")
         if self.overlap:
             rows.append(f"  of the dev texts, training holds {self.overlap:,} too")
+            rows += warn_of_overlap(self.overlap, self.dev_texts, "texts")
         rows.append(
             f"vocabulary of {self.vocabulary_size:,} symbols; {self.train_tokens:,} tokens to train on, "
             f"{self.dev_tokens:,} to validate on"

@@ -1,0 +1,109 @@
+"""Which encoding a file that is not UTF-8 is probably in."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from regard.text.files.opening import open_bytes
+from regard.text.files.show import shown
+
+_SHOWN = {
+    "cp1252": "Windows-1252", "cp1250": "Windows-1250", "cp1251": "Windows-1251", "cp1253": "Windows-1253",
+    "cp1254": "Windows-1254", "cp1255": "Windows-1255", "cp1256": "Windows-1256", "cp1257": "Windows-1257",
+    "iso8859_2": "ISO-8859-2", "koi8_r": "KOI8-R", "mac_roman": "Mac Roman", "cp850": "DOS code page 850",
+    "cp932": "Shift JIS", "euc_jp": "EUC-JP", "gb18030": "GB 18030", "big5": "Big5", "cp949": "Windows-949 (Korean)",
+    "utf-16-le": "UTF-16 (little-endian) without a byte order mark",
+    "utf-16-be": "UTF-16 (big-endian) without a byte order mark",
+}  # fmt: skip
+"""Encodings that are advised, and what people call them."""
+_LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850")
+"""Encodings of the Latin alphabet. The first wins ties: most texts read alike in several of them."""
+_ALPHABETS = tuple(
+    frozenset(letters + letters.upper())
+    for letters in (
+        "äöüß", "àâæçéèêëîïôœùûüÿ", "áéíóúüñ", "ãõáéíóúâêôçàü", "àèéìíòóùú", "åäöé", "æøåéô", "äöå", "éëïóöüèêá", "áéíóúýþæöð",
+        "àçèéíïòóúü", "ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţșț", "čćđšž", "çğıöşüâî",
+        "āčēģīķļņšūž", "ąčęėįšųūž", "äõöüšž", "ëç",
+    )
+)  # fmt: skip
+"""Letters beyond ASCII of one language each."""
+_MARKS = frozenset("“”„‘’‚‹›«»–—…•·€£§°©®™¿¡½¼²³ªº´¨\u00a0")
+_LEAST_FIT = 0.9
+_LATIN_LETTERS = 0.75
+"""Share of ASCII among the bytes of a text in the Latin alphabet."""
+_BLOCK_BYTES = 1 << 19
+_SAMPLE_BYTES = 1 << 16
+_SEARCHED_BYTES = 1 << 26
+
+
+def advise_encoding(path: str | Path) -> str:
+    """Return a sentence on the encoding a file is probably in and the setting to use; empty if there is no good guess.
+
+    Args:
+        path: A file with bytes that are not UTF-8, or with NULs.
+    """
+    found = find_encoding(path)
+    return f"{shown(Path(path).name)} looks like {_SHOWN[found]}: set data.encoding to {found}." if found else ""
+
+
+def find_encoding(path: str | Path) -> str | None:
+    """Return Python's name of the encoding that a file is probably in; None if there is no good guess."""
+    sample = _find_sample(path)
+    if not sample:
+        return None
+    halves = sample[0::2].count(0), sample[1::2].count(0)
+    if max(halves) * 4 > len(sample) // 2 and max(halves) > 8 * min(halves):
+        return "utf-16-le" if halves[1] > halves[0] else "utf-16-be"
+    ascii_share = sum(byte < 128 for byte in sample) / len(sample)
+    fits = {name: _fit(sample, name) for name in _LATIN} if ascii_share > _LATIN_LETTERS else {}
+    best = max(fits, key=fits.__getitem__) if fits else None
+    if best and fits[best] >= _LEAST_FIT:
+        return best
+    return _detect(sample)
+
+
+def _detect(sample: bytes) -> str | None:
+    from charset_normalizer import from_bytes
+
+    known = [name for name in _SHOWN if not name.startswith("utf")]
+    match = from_bytes(sample, cp_isolation=known, preemptive_behaviour=False).best()
+    if match is None or match.encoding not in _SHOWN:
+        return None
+    # Where both read the same, Windows-1252 is meant by nearly everyone.
+    return "cp1252" if "cp1252" in match.could_be_from_charset else match.encoding
+
+
+def _fit(sample: bytes, encoding: str) -> float:
+    """Return the share of the characters beyond ASCII that one language has."""
+    try:
+        beyond = [letter for letter in sample.decode(encoding) if ord(letter) > 127]
+    except UnicodeDecodeError:
+        return 0.0
+    return max(sum(letter in letters or letter in _MARKS for letter in beyond) for letters in _ALPHABETS) / max(len(beyond), 1)
+
+
+def _find_sample(path: str | Path) -> bytes:
+    """Return lines that are not UTF-8, as many as suffice; else the beginning of a file with NULs."""
+    found: list[bytes] = []
+    size = searched = 0
+    rest = b""
+    with open_bytes(path) as file:
+        while (data := file.read(_BLOCK_BYTES)) and size < _SAMPLE_BYTES and searched < _SEARCHED_BYTES:
+            if not searched and 0 in data[:_SAMPLE_BYTES]:
+                return data[:_SAMPLE_BYTES]
+            searched += len(data)
+            *lines, rest = (rest[:_SAMPLE_BYTES] + data).split(b"\n")
+            for line in _not_utf8(lines):
+                found.append(line[:_SAMPLE_BYTES])
+                size += len(found[-1])
+                if size >= _SAMPLE_BYTES:
+                    break
+        found += list(_not_utf8([rest]))
+    return b"\n".join(found)[:_SAMPLE_BYTES]
+
+
+def _not_utf8(lines: Iterable[bytes]) -> Iterable[bytes]:
+    for line in lines:
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError:
+            yield line

@@ -1,0 +1,137 @@
+"""Whether the first line of a table names its columns, and where the wanted ones are."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from regard.errors import DataError
+from regard.text.files.columns import SAMPLE_ROWS, Column, Wanted, choose_columns, is_place
+from regard.text.files.content import MANY, is_mark
+from regard.text.files.names import fold, is_unspaced
+from regard.text.report import COLUMN_NUMBERS, HEADER
+
+_LONGEST_NAME = 60
+_MOST_WORDS = 6
+_ROWS_TO_COMPARE = 10
+"""Rows from which on the length of cells, and values that come again, tell a header from data."""
+_IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where what is wanted stands in a line."""
+
+    places: tuple[int, ...]
+    names: tuple[str, ...]
+    """The columns as a report shows them."""
+    first: str | None
+    """Why the first line is none of the data, or None where it is."""
+    width: int = 0
+    """Columns that every line must have; 0: enough for `places`."""
+
+
+def find_layout(rows: Sequence[Sequence[str]], wanted: Wanted, path: object) -> Layout:
+    """Read the layout off the first rows of a file without types.
+
+    Args:
+        rows: Some rows from the start of the file.
+        wanted: What is looked for.
+        path: For messages.
+
+    Raises:
+        DataError: If there is only one column, one is asked for that is not there, or the choice is not clear.
+    """
+    filled = [row for row in rows if any(cell.strip() for cell in row)][: SAMPLE_ROWS + 1]
+    widths = Counter(map(len, filled))
+    width = max(widths, key=lambda size: (widths[size], size), default=0) if wanted.common_width else max(widths, default=0)
+    if width < 2:
+        start = filled[0][0].strip()[:60] if filled else ""
+        raise DataError(
+            f"{path}: has one column (it starts with {start!r}), expected {wanted.what} separated by a tab; "
+            f"{wanted.one_column}, or say what it is with data.format"
+        )
+    first, rest = [cell.strip() for cell in filled[0]], [[cell.strip() for cell in row] for row in filled[1:]]
+    given = [name for name in wanted.given() if name]
+    named = any(not is_place(name) for name in given)
+    if named and wanted.header == "no":
+        verb = "give" if " and " in wanted.settings else "gives"
+        raise DataError(f"{path}: {wanted.settings} {verb} names ({', '.join(given)}), but data.header is 'no'; give numbers")
+    if wanted.header == "yes" or (wanted.header == "auto" and (named or is_header(first, rest, wanted))):
+        places = choose_columns(first, rest, wanted, path)
+        names = tuple(first[place] or str(place) for place in places)
+        return Layout(places, names, HEADER, max(width, len(first)) if wanted.common_width else 0)
+    numbered = wanted.header == "auto" and _is_numbered(first, rest)
+    padded = [*first, *[""] * (width - len(first))]
+    places = choose_columns(None, rest if numbered else [padded, *rest], wanted, path)
+    return Layout(places, tuple(map(str, places)), COLUMN_NUMBERS if numbered else None, width if wanted.common_width else 0)
+
+
+def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Whether a line counts the columns, from 0 or 1, above lines that are not numbers alone."""
+    if len(first) < 2 or not any(all(cell == str(begin + place) for place, cell in enumerate(first)) for begin in (0, 1)):
+        return False
+    return not rest or any(not is_mark(cell) for row in rest for cell in row if cell)
+
+
+def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: Wanted) -> bool:
+    """Return True if the first row names the columns and is not an example.
+
+    It does if its cells could be names, none of them comes again below, and one of these holds: they are names that columns
+    usually have; a column holds numbers, dates or addresses below, but not there; its cells are written like identifiers; or
+    every cell differs from what its column holds: the label is none of the labels, the texts are much longer.
+
+    Args:
+        first: The first row that is not blank, stripped.
+        rest: Rows below, stripped.
+        wanted: What is looked for.
+    """
+    filled = [cell for cell in first if cell]
+    if len(filled) < 2 or len(filled) < len(first) - 1 or not all(map(_could_be_name, filled)):
+        return False
+    below = [Column(place, name, [row[place] for row in rest if place < len(row)]) for place, name in enumerate(first)]
+    if any(column.name and fold(column.name) in {fold(str(cell)) for cell in column.cells} for column in below):
+        return False
+    return (
+        wanted.recognises(first)
+        or any(column.name and column.content.kind in ("numbers", "dates", "addresses", "codes") for column in below)
+        or any(map(_is_identifier, below))
+        or _differs(below)
+    )
+
+
+def _could_be_name(cell: str) -> bool:
+    ends_like_text = cell[-1] in ".!?…。！？," and not cell.endswith(("no.", "No.", "Nr."))
+    return len(cell) <= _LONGEST_NAME and len(cell.split()) <= _MOST_WORDS and not is_mark(cell) and not ends_like_text
+
+
+def _is_identifier(column: Column) -> bool:
+    """Whether a name is written like one of a program, and nothing below it is."""
+    return (
+        bool(column.name and _IDENTIFIER.fullmatch(column.name))
+        and bool(column.cells)
+        and not any(_IDENTIFIER.fullmatch(str(cell)) for cell in column.cells)
+    )
+
+
+def _differs(columns: Sequence[Column]) -> bool:
+    """Whether the first row is unlike the rows below in every column that tells, and in one at least."""
+    verdicts = []
+    for column in columns:
+        cells = [str(cell) for cell in column.cells if cell]
+        if len(cells) < _ROWS_TO_COMPARE or not column.name:
+            continue
+        if column.content.repeats:
+            # Every value below comes again, and the first does not.
+            if len(cells) >= MANY or min(Counter(cells).values()) > 1:
+                verdicts.append(min(Counter(cells).values()) > 1)
+            continue
+        usual = median(map(_length, cells))
+        verdicts.append(usual >= 4 and _length(column.name) * 2 <= usual and _length(column.name) <= 3)
+    return bool(verdicts) and all(verdicts)
+
+
+def _length(text: str) -> int:
+    unspaced = sum(map(is_unspaced, text)) if not text.isascii() else 0
+    return max(len(text.split()), -(-unspaced // 2))

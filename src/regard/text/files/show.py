@@ -1,0 +1,21 @@
+"""Foreign text, short and printable, for messages and reports."""
+
+
+def shown(text: str) -> str:
+    """Return text with control characters, and others that cannot be printed, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def quoted(text: str, most: int = 60, mark: str = "'") -> str:
+    """Return text in quotation marks: one line, at most so many characters, the rest as `…`.
+
+    Args:
+        text: Any text.
+        most: Number of characters of the text that are kept.
+        mark: The quotation mark.
+    """
+    short = " ".join(text[: 4 * most].split())
+    cut = len(short) > most or len(text) > 4 * most
+    return f"{mark}{shown(short[:most])}{'…' if cut else ''}{mark}"

@@ -1,0 +1,242 @@
+"""Files as people have them: each is read as its owner means it, or refused with its columns and the setting to use."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from regard.config import DataConfig, LabelledDataConfig
+from regard.errors import DataError
+from regard.text.labelled.readers import read_labelled
+from regard.text.readers import read_pairs
+from regard.text.report import ReadingReport
+
+ENGLISH = [
+    f"{who} {does} in the {where} ." for who in ("The old man", "A young woman", "My neighbour", "The tall teacher")
+    for does in ("was reading a newspaper", "is walking with the dog", "has slept for an hour") for where in ("park", "city")
+]  # fmt: skip
+FRENCH = [
+    f"{who} {does} dans {where} ." for who in ("Le vieil homme", "Une jeune femme", "Mon voisin", "Le grand professeur")
+    for does in ("lisait un journal", "se promène avec le chien", "a dormi pour une heure") for where in ("le parc", "la ville")
+]  # fmt: skip
+GERMAN = [
+    f"{who} {does} in {where} ." for who in ("Der alte Mann", "Eine junge Frau", "Mein Nachbar", "Der große Lehrer")
+    for does in ("hat die Zeitung gelesen", "geht mit dem Hund", "hat für eine Stunde geschlafen")
+    for where in ("dem Park", "der Stadt")
+]  # fmt: skip
+ATTRIBUTION = [f"CC-BY 2.0 (France) Attribution: tatoeba.org #{i} (CM) & #{i + 7} (Pfirsichbaeumchen)" for i in range(24)]
+MOODS = [("happy", "sad")[i % 2] for i in range(24)]
+NUMBERS = [str(i) for i in range(24)]
+TITLES = [f"Title {'of a' if i % 2 else 'on the'} number {'x' * (i % 5 + 1)}" for i in range(24)]
+
+
+def write(
+    folder: Path, header: str | None, *columns: list[str], name: str = "x.csv", end: str = "\n", mark: bool = False
+) -> Path:
+    """Write a table, with the separator that its name implies."""
+    buffer = io.StringIO(newline="")
+    rows = list(zip(*columns, strict=True))
+    if name.endswith(".tsv"):
+        buffer.write("".join("\t".join(row) + end for row in ([header.split(",")] if header else []) + [list(r) for r in rows]))
+    else:
+        csv.writer(buffer, lineterminator=end).writerows(([header.split(",")] if header else []) + rows)
+    path = folder / name
+    path.write_bytes((b"\xef\xbb\xbf" if mark else b"") + buffer.getvalue().encode())
+    return path
+
+
+def pairs(path: Path, **settings: object) -> list[tuple[str, str]]:
+    chunks = list(read_pairs([path], DataConfig(**settings), ReadingReport()))
+    return [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)]
+
+
+def labelled(path: Path, **settings: object) -> list[tuple[str, str]]:
+    chunks = list(read_labelled([path], LabelledDataConfig(**settings), ReadingReport()))
+    return [(text, label) for chunk in chunks for text, (label,) in zip(chunk.text, chunk.labels, strict=True)]
+
+
+def refused(read, path: Path, **settings: object) -> str:
+    with pytest.raises(DataError) as caught:
+        read(path, **settings)
+    return str(caught.value)
+
+
+WANTED = list(zip(ENGLISH, FRENCH, strict=True))
+NOTES = ["checked", "", "see above", ""] * 6
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+@pytest.mark.parametrize(
+    ("header", "settings"),
+    [
+        ("id,Anglais,note,Français", {}),
+        ("id,Anglais,note,Français", {"source": "en", "target": "fr"}),
+        (",English sentence,Comment,French sentence", {"source": "en", "target": "fr"}),
+        ("Nr,Inglés,Observaciones,Francés", {"source": "en", "target": "fr"}),
+        ("номер,Английский,примечание,Французский", {"source": "eng", "target": "fra"}),
+        ("番号,英語,メモ,フランス語", {"source": "en-US", "target": "fr"}),
+        ("编号,英文,备注,法文", {}),
+        ("número,Inglês,observação,Francês", {}),
+        ("id,text_en,meta,text_fr", {"source": "en", "target": "fr"}),
+        ("id,eng,x,fra", {}),
+        ("id,foo,bar,baz", {"source": "en", "target": "fr"}),
+    ],
+)
+def test_pairs_with_a_header(tmp_path, name, header, settings):
+    path = write(tmp_path, header, NUMBERS, ENGLISH, NOTES, FRENCH, name=name, end="\r\n", mark=True)
+    assert pairs(path, **settings) == WANTED
+
+
+def test_the_target_may_come_first(tmp_path):
+    turned = {"source": "en", "target": "fr"}
+    assert pairs(write(tmp_path, "Français,Anglais", FRENCH, ENGLISH), **turned) == WANTED
+    assert pairs(write(tmp_path, None, FRENCH, ENGLISH, name="x.tsv"), **turned) == WANTED
+    assert pairs(write(tmp_path, "one,two", FRENCH, ENGLISH), **turned) == WANTED
+    assert pairs(write(tmp_path, "target,source", FRENCH, ENGLISH)) == WANTED
+    assert pairs(write(tmp_path, None, ENGLISH, FRENCH, name="x.tsv"), **turned) == WANTED
+
+
+def test_tables_without_a_header(tmp_path):
+    assert pairs(write(tmp_path, None, ENGLISH, FRENCH, ATTRIBUTION, name="x.tsv")) == WANTED
+    assert pairs(write(tmp_path, None, NUMBERS, ENGLISH, NUMBERS, FRENCH, name="x.tsv")) == WANTED
+    three = write(tmp_path, None, ENGLISH, FRENCH, GERMAN, name="x.tsv")
+    assert pairs(three, source="de", target="en") == list(zip(GERMAN, ENGLISH, strict=True))
+    message = refused(pairs, three)
+    assert "cannot tell which columns hold a source and a target" in message
+    assert "--data.columns 0,1" in message
+
+
+def test_a_row_number_is_no_sentence(tmp_path):
+    message = refused(pairs, write(tmp_path, "id,Anglais", NUMBERS, ENGLISH))
+    assert "no column looks like the source (column 'id' holds numbers)" in message
+    assert "--data.columns" in message
+    assert "0 'id': '0' (numbers)" in message
+    assert f"1 'Anglais': '{ENGLISH[0]}'"[:40] in message
+    assert pairs(write(tmp_path, "id,Anglais", NUMBERS, ENGLISH), columns=("id", "Anglais"))[3] == ("3", ENGLISH[3])
+
+
+def test_doubt_shows_the_columns_and_the_setting(tmp_path):
+    message = refused(pairs, write(tmp_path, "alpha,beta,gamma", ENGLISH, FRENCH, GERMAN))
+    for name, sample in (("alpha", ENGLISH[0]), ("beta", FRENCH[0]), ("gamma", GERMAN[0])):
+        assert f"'{name}': '{sample[:20]}" in message
+    assert "Set data.columns, for example --data.columns alpha,beta" in message
+    hostile = write(tmp_path, "al\x1bpha,beta,gamma", [f"\x1b[31m{'x y ' * 5000}{i}" for i in range(24)], FRENCH, GERMAN)
+    assert "\x1b" not in refused(pairs, hostile)
+    assert len(refused(pairs, hostile)) < 800
+
+
+def test_a_header_that_matches_nothing_is_no_example(tmp_path):
+    found = pairs(write(tmp_path, "foo,bar", ENGLISH, FRENCH))
+    assert found == WANTED
+    found = labelled(write(tmp_path, "Foo,Bar", ENGLISH, MOODS))
+    assert found == list(zip(ENGLISH, MOODS, strict=True))
+    short = [["Go.", "Run!", "Hi."] * 8, ["Geh.", "Lauf!", "Hallo."] * 8]
+    assert pairs(write(tmp_path, None, *short, name="x.tsv"), drop_repeats=False)[0] == ("Go.", "Geh.")
+    assert labelled(write(tmp_path, None, ENGLISH, MOODS))[0] == (ENGLISH[0], "happy")
+
+
+REVIEWS = list(zip(ENGLISH, MOODS, strict=True))
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "id,Review Text,Sentiment",
+        ",text,target",
+        "Nr.,Texte,Catégorie",
+        "id,Comentario,Etiqueta",
+        "编号,评论,标签",
+        "номер,Отзыв,Тональность",
+        "番号,レビュー本文,ラベル",
+        "Unnamed: 0,conteúdo,classe",
+        "ID,Kommentar,Kategorie",
+        "PhraseId,tweet_text,label_name",
+        "x,foo,bar",
+    ],
+)
+def test_labelled_texts_with_a_header(tmp_path, name, header):
+    assert labelled(write(tmp_path, header, NUMBERS, ENGLISH, MOODS, name=name, mark=True, end="\r\n")) == REVIEWS
+
+
+def test_labelled_texts_without_a_header(tmp_path):
+    assert labelled(write(tmp_path, None, MOODS, ENGLISH, name="x.tsv")) == REVIEWS
+    assert labelled(write(tmp_path, None, ["01"[i % 2] for i in range(24)], ENGLISH))[1] == (ENGLISH[1], "1")
+    assert labelled(write(tmp_path, None, NUMBERS, ENGLISH, MOODS)) == REVIEWS
+    news = write(tmp_path, None, [str(i % 4 + 1) for i in range(24)], TITLES, ENGLISH)
+    message = refused(labelled, news)
+    assert "1 and 2 could each be the text" in message
+    assert "--data.text" in message
+    assert "--data.label 0" in message
+
+
+def test_tables_of_reviews(tmp_path):
+    stars = [str(i % 5 + 1) for i in range(24)]
+    products = [f"B00{i % 7}E4KFG{i}" for i in range(24)]
+    users = [f"A3SGXH7AUHU8G{i}" for i in range(24)]
+    header = "Id,ProductId,UserId,HelpfulnessNumerator,Score,Time,Summary,Text"
+    long = [f"{text} {text} {text}" for text in ENGLISH]
+    amazon = write(tmp_path, header, NUMBERS, products, users, stars, stars, ["1303862400"] * 24, TITLES, long)
+    assert labelled(amazon) == list(zip(long, stars, strict=True))
+    assert labelled(write(tmp_path, "review,sentiment", long, MOODS)) == list(zip(long, MOODS, strict=True))
+    assert labelled(write(tmp_path, "Class Index,Title,Description", stars, TITLES, long))[0] == (long[0], "1")
+    message = refused(labelled, write(tmp_path, "text,category,sentiment", long, stars, MOODS))
+    assert "'category' and 'sentiment' could each be the label" in message
+    assert "could each be the text" in refused(labelled, write(tmp_path, "premise,hypothesis,label", ENGLISH, GERMAN, MOODS))
+    assert "no column looks like the label" in refused(labelled, write(tmp_path, None, ENGLISH, FRENCH, name="x.tsv"))
+
+
+def test_typed_tables(tmp_path):
+    table = {"idx": list(range(24)), "Review Text": ENGLISH, "when": ["2020-01-02"] * 24, "Stimmung": MOODS}
+    pq.write_table(pa.table(table), tmp_path / "x.parquet")
+    assert labelled(tmp_path / "x.parquet") == REVIEWS
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert labelled(tmp_path / "x.jsonl") == REVIEWS
+    pq.write_table(pa.table({"url": ["https://x.org/a"] * 24, "fra": FRENCH, "eng": ENGLISH}), tmp_path / "y.parquet")
+    assert pairs(tmp_path / "y.parquet", source="en", target="fr") == WANTED
+    pq.write_table(pa.table({"a": FRENCH, "b": ENGLISH, "c": GERMAN}), tmp_path / "z.parquet")
+    assert "'a': 'Le vieil homme" in refused(pairs, tmp_path / "z.parquet")
+
+
+@pytest.mark.parametrize(("first", "second"), [("English", GERMAN[0]), (ENGLISH[0], "de")])
+def test_a_header_in_one_of_two_parallel_files(tmp_path, first, second):
+    (tmp_path / "a.en").write_text("\n".join([first, *ENGLISH]))
+    (tmp_path / "a.de").write_text("\n".join([second, *GERMAN]))
+    given = DataConfig(source="en", target="de")
+    with pytest.raises(DataError, match=r"begins with what looks like a header, '(English|de)'.*data.header to no"):
+        list(read_pairs([tmp_path / "a.en", tmp_path / "a.de"], given, ReadingReport()))
+    report = ReadingReport()
+    both = DataConfig(source="en", target="de", header="no")
+    list(read_pairs([tmp_path / "a.en", tmp_path / "a.de"], both, report))
+    assert report.kept == 25
+
+
+def test_headers_in_both_parallel_files(tmp_path):
+    (tmp_path / "a.en").write_text("\n".join(["English", *ENGLISH]))
+    (tmp_path / "a.de").write_text("\n".join(["Deutsch", *GERMAN]))
+    report = ReadingReport()
+    chunk, *_ = read_pairs([tmp_path / "a.en", tmp_path / "a.de"], DataConfig(source="en", target="de"), report)
+    assert (chunk.source[0], chunk.target[0], chunk.line[0]) == (ENGLISH[0], GERMAN[0], 2)
+    assert report.skipped["header"].lines == [1]
+
+
+def test_words_for_a_language_in_itself_are_a_pair(tmp_path):
+    path = tmp_path / "words.tsv"
+    path.write_text("English\tEnglisch\nGerman\tDeutsch\nhouse\tHaus\n")
+    assert pairs(path)[0] == ("English", "Englisch")
+
+
+def test_the_first_example_is_in_the_report(tmp_path):
+    report = ReadingReport()
+    list(read_pairs([write(tmp_path, "id,Anglais,Français", NUMBERS, ENGLISH, FRENCH)], DataConfig(), report))
+    assert "columns Anglais and Français" in report.render()
+    assert f'first pair: "{ENGLISH[0]}" → "{FRENCH[0]}"' in report.render()
+    report = ReadingReport()
+    path = write(tmp_path, "text,label", ["a \x1b[31m" + "b" * 100], ["x\u202ey"])
+    list(read_labelled([path], LabelledDataConfig(), report))
+    assert f'first text: "a \\x1b[31m{"b" * 53}…" with the label "x\\u202ey"' in report.render()

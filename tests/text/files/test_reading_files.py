@@ -1,0 +1,230 @@
+"""Encodings, unusable lines, missing labels, separators, JSON arrays and `|||`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
+from regard.config.loading import load_config
+from regard.errors import ConfigError, DataError
+from regard.text.files import json_array
+from regard.text.files.advise import find_encoding
+from regard.text.files.guess import guess_language
+from regard.text.labelled.readers import read_labelled
+from regard.text.plain.readers import read_texts
+from regard.text.readers import read_pairs
+from regard.text.report import MISSING_LABEL, NOT_UNICODE, ReadingReport
+
+LINES = [f"Ein Mädchen sieht {i} Bäume über dem Fluß.\tA girl sees {i} trees – “fine”." for i in range(200)]
+TEXT = "\n".join(LINES) + "\n"
+
+
+def write(folder: Path, content: str | bytes, name: str = "x.tsv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def pairs(*paths: Path, **settings: object) -> tuple[list[tuple[str, str]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_pairs(paths, DataConfig(**settings), report))
+    return [pair for chunk in chunks for pair in zip(chunk.source, chunk.target, strict=True)], report
+
+
+def labelled(*paths: Path, **settings: object) -> tuple[list[tuple[str, tuple[str, ...]]], ReadingReport]:
+    report = ReadingReport()
+    chunks = list(read_labelled(paths, LabelledDataConfig(**settings), report))
+    return [pair for chunk in chunks for pair in zip(chunk.text, chunk.labels, strict=True)], report
+
+
+WANTED = [tuple(line.split("\t")) for line in LINES]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", ["x.tsv", "x.txt", "x.csv", "x.jsonl", "x"])
+def test_files_with_a_byte_order_mark(tmp_path, encoding, name):
+    content = TEXT.replace("\n", "\r\n") if "json" not in name else "\n".join(json.dumps({"a": a, "b": b}) for a, b in WANTED)
+    mark = "\ufeff" if encoding.endswith(("le", "be")) else ""
+    found, report = pairs(write(tmp_path, (mark + content).encode(encoding), name))
+    assert found == WANTED
+    assert not report.skipped
+    first = next(read_texts([tmp_path / name], TextDataConfig(), ReadingReport()))
+    assert first.text[0][:3] in ("Ein", '{"a')
+
+
+def test_blocks_may_part_a_character(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.text.lines.BLOCK_BYTES", 7)
+    assert pairs(write(tmp_path, TEXT.encode("utf-16")))[0] == WANTED
+    assert pairs(write(tmp_path, TEXT.encode("cp1252")), encoding="cp1252")[0] == WANTED
+
+
+def test_an_encoding_can_be_set(tmp_path):
+    found, report = pairs(write(tmp_path, TEXT.encode("cp1252")), encoding="Windows-1252")
+    assert found == WANTED
+    assert report.encoding == "Windows-1252"
+    bad = TEXT.replace("\n", "\n\x81", 3).encode("latin-1", "replace")
+    _, report = pairs(write(tmp_path, bad), encoding="cp1252")
+    assert report.skipped[NOT_UNICODE].lines == [2, 3, 4]
+    assert "skipped 3: not valid cp1252 (lines 2, 3, 4)" in report.render()
+    with pytest.raises(ConfigError, match=r"data.encoding is 'windows1252x', and Python knows no such encoding"):
+        load_config({"data": {"encoding": "windows1252x"}})
+    with pytest.raises(ConfigError, match=r"data.allow_skipped is 1.5, expected from 0 to 1"):
+        load_config({"task": "language", "data": {"allow_skipped": 1.5}})
+
+
+POLISH = "Mężczyzna jedzie na rowerze przez most.\nKobieta ma na sobie zieloną sukienkę.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Over.\tÜber.\n", "cp1252"),
+        (TEXT, "cp1252"),
+        ("Un homme à vélo traverse le pont.\nL’été dernier, les garçons étaient là\n", "cp1252"),
+        ("O cão não está aqui.\nAmanhã é outro dia, não é?\n", "cp1252"),
+        (POLISH, "cp1250"),
+        (POLISH, "iso8859_2"),
+        ("Мужчина едет на велосипеде по мосту.\nЖенщина в зеленом платье.\n", "cp1251"),
+        ("Мужчина едет на велосипеде по мосту.\nЖенщина в зеленом платье.\n", "koi8_r"),
+        ("男の人が自転車で橋を渡っています。\n女性は緑のドレスを着ています。\n", "cp932"),
+        ("一个男人骑自行车过桥。\n女人穿着绿色的裙子。\n", "gb18030"),
+        (TEXT, "utf-16-le"),
+    ],
+)
+def test_the_encoding_that_is_advised(tmp_path, text, encoding):
+    assert find_encoding(write(tmp_path, text.encode(encoding))) == encoding
+
+
+def test_a_file_that_is_largely_unusable_stops_with_advice(tmp_path):
+    lines = [line.encode("cp1252" if i < 412 else "utf-8") for i, line in enumerate(3 * LINES)]
+    path = write(tmp_path, b"\n".join(lines))
+    with pytest.raises(DataError) as caught:
+        pairs(path)
+    message = str(caught.value)
+    assert "412 of 600 lines (69%) are unusable, and data.allow_skipped allows 10%" in message
+    assert "x.tsv looks like Windows-1252: set data.encoding to cp1252." in message
+    assert "set data.allow_skipped to 0.69 to read the rest" in message
+    assert "skipped 412: not valid UTF-8" in message
+    assert len(pairs(path, allow_skipped=0.69)[0]) == 188
+    with pytest.raises(DataError, match="412 of 600 lines"):
+        list(read_texts([path], TextDataConfig(), ReadingReport()))
+
+
+def test_each_of_several_files_is_judged_alone(tmp_path):
+    good, bad = write(tmp_path, TEXT * 20, "good.txt"), write(tmp_path, TEXT.encode("cp1252"), "bad.txt")
+    for read, config in ((read_texts, TextDataConfig()), (read_labelled, LabelledDataConfig())):
+        with pytest.raises(DataError, match=r"bad.txt: 200 of 200 lines \(100%\) are unusable"):
+            list(read([good, bad], config, ReadingReport()))
+
+
+@pytest.mark.parametrize(
+    ("lines", "settings", "fine"),
+    [
+        (["a\tb"] * 4 + ["c"], {}, True),
+        (["a\tb"] * 4 + ["c", "d"], {}, False),
+        (["a\tb"] * 4 + ["c"], {"allow_skipped": 0.0}, False),
+        ([f"a {i}\tb {i}" for i in range(18)] + ["c", ""] * 2, {}, True),
+        ([f"a {i}\tb {i}" for i in range(17)] + ["\tc"] * 2, {}, False),
+        ([f"a {i}\tb {i}" for i in range(17)] + ["\tc"] * 2, {"allow_skipped": 0.2}, True),
+        (["a\tb"] * 3 + [""] * 90 + ["\t"] * 5, {}, True),
+        (["a\tb"], {"allow_skipped": 0.0}, True),
+    ],
+)
+def test_what_counts_as_unusable(tmp_path, lines, settings, fine):
+    path = write(tmp_path, "\n".join(lines))
+    if fine:
+        pairs(path, **settings)
+    else:
+        with pytest.raises(DataError, match="are unusable"):
+            pairs(path, **settings)
+
+
+def test_words_for_missing_labels_are_no_classes(tmp_path):
+    rows = "".join(f"text {i} is here,{'good' if i % 2 else 'bad'}\n" for i in range(60))
+    missing = "".join(f"a text,{word}\n" for word in ("NaN", "N/A", "null", "None", "nan"))
+    found, report = labelled(write(tmp_path, "text,label\n" + rows + missing + "None,good\nnan,none\n", "x.csv"))
+    assert {label for _, (label,) in found} == {"good", "bad", "none"}
+    assert [text for text, _ in found[-2:]] == ["None", "nan"]
+    assert report.skipped[MISSING_LABEL].count == 5
+    assert "skipped 5: missing label: NaN, N/A, null or None (lines 62, 63, 64, 65, 66)" in report.render()
+    typed = [{"text": f"t {i}", "label": ("None", "x")[i % 2]} for i in range(20)] + [{"text": "z", "label": "NaN"}]
+    found, report = labelled(write(tmp_path, "\n".join(map(json.dumps, typed)), "x.jsonl"))
+    assert {label for _, (label,) in found} == {"None", "x"}
+    assert report.skipped[MISSING_LABEL].lines == [21]
+    assert labelled(write(tmp_path, "a\n", "None.txt"), write(tmp_path, "b\n", "some.txt"))[0] == [
+        ("a", ("None",)), ("b", ("some",)),
+    ]  # fmt: skip
+    several, _ = labelled(write(tmp_path, "text\tlabels\na\tx;y\nb\tNaN\nc\tx\n"), label_separator=";")
+    assert several == [("a", ("x", "y")), ("b", ()), ("c", ("x",))]
+
+
+@pytest.mark.parametrize(
+    ("separator", "form"), [(",", "comma-separated"), (";", "semicolon-separated"), ("\t", "tab-separated")]
+)
+def test_the_separator_is_reported(tmp_path, separator, form):
+    rows = "".join(f"Ein Satz über {i} Dinge{separator}A sentence on {i} things\n" for i in range(30))
+    _, report = pairs(write(tmp_path, f"de{separator}en\n" + rows, "x.csv"), source="de", target="en")
+    assert report.form == form
+    ragged = f"de{separator}en\n" + rows.replace("Ein Satz", "Ein, ja; Satz", 1)
+    assert pairs(write(tmp_path, ragged, "x.csv"), source="de", target="en")[1].form == form
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl", "x"])
+def test_json_arrays(tmp_path, monkeypatch, name, indent):
+    monkeypatch.setattr(json_array, "_BLOCK_BYTES", 97)
+    rows = [{"id": i, "translation": {"de": de, "en": en}} for i, (de, en) in enumerate(WANTED)]
+    path = write(tmp_path, json.dumps(rows, indent=indent, ensure_ascii=False), name)
+    found, report = pairs(path, source="de", target="en")
+    assert found == WANTED
+    assert (report.form, report.read) == ("a JSON array", 200)
+    texts = [{"text": de, "label": i % 2} for i, (de, _) in enumerate(WANTED)]
+    texts[3]["label"] = texts[4]["text"] = None
+    found, report = labelled(write(tmp_path, json.dumps(texts, indent=indent), name))
+    assert found[:3] == [(WANTED[0][0], ("0",)), (WANTED[1][0], ("1",)), (WANTED[2][0], ("0",))]
+    assert "skipped 1: empty label (row 4)" in report.render()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[{"a": "x", "b": "y"}, 7]', r"element 2: is a JSON int, expected an object"),
+        ('[{"a": "x", "b": "y"} {"a"', r"element 2: found '\{\"a\"', expected a comma or \]"),
+        ('[{"a": "x", "b": "y"}, {"a": "x"', r"element 2: is not JSON"),
+        ('[{"a": "x", "b": "y"}', r"element 2: found the end of the file"),
+        ('[{"a": "x", "b": "y"}]\n{}', r"something follows the JSON array"),
+        ('[{"a": "x", "b": "y"}, {"a": "x"}]', r"element 2: there is no 'b' in it, only a"),
+        ("[]", r"no usable pair"),
+        ('[{"a":' + "[" * 100_000, r"nested too deeply"),
+    ],
+)
+def test_json_arrays_that_are_damaged(tmp_path, content, message):
+    with pytest.raises(DataError, match=message):
+        pairs(write(tmp_path, content, "x.json"))
+
+
+def test_sides_separated_by_bars(tmp_path):
+    content = "".join(f"{de} ||| {en}\n" for de, en in WANTED)
+    found, report = pairs(write(tmp_path, content, "x.txt"))
+    assert found == WANTED
+    assert report.form == "separated by |||"
+    assert pairs(write(tmp_path, content + "one side\n", "x.de-en"), format="fast_align")[0] == WANTED
+    assert pairs(write(tmp_path, "a ||| b\tc\nd\te\n", "y.txt"))[0] == [("a ||| b", "c"), ("d", "e")]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("The man is in the house and she was with him on the street for an hour or so . " * 3, "en"),
+        ("Der Mann ist in dem Haus und die Frau hat einen Hund , aber er ist nicht da . " * 3, "de"),
+        ("O homem não está em casa e ela foi com ele para a cidade , mas não muito . " * 3, "pt"),
+        ("Мужчина не в доме и она была с ним на улице , но это не так . " * 3, "ru"),
+        ("彼は家にいませんが、彼女は道で彼に会いました。" * 3, "ja"),
+        ("他不在家，但是她在街上遇见了他，他们一起去了城里。" * 3, "zh"),
+        ("xyzzy plugh " * 40, None),
+        ("the", None),
+    ],
+)
+def test_guesses_of_languages(text, code):
+    assert guess_language([text]) == code
