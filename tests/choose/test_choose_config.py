@@ -146,7 +146,7 @@ def test_mistakes_are_named(pairs, tmp_path):
 def test_the_kind_of_classifier_depends_on_the_amount_of_text(tmp_path):
     few, many, vectors = tmp_path / "few.tsv", tmp_path / "many.tsv", tmp_path / "v.txt"
     few.write_text("a good film\tgood\na bad film\tbad\n" * 4, "utf-8")
-    many.write_text(("word " * 500 + "\tgood\n" + "word " * 500 + "\tbad\n") * 3000, "utf-8")
+    many.write_text("".join(f"film {n} {'word ' * 500}\t{('good', 'bad')[n % 2]}\n" for n in range(6000)), "utf-8")
     vectors.write_text("good 1 2\n", "utf-8")
     assert choose_config("classification", {"data.train": [str(few)]}).model.kind == "combined"
     assert choose_config("classification", {"data.train": [str(many)]}).model.kind == "bag"

@@ -34,7 +34,8 @@ def test_pairs_are_counted_and_measured(write):
 
 
 def test_sorted_files_are_measured_as_a_whole(write):
-    short, long = ["go\tgeh"] * SAMPLE_SIZE, ["один два три\tone two three four five"] * (2 * SAMPLE_SIZE)
+    short = [f"go{n}\tgeh{n}" for n in range(SAMPLE_SIZE)]
+    long = [f"один два три{n}\tone two three four five{n}" for n in range(2 * SAMPLE_SIZE)]
     survey = survey_pairs(DataConfig(train=(write("sorted.tsv.gz", short + long),)))
     assert survey.pairs == 3 * SAMPLE_SIZE
     assert survey.source.words == pytest.approx((1 + 2 * 3) / 3)
@@ -45,7 +46,7 @@ def test_sorted_files_are_measured_as_a_whole(write):
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_max_pairs_bounds_the_count(write, limit):
-    path = write("pairs.tsv", [f"number {n}\tNummer {n}" for n in range(5)])
+    path = write("pairs.tsv", [f"the dog sees cat {n} .\tder Hund sieht Katze {n} ." for n in range(5)])
     assert survey_pairs(DataConfig(train=(path,), max_pairs=limit)).pairs == min(limit, 5)
 
 
