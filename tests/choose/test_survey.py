@@ -34,12 +34,12 @@ def test_pairs_are_counted_and_measured(write):
 
 
 def test_sorted_files_are_measured_as_a_whole(write):
-    short = [f"go{n}\tgeh{n}" for n in range(SAMPLE_SIZE)]
-    long = [f"один два три{n}\tone two three four five{n}" for n in range(2 * SAMPLE_SIZE)]
+    short = [f"we go {n}\twir gehen {n}" for n in range(SAMPLE_SIZE)]
+    long = [f"один два {n}\tone two three four {n}" for n in range(2 * SAMPLE_SIZE)]
     survey = survey_pairs(DataConfig(train=(write("sorted.tsv.gz", short + long),)))
     assert survey.pairs == 3 * SAMPLE_SIZE
-    assert survey.source.words == pytest.approx((1 + 2 * 3) / 3)
-    assert survey.target.words == pytest.approx((1 + 2 * 5) / 3)
+    assert survey.source.words == pytest.approx((3 + 2 * 3) / 3)
+    assert survey.target.words == pytest.approx((3 + 2 * 5) / 3)
     assert "д" in survey.source.alphabet  # of the file's later part
     assert "g" in survey.source.alphabet  # of its beginning
 
