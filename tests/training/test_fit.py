@@ -450,3 +450,10 @@ def test_the_callers_random_numbers_and_threads_are_left_alone(config, change):
 def test_tensorboard_files(config, change):
     train(change(config, max_steps=2, tensorboard=True))
     assert any(path.name.startswith("events.out.tfevents") for path in Path(config.out, "logs").iterdir())
+
+
+def test_plain_defaults_come_with_advice(config, capsys, monkeypatch):
+    monkeypatch.setattr(RunFolder, "held", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        fit(replace(config, model=type(config)().model, training=type(config)().training))
+    assert "regard.choose_config('translation', …) chooses settings from the data" in capsys.readouterr().err

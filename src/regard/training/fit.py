@@ -105,6 +105,11 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
     if config.chosen:
         chosen = "\n  ".join(config.chosen)
         reporter.say(f"settings chosen from the data (any of them can be set, or a preset named):\n  {chosen}")
+    elif model is None and _is_plain(config):
+        reporter.say(
+            "model and training have the plain defaults of their classes, which suit no data in particular; "
+            f"regard.choose_config('{config.task}', …) chooses settings from the data"
+        )
     with prepared(machine):
         made = _build_task(config, team, model, attention, progress=progress)
         run, sampler = _build_run(made, folder, machine, team)
@@ -116,6 +121,12 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
             folder.check_free(overwrite=overwrite)  # again: another run may have come and gone while the data were prepared
             folder.start(task.config, facts)
             return _train(run, sampler, reporter)
+
+
+def _is_plain(config: AnyConfig) -> bool:
+    """Whether neither model nor training were configured."""
+    plain = type(config)()
+    return config.model == plain.model and config.training == plain.training
 
 
 def resume(
