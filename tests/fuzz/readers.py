@@ -30,6 +30,11 @@ _TSV = (
 _CSV = b'id,source,target\r\n1,"Hello, ""you""","Hallo\nzusammen"\r\n2,Yes;no,Ja\r\n3,\xc3\xa9t\xc3\xa9\rx,Sommer\r\n'
 _JSONL = b'{"id": 1, "source": "a \\u00e9", "target": "b"}\n{"source": null, "target": "\\ud800"}\n\n'
 _NESTED = b'{"translation": {"en": "x", "de": "y"}, "score": 1.5}\n{"translation": {"en": "a", "de": null}}\n'
+_ARRAYS = (
+    b'[{"id": 1, "source": "a \\u00e9", "target": "b"}, {"source": null, "target": "\\ud800"}]\n',
+    b'[\n {"translation": {"en": "x", "de": "y"}},\n {"translation": {"en": "a"}}\n]',
+)
+_BARS = b"a sentence ||| ein Satz\nanother ||| noch einer\n||| leer\nno bars\n"
 _LABELLED = b'text\tlabel\nso good\tpos\nso bad\tneg\n"quoted\tpos;neg\n\tpos\nno label\t\n'
 _LABELLED_CSV = b'Review,Stars\n"good, really",5\nbad,1.0\n"a\nb",3\n'
 _LABELLED_JSONL = b'{"text": "a", "label": ["x", 1, true, null]}\n{"text": "b", "label": 1.0}\n{"text": 3, "label": NaN}\n'
@@ -64,6 +69,7 @@ def _settings(data: bytes) -> tuple[int, bytes]:
 
 
 _HEADERS = ("auto", "yes", "no", "auto")
+_ENCODINGS = ("auto", "utf-16", "cp1252", "gb18030")
 _COLUMNS: tuple[tuple[str, ...], ...] = ((), ("0", "1"), ("source", "target"), ("²", "1"))
 
 
@@ -72,7 +78,13 @@ def _pairs(form: str, name: str) -> Callable[[Path], Callable[[bytes], object]]:
         def run(data: bytes) -> None:
             bits, content = _settings(data)
             columns = _COLUMNS[bits >> 4 & 3] if bits >= 128 else ()
-            config = DataConfig(format=form, header=_HEADERS[bits & 3], columns=columns)  # type: ignore[arg-type]
+            config = DataConfig(
+                format=form,  # type: ignore[arg-type]
+                header=_HEADERS[bits & 3],  # type: ignore[arg-type]
+                columns=columns,
+                encoding=_ENCODINGS[bits >> 2 & 3] if bits & 64 else "auto",
+                allow_skipped=1.0 if bits & 32 else 0.1,
+            )
             report = ReadingReport()
             contents = [*content.split(SEAM, 1), b""][:2] if form == "text" else [content]
             reading(data, folder, name, contents, lambda paths: _drain(read_pairs(paths, config, report), report))
@@ -202,6 +214,8 @@ READERS = (
     Target("pairs-tsv", _pairs("tsv", ".tsv"), _seeds(_TSV), _QUOTES),
     Target("pairs-csv", _pairs("csv", ".csv"), _seeds(_CSV), _QUOTES),
     Target("pairs-jsonl", _pairs("jsonl", ".jsonl"), _seeds(_JSONL, _NESTED), _KEYS),
+    Target("pairs-json-array", _pairs("jsonl", ".json"), _seeds(*_ARRAYS), (*_KEYS, b"[{", b"},{", b"}]", b"[]", b"1e9")),
+    Target("pairs-bars", _pairs("fast_align", ".txt"), _seeds(_BARS, _BARS.decode().encode("utf-16")), (b"|||", b"||", b"\n")),
     Target("pairs-parquet", _pairs("parquet", ".parquet"), _parquet_seeds(_PAIRED)),
     Target(
         "pairs-two-files", _pairs("text", ".txt"), _seeds(b"a\nb\n" + SEAM + b"c\nd", _LINES + SEAM + _LINES), (SEAM, b"\n")

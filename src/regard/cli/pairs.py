@@ -1,7 +1,8 @@
 """Sentence pairs, labelled texts, or texts, that a command is given to work on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.options import split_files
@@ -32,7 +33,7 @@ def read_given_pairs(files: str, config: TranslationConfig) -> "tuple[Iterator[P
     # Columns and header belong to the file that was trained on; another file may be laid out in another way.
     same = len(paths) == len(config.data.train) == 1 and _ending(paths[0]) == _ending(config.data.train[0])
     data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
-    return read_pairs(paths, data, report), report
+    return read_pairs(paths, replace(data, encoding=_encoding(paths, data.encoding)), report), report
 
 
 def read_given_texts(files: str, classifier: "Classifier") -> "tuple[list[str], list[tuple[str, ...]], ReadingReport]":
@@ -69,6 +70,7 @@ def _read_texts(
     report = ReadingReport()
     texts: list[str] = []
     labels: list[tuple[str, ...]] = []
+    data = replace(data, encoding=_encoding(split_files(files), data.encoding))
     for chunk in read_labelled(split_files(files), data, report):
         for own, line in zip(chunk.labels, chunk.line, strict=True):
             for label in own:
@@ -92,8 +94,18 @@ def read_plain_texts(files: str, config: LanguageConfig) -> "tuple[list[str], Re
     from regard.text.report import ReadingReport
 
     report = ReadingReport()
-    texts = [text for chunk in read_texts(split_files(files), config.data, report) for text in chunk.text]
+    data = replace(config.data, encoding=_encoding(split_files(files), config.data.encoding))
+    texts = [text for chunk in read_texts(split_files(files), data, report) for text in chunk.text]
     return texts, report
+
+
+def _encoding(paths: Sequence[str], trained: str) -> str:
+    """Return the encoding that the model's own files were in, unless these are UTF-8, as another program may have made them."""
+    from regard.text.files.encoding import fits_utf8
+
+    if trained == "auto":
+        return trained
+    return "auto" if all(Path(path).is_file() and fits_utf8(path) for path in paths) else trained
 
 
 def _ending(path: str) -> str:

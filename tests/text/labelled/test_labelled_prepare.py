@@ -182,7 +182,7 @@ def test_several_labels(tmp_path):
 
 def test_labels_that_cannot_be_learned(data, tmp_path):
     def train(rows: list[tuple[str, str]]) -> str:
-        return fail(replace(data, train=(write(tmp_path / "bad.tsv", rows),)))
+        return fail(replace(data, train=(write(tmp_path / "bad.tsv", rows),), text="0", label="1"))
 
     path = tmp_path / "bad.tsv"
     assert train([("a", "1"), ("b", "1")]) == (

@@ -20,6 +20,8 @@ MARGIN = 2
 SAMPLE_ROWS = 1000
 """Rows that columns are judged by."""
 _GUESSED_BY = 300
+_LONGEST_CELL = 2000
+"""Characters of a value that are looked at."""
 _COLUMNS_SHOWN = 12
 _COLUMNS_JUDGED = 100
 """Columns that are scored; a table with more needs its columns named."""
@@ -54,6 +56,12 @@ class Column:
 
     def __str__(self) -> str:
         return str(self.place) if self.name is None else quoted(self.name)
+
+
+def build_column(place: int, name: str | None, rows: Sequence[Row]) -> Column:
+    """Return a column of some rows, with the beginnings of long values: a hostile file has values of millions of characters."""
+    values = (row[place] for row in rows[:SAMPLE_ROWS] if place < len(row))
+    return Column(place, name, [value[:_LONGEST_CELL] if isinstance(value, str) else value for value in values])
 
 
 class Wanted(ABC):
@@ -123,8 +131,7 @@ def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: Wan
     if given[0] is not None and given[1] is not None:
         return given[0], given[1]
     columns = [
-        Column(place, None if names is None else names[place], [row[place] for row in rows[:SAMPLE_ROWS] if place < len(row)])
-        for place in range(min(width, _COLUMNS_JUDGED))
+        build_column(place, None if names is None else names[place], rows) for place in range(min(width, _COLUMNS_JUDGED))
     ]
     return _choose(columns, given, wanted, path)
 

@@ -97,6 +97,19 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
         yield _Begun(file, begin) if is_utf8(found) else _Recoded(file, found, begin)
 
 
+def fits_utf8(path: str | Path) -> bool:
+    """Return True if all of a file can be read as UTF-8, or as what its byte order mark says."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with open_utf8(path) as file:
+        try:
+            while data := file.read(1 << 19):
+                decoder.decode(data)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
 def is_utf8(encoding: str) -> bool:
     """Return True if an encoding's name means UTF-8, with or without a mark.
 

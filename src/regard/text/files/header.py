@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from regard.errors import DataError
-from regard.text.files.columns import SAMPLE_ROWS, Column, Wanted, choose_columns, is_place
+from regard.text.files.columns import SAMPLE_ROWS, Column, Wanted, build_column, choose_columns, is_place
 from regard.text.files.content import MANY, is_mark
-from regard.text.files.names import fold, is_unspaced
+from regard.text.files.names import is_unspaced
 from regard.text.report import COLUMN_NUMBERS, HEADER
 
 _LONGEST_NAME = 60
@@ -90,8 +90,8 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: Wante
     filled = [cell for cell in first if cell]
     if len(filled) < 2 or len(filled) < len(first) - 1 or not all(map(_could_be_name, filled)):
         return False
-    below = [Column(place, name, [row[place] for row in rest if place < len(row)]) for place, name in enumerate(first)]
-    if any(column.name and fold(column.name) in {fold(str(cell)) for cell in column.cells} for column in below):
+    below = [build_column(place, name, rest) for place, name in enumerate(first)]
+    if any(column.name and column.name.casefold() in {str(cell).casefold() for cell in column.cells} for column in below):
         return False
     return (
         wanted.recognises(first)

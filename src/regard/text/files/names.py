@@ -4,10 +4,11 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)")
+_LONGEST_NAME = 200
 _SEPARATORS = re.compile(r"[\W_]+")
 
 EXACT = (8, 6, 3)
@@ -18,12 +19,19 @@ METADATA_SCORE = -6
 """Score of names for what is neither a text nor a label: numbers of rows, dates, authors."""
 
 
-@cache
-def fold(name: str) -> str:
-    """Return a name in lower case, without accents, as words with one space between them: `ReviewText` is `review text`."""
+@lru_cache(4096)
+def _fold(name: str) -> str:
     plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", name))
     folded = "".join(letter for letter in plain.casefold() if not unicodedata.combining(letter))
     return _SEPARATORS.sub(" ", folded).strip()
+
+
+def fold(name: str) -> str:
+    """Return a name in lower case, without accents, as words with one space between them: `ReviewText` is `review text`.
+
+    Of a longer name, the first 200 characters count.
+    """
+    return _fold(name[:_LONGEST_NAME])
 
 
 def _words(listed: str) -> frozenset[str]:

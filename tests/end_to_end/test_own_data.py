@@ -1,0 +1,79 @@
+"""`regard train` on files as people have them: the right columns, or one message that says what to set."""
+
+import pytest
+
+from regard.cli.main import main
+
+SMALL = ["--threads=1", "--device=cpu", "--training.max_epochs=1", "--training.tensorboard=false", "--model.embedding_size=8"]
+PAIRS = [*SMALL, "--model.encoder.hidden_size=8", "--model.decoder.hidden_size=8"]
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+ROWS = [(f"She saw {a} dogs and {b} cats .", f"Elle a vu {b} chats et {a} chiens .") for a in NUMBERS for b in NUMBERS]
+
+
+def train(task, file, out, *arguments):
+    more = PAIRS if task == "translation" else [*SMALL, "--model.hidden_size=8"] if task == "classification" else SMALL[:-1]
+    return main(["train", task, f"--data.train={file}", f"--out={out}", *more, *arguments])
+
+
+def test_the_columns_of_a_spreadsheet_of_sentences(tmp_path, capsys):
+    file = tmp_path / "phrases.csv"
+    file.write_text("id;Anglais;note;Français\r\n" + "".join(f"{i};{a};;{b}\r\n" for i, (a, b) in enumerate(ROWS)), "utf-8-sig")
+    assert train("translation", file, tmp_path / "run") == 0
+    out = "".join(capsys.readouterr())
+    assert "semicolon-separated, columns Anglais and Français" in out
+    assert f'first pair: "{ROWS[0][0]}" → "{ROWS[0][1]}"' in out
+
+
+def test_the_columns_of_a_spreadsheet_of_reviews(tmp_path, capsys):
+    file = tmp_path / "reviews.csv"
+    rows = "".join(f"{i},{a},{'good' if i % 2 else 'bad'}\n" for i, (a, _) in enumerate(ROWS))
+    file.write_text("id,Review Text,Sentiment\n" + rows + "64,What is it ?,NaN\n")
+    assert train("classification", file, tmp_path / "run") == 0
+    out = "".join(capsys.readouterr())
+    assert "columns Review Text and Sentiment" in out
+    assert f'first text: "{ROWS[0][0]}" with the label "bad"' in out
+    assert "skipped 1: missing label" in out
+    assert "2 labels: " in out
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "content", "message"),
+    [
+        ("translation", "x.csv", "id,Anglais\n" + "".join(f"{i},{a}\n" for i, (a, _) in enumerate(ROWS)), "--data.columns"),
+        ("classification", "x.csv", "".join(f"{i % 4},{a},{b}\n" for i, (a, b) in enumerate(ROWS)), "--data.text"),
+        ("translation", "x.tsv", "".join(f"{a} é\t{b}\n" for a, b in ROWS).encode("cp1252"), "set data.encoding to cp1252"),
+    ],
+    ids=["a row number", "two texts", "another encoding"],
+)
+def test_files_that_are_refused(tmp_path, capsys, task, name, content, message):
+    file, out = tmp_path / name, tmp_path / "run"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert train(task, file, out) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_an_encoding_that_is_set(tmp_path, capsys):
+    file = tmp_path / "x.tsv"
+    file.write_bytes("".join(f"{a} é\t{b} – ü\n" for a, b in ROWS).encode("cp1252"))
+    run = tmp_path / "run"
+    assert train("translation", file, run, "--data.encoding=cp1252", f"--data.dev={file}") == 0
+    out = "".join(capsys.readouterr())
+    assert f'first pair: "{ROWS[0][0]} é"' in out
+    assert "warning: all 64 dev pairs are in the training data too" in out
+    other = tmp_path / "y.tsv"
+    other.write_text(f"{ROWS[0][0]} é\t{ROWS[0][1]} ü\n", "utf-8")
+    assert main(["evaluate", str(run), str(other), "--threads=1"]) == 0
+    assert f'first pair: "{ROWS[0][0]} é"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", ["classification", "language"])
+def test_dev_texts_that_training_holds(tmp_path, capsys, task):
+    file = tmp_path / "x.tsv"
+    rows = [f"{a}\t{'good' if i % 2 else 'bad'}" if task == "classification" else a for i, (a, _) in enumerate(ROWS)]
+    file.write_text("\n".join(rows))
+    arguments = ["--preset=language-tiny"] if task == "language" else []
+    assert train(task, file, tmp_path / "run", f"--data.dev={file}", *arguments) == 0
+    out = "".join(capsys.readouterr())
+    assert "warning: all 64 dev texts are in the training data too" in out
+    assert f'first text: "{ROWS[0][0]}"' in out
