@@ -219,8 +219,7 @@ def test_a_classification_is_a_record_whose_pool_is_meant():
     np.testing.assert_allclose(it.word_weights(), [0.3, 0.3, 0.4], atol=1e-6)
     np.testing.assert_allclose(it.word_weights(head=1), [0.1, 0.3, 0.6], atol=1e-6)
     np.testing.assert_allclose(it.word_weights("encoder.0"), [1 / 3] * 3, atol=1e-6)
-    assert it.note == "Attention weights show which words the model read most when it chose the label. They do not prove " \
-        "that those words caused it."  # fmt: skip
+    assert it.note == "Attention weights do not prove which words the model's output depends on."
     assert classified(note="Tested.").note == "Tested."
     assert record([[1.0]], ["a"], ["good"], probabilities={"good": 1.0}).sites == ("pool",)
     assert it != classified(probabilities={"good": 0.8, "bad": 0.2})

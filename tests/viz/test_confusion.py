@@ -27,7 +27,7 @@ def test_counts_names_accuracy_and_what_is_confused_are_said(tmp_path):
     shown = texts(tmp_path / "c.svg")
     assert [text for text in shown if text in ("40", "10", "0", "50")] == ["40", "10", "0", "50", "0"]  # and the bar's zero
     assert shown.count("bad") == shown.count("good") == 2
-    assert {"true", "predicted", "accuracy 0.900, 100 texts", "10 × bad → good (20% of bad)"} <= set(shown)
+    assert {"true", "predicted", "Accuracy 90.0%, 100 texts", "10 × bad → good (20% of bad)"} <= set(shown)
 
 
 def test_colours_are_shares_of_the_row(tmp_path):

@@ -117,11 +117,13 @@ def test_small_print_says_what_is_shown_and_what_is_not(tmp_path):
     it.save(tmp_path / "map.svg", head=0)
     shown = " ".join(texts(tmp_path / "map.svg"))
     assert "Reference: y z" in shown
-    assert "Weights: cross, head 0 of 2. Up to 0.30 of a row fell on special symbols and is not shown." in shown
-    assert "They do not prove that those words caused it." in shown
+    assert "when it wrote that output word (cross, head 0 of 2)." in shown
+    assert "Special tokens (</s>) are not drawn; they received 30% of the weight." in shown
+    assert "Attention weights do not prove which words the model's output depends on." in shown
     assert "0.50" in shown
     heatmap.draw(it, tmp_path / "mean.svg")
-    assert "mean of 2 heads. Up to 0.60" in " ".join(texts(tmp_path / "mean.svg"))
+    shown = " ".join(texts(tmp_path / "mean.svg"))
+    assert "mean of 2 heads). Special tokens (</s>) are not drawn; they received 60% of the weight." in shown
 
 
 def test_hostile_words_are_drawn_as_text(tmp_path):
@@ -162,8 +164,6 @@ def test_fonts_are_chosen_by_what_they_have(monkeypatch):
 def test_refusals(tmp_path):
     with pytest.raises(RequestError, match=r"map.gif: a heatmap is drawn as .png .svg .pdf, not as '.gif'"):
         heatmap.draw(made(2, 2), tmp_path / "map.gif")
-    with pytest.raises(RequestError, match="the record has 0 output and 2 source words: nothing to draw"):
-        heatmap.draw(record(np.zeros((0, 2)), ["a", "b"], []))
     with pytest.raises(RequestError, match=r"cell is 0, expected 0.05 to 5 inches"):
         heatmap.draw(made(2, 2), cell=0)
     with pytest.raises(RequestError, match="heatmap: dpi is 5, expected 10 to 2400"):

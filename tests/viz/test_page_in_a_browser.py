@@ -91,15 +91,15 @@ document.body.append(output);
 
 def test_words_and_cells_shade_and_speak(tmp_path):
     assert results(dump(tmp_path, page.render(made()), SCRIPT)) == [
-        "küsste ← she 0.800 · kissed 0.200",
+        "küsste ← she 0.80 · kissed 0.20",
         "word a16,word a4,word a0",
-        "him → ihn 0.900",
+        "him → ihn 0.90",
         "word a0,word a18",
-        "ihn ← him: 0.900",
-        "him,ihn,him,ihn,0.900",
-        "she → küsste 0.800",
-        "kissed → küsste 0.200 · ihn 0.100",
-        "ihn ← him: 0.900",
+        "ihn ← him: 0.90",
+        "him,ihn,him,ihn,0.90",
+        "she → küsste 0.80",
+        "kissed → küsste 0.20 · ihn 0.10",
+        "ihn ← him: 0.90",
         "3",
         "source,source",
         "3",
@@ -166,13 +166,13 @@ def test_words_of_a_classification_speak_and_heads_recolour_them(tmp_path):
     document.body.append(output);
     """
     assert results(dump(tmp_path, page.render(it), script)) == [
-        "a19 0.250,a20 0.270,a1 0.020",
-        "&lt;b&gt; 0.270 · place 1 of 3 by weight",
-        "film 0.020 · place 3 of 3 by weight",
+        "a19 0.25,a20 0.27,a1 0.02",
+        "&lt;b&gt; 0.27 · place 1 of 3 by weight",
+        "film 0.02 · place 3 of 3 by weight",
         "1",
-        "a0 0.00000,a20 0.04000,a20 0.04000",
-        "0.04",
-        "dull ← dull: 1.000",
+        "a0 0.000,a20 0.040,a20 0.040",
+        "0.040",
+        "dull ← dull: 1.00",
         "Hover or focus a word.",
         "3.0",
     ]
@@ -213,7 +213,7 @@ def test_small_pictures_of_all_heads_lead_to_each(tmp_path):
         "2x1",
         "255 255 255 8 48 107",
         "1",
-        "0.000,1.000",
+        "0.00,1.00",
         "encoder.0",
         "4",
         "encoder.0",

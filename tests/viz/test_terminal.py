@@ -76,7 +76,7 @@ def test_other_scales_are_said_and_sites_and_heads_can_be_chosen():
     assert "100█" in text
     assert "hundredths of 0.02" in text
     assert "100" in shown(it, site="cross", head=1)
-    assert "No weights to show: 0 output and 1 source words." in shown(record(np.zeros((0, 1)), ["a"], []))
+    assert "The translation is empty." in shown(record(np.zeros((0, 1)), ["a"], []))
 
 
 def classified(words, weights, **fields):
@@ -86,14 +86,14 @@ def classified(words, weights, **fields):
 def test_a_classification_without_colour_has_figures_at_the_words_that_count():
     text = shown(classified(["a", "gripping", "film"], [0.01, 0.8, 0.19], reference="bad"), width=50)
     assert text.splitlines()[:6] == [
-        "good: 0.75 (true label: bad)",
-        "a gripping(0.8) film(0.19)",
+        "good (true label: bad)",
+        "a gripping(0.80) film(0.19)",
         "",
-        "good 0.75 " + "█" * 28,
-        "bad  0.25 " + "█" * 10,
-        "Most weight: gripping 0.8, film 0.19, a 0.01.",
+        "good  0.75 " + "█" * 28,
+        "bad   0.25 " + "█" * 10,
+        "Most weight: gripping 0.80 · film 0.19 · a 0.01.",
     ]
-    assert "do not prove that those words caused it." in " ".join(text.split())
+    assert "do not prove which words the model's output depends on." in " ".join(text.split())
     assert "\x1b" not in text
 
 
@@ -101,14 +101,14 @@ def test_a_classification_in_colour_has_its_words_on_colours():
     text = shown(classified(["a", "gripping"], [0.0, 0.5]), colours="truecolor")
     assert "48;2;8;48;107m gripping \x1b" in text
     assert "48;2;255;255;255m a \x1b" in text
-    assert "(0.5)" not in text
+    assert "(0.50)" not in text
 
 
 def test_no_color_is_respected_and_the_words_that_count_are_underlined(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     text = shown(classified(["a", "gripping"], [0.0, 0.5]), colours="truecolor")
     assert "48;2" not in text
-    assert "\x1b[1;4mgripping\x1b[0m(0.5)" in text
+    assert "\x1b[1;4mgripping\x1b[0m(0.50)" in text
     plain = shown(record([[1.0]], ["a"], ["x"]), colours="truecolor")
     assert "100█" in plain
 
@@ -124,7 +124,7 @@ def test_long_texts_flow_over_lines_that_fit_and_no_word_is_lost():
 
 def test_classifications_on_ascii_terminals_and_of_nothing():
     text = shown(classified(["a"], [1.0], note=""), encoding="ascii", width=30)
-    assert "good 0.75 " + "#" * 14 in text
+    assert "good  0.75 " + "#" * 14 in text
     assert "The text has no words." in shown(classified([], []))
     assert "No word has any weight." in shown(classified(["a"], [0.0]))
 
@@ -133,7 +133,7 @@ def test_hostile_classifications_do_not_steer_the_terminal():
     text = shown(classified(["\x1b[2J", "[red]"], [0.5, 0.5], probabilities={"\x1b[2J": 0.5, "[/b]": 0.5}, reference="\x07"))
     assert "\x1b" not in text
     assert "\x07" not in text
-    assert "[red](0.5)" in text
+    assert "[red](0.50)" in text
 
 
 def test_hundreds_of_labels_are_cut_and_counted():

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
-from regard.cli.options import Parser, add_machine_options, check_ending, load_classifier, record_of
+from regard.cli.options import (
+    Parser,
+    add_machine_options,
+    add_picture_options,
+    check_ending,
+    check_picture_options,
+    load_classifier,
+    record_of,
+)
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -26,6 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     if options.texts and options.input:
         parser.error("texts and --input at once; give one of the two")
+    check_picture_options(options, "classify")
     _check_heatmap(options)
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
     with output_part(options, "classify", LINES_TOGETHER) as part:
@@ -37,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
         for number, found in enumerate(_classifications(classifier, own, options), part.first + 1):
             print(_render(found, options, classifier.labels.multiple), file=part.file, flush=lines is None)
             if options.heatmap:
-                _save(found, number, Path(options.heatmap))
+                _save(found, number, options)
             num_cut += found.cut_at is not None
         if num_cut:
             print(
@@ -69,6 +78,7 @@ def _parser() -> Parser:
         help=f"draw the words in the colours of their weights ({' '.join(_PICTURES)}); with several texts: a folder, which "
         "gets 1.png, 2.png, …",
     )
+    add_picture_options(parser)
     add_machine_options(parser)
     return parser
 
@@ -124,15 +134,11 @@ def _in_line(label: str) -> str:
     return " ".join(label.split())
 
 
-def _save(found: "Classification", number: int, target: Path) -> None:
-    if target.suffix:
-        if number > 1:
-            raise RequestError(f"--heatmap names the file {target}, but there are several texts: name a folder")
-        record_of(found, "--heatmap").save(target)
-        return
-    target.mkdir(parents=True, exist_ok=True)
-    record = record_of(found, "--heatmap")
-    if not record.source_words:
-        print(f"regard: text {number} has no words, so there is no picture {number}.png", file=sys.stderr)
-        return
-    record.save(target / f"{number}.png")
+def _save(found: "Classification", number: int, options: argparse.Namespace) -> None:
+    target = Path(options.heatmap)
+    if not target.suffix:
+        target.mkdir(parents=True, exist_ok=True)
+        target /= f"{number}.png"
+    elif number > 1:
+        raise RequestError(f"--heatmap names the file {target}, but there are several texts: name a folder")
+    record_of(found, "--heatmap").save(target, special=options.special, caption=options.caption)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from regard.cli.options import (
     Parser,
+    add_caption_option,
     add_ensemble_option,
     add_length_options,
     add_machine_options,
@@ -18,6 +19,7 @@ from regard.cli.options import (
 )
 from regard.cli.pairs import read_given_pairs, read_given_texts, read_plain_texts
 from regard.errors import RequestError
+from regard.plurals import counted
 
 if TYPE_CHECKING:
     from regard.predict import Classifier, LabelledEvaluation, LanguageModel, Translator
@@ -49,9 +51,12 @@ def main(arguments: Sequence[str]) -> None:
         "--confusion", metavar="FILE", help=f"draw the confusion matrix of a classifier ({' '.join(_PICTURES)})"
     )
     parser.add_argument("--reliability", metavar="FILE", help=f"draw its reliability diagram ({' '.join(_PICTURES)})")
+    add_caption_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_machine_options(parser)
     options = parser.read(arguments)
+    if not (options.caption or options.confusion or options.reliability):
+        raise RequestError("evaluate: --no-caption is for pictures: add --confusion FILE or --reliability FILE")
     for name in ("confusion", "reliability"):
         if getattr(options, name):
             check_ending(getattr(options, name), _PICTURES, f"--{name}")
@@ -108,27 +113,30 @@ def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) 
     found = classifier.evaluate(texts, labels, progress=True)
     print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
     if options.confusion:
-        _draw_confusion(classifier, found, options.confusion)
+        _draw_confusion(classifier, found, options.confusion, caption=options.caption)
     if options.reliability:
-        _draw_reliability(classifier, found, len(texts), options.reliability)
+        _draw_reliability(classifier, found, len(texts), options.reliability, caption=options.caption)
 
 
-def _draw_confusion(classifier: "Classifier", found: "LabelledEvaluation", path: str) -> None:
+def _draw_confusion(classifier: "Classifier", found: "LabelledEvaluation", path: str, *, caption: bool) -> None:
     import numpy as np
 
     from regard.metrics.classification import Scores
     from regard.viz.confusion import draw
 
     assert isinstance(found.scores, Scores)
-    draw(np.array(found.scores.confusion), classifier.labels.names, path)
+    draw(np.array(found.scores.confusion), classifier.labels.names, path, caption=caption)
 
 
-def _draw_reliability(classifier: "Classifier", found: "LabelledEvaluation", num_texts: int, path: str) -> None:
+def _draw_reliability(
+    classifier: "Classifier", found: "LabelledEvaluation", num_texts: int, path: str, *, caption: bool
+) -> None:
     import numpy as np
 
     from regard.viz.reliability import draw
 
     bins = found.calibration.bins
+    num_labels = len(classifier.labels.names)
     several = classifier.labels.multiple  # each label is a decision of its own
     draw(
         np.array([bins[0].low, *(one.high for one in bins)]),
@@ -136,6 +144,8 @@ def _draw_reliability(classifier: "Classifier", found: "LabelledEvaluation", num
         np.array([one.accuracy for one in bins]),
         np.array([one.count for one in bins]),
         path,
-        title=f"{num_texts:,} texts × {len(classifier.labels.names)} labels" if several else None,
-        counted="decisions" if several else "texts",
+        title=f"{counted(num_texts, 'text')} × {counted(num_labels, 'label')}" if several else None,
+        counted="decision" if several else "text",
+        lowest=0.5 if several else 1 / num_labels if num_labels > 1 else None,
+        caption=caption,
     )

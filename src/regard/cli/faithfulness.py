@@ -44,12 +44,12 @@ def _parser() -> Parser:
     parser = Parser(
         "faithfulness",
         "Measure whether the words that a classifier attends to are those that its predictions rest on.\n"
-        "Prints one table and one sentence that says what the table means for this model. Both are kept in the model's\n"
-        "folder, as faithfulness.json, and its heatmaps carry the sentence.\n\n"
-        "comprehensiveness   probability that the predicted label loses when the most attended words are deleted\n"
-        "sufficiency         probability that it loses when only these words are left\n"
-        "                    both: mean over 1, 5, 10, 20 and 50% of the words; beside them the same for words at random, and\n"
-        "                    for those whose own absence costs most\n"
+        "Prints a table and a few sentences on what it means for this model. Both are kept in the model's folder, as\n"
+        "faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
+        "comprehensiveness   how much probability the predicted label loses when the most attended words are deleted\n"
+        "sufficiency         how much probability it loses when only these words are left\n"
+        "                    both: mean over 1, 5, 10, 20 and 50% of the words; beside them the same for random words and\n"
+        "                    for the best order that was tried: words whose own absence costs most come first\n"
         "Kendall τ           how alike attention orders words to leave-one-out and to gradient × input, from −1 to 1\n"
         "permuted, uniform   how far predictions move when the weights change places, or are all the same",
         "  regard faithfulness runs/reviews test.tsv\n"

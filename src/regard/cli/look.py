@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from regard.cli.options import (
     Parser,
     add_machine_options,
+    add_picture_options,
     add_search_options,
     check_ending,
     kind_of,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from regard.predict import Classifier, LanguageModel, Translator
     from regard.record import AttentionRecord
 
-_SHOWN_LABELS = 5
 _PICTURES = (".png", ".svg", ".pdf")
 _ENDINGS = (*_PICTURES, ".html", ".json", ".npz")
 
@@ -53,22 +53,23 @@ def main(arguments: Sequence[str]) -> None:
         if options.to:  # first, because nobody may want to read the rest: `| head -1`
             family = options.heads or (site and site.partition(".")[0])
             pictured = family and Path(options.to).suffix.lower() in _PICTURES
-            record.save(options.to, site=f"{family}.*" if pictured else None)
+            drawn = f"{family}.*" if pictured else None
+            record.save(options.to, site=drawn, special=options.special, caption=options.caption)
     finally:
-        _show(headline, record, site)
+        _show(headline, record, site, options)
     if options.to:
         print(f"written to {options.to}")
 
 
-def _show(headline: str, record: "AttentionRecord", site: str | None) -> None:
+def _show(headline: str, record: "AttentionRecord", site: str | None, options: argparse.Namespace) -> None:
     from rich.console import Console
 
     from regard.viz import terminal
 
     print(f"{headline}\n")
-    terminal.render(record, Console(), site=site)
-    if site is not None:
-        print(f"{site}, the mean of its heads; --to FILE has all layers and heads")
+    terminal.render(record, Console(), site=site, special=options.special, caption=options.caption)
+    if site is not None and options.caption:
+        print("--to FILE shows all layers and heads")
 
 
 def _parser() -> Parser:
@@ -94,6 +95,7 @@ def _parser() -> Parser:
         help="write all layers and heads of a kind of attention, in one picture: of a Transformer encoder, decoder, cross\n"
         "or norm (cross by the length of what a head takes); all of every kind go into pages and data",
     )
+    add_picture_options(parser)
     add_search_options(parser)
     add_machine_options(parser)
     return parser
@@ -139,8 +141,7 @@ def _look_at_classification(
 ) -> "tuple[str, AttentionRecord]":
     sites = None if wanted is None else list(dict.fromkeys(["pool", *wanted]))
     [result] = classifier.classify([options.sentence], record=sites)
-    shown = ", ".join(f"{label} {value:.1%}" for label, value in list(result.probabilities.items())[:_SHOWN_LABELS])
-    return f"{result.text}\n{shown}", record_of(result, "look")
+    return result.text, record_of(result, "look")  # the probabilities stand below the words
 
 
 def _look_at_text(model: "LanguageModel", options: argparse.Namespace) -> "tuple[str, AttentionRecord]":

@@ -68,6 +68,37 @@ def add_length_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_caption_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-caption`."""
+    parser.add_argument(
+        "--no-caption",
+        action="store_false",
+        dest="caption",
+        help="leave out the text below pictures, as for a paper that has captions of its own",
+    )
+
+
+def add_picture_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--special` and `--no-caption`, for pictures of attention."""
+    parser.add_argument(
+        "--special",
+        action="store_true",
+        help="draw special tokens too, such as the end of the sentence, which are left out otherwise",
+    )
+    add_caption_option(parser)
+
+
+def check_picture_options(arguments: argparse.Namespace, command: str) -> None:
+    """Check that options for pictures come with a picture.
+
+    Raises:
+        RequestError: If there is no `--heatmap`.
+    """
+    for option, given in (("--special", arguments.special), ("--no-caption", not arguments.caption)):
+        if given and not arguments.heatmap:
+            raise RequestError(f"{command}: {option} is for pictures: name one with --heatmap, such as --heatmap map.png")
+
+
 def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
     """Add `--ensemble`."""
     parser.add_argument(

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, tee
@@ -15,9 +14,11 @@ from regard.cli.options import (
     add_ensemble_option,
     add_length_options,
     add_machine_options,
+    add_picture_options,
     add_search_options,
     any_number,
     check_ending,
+    check_picture_options,
     load_translator,
     positive_number,
     record_of,
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--sample draws instead of searching: leave --beam and --n-best out")
     if options.minimum_risk and not options.sample and options.n_best == 1:
         parser.error("--minimum-risk chooses among several translations: add --sample 32, or --n-best 8")
+    check_picture_options(options, "translate")
     if options.heatmap and Path(options.heatmap).suffix:
         check_ending(options.heatmap, _PICTURES, "--heatmap")
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
         for number, translation in enumerate(found, part.first + 1):
             print(_render(translation, number, options), file=part.file, flush=options.live)
             if options.heatmap:
-                _save(translation, number, Path(options.heatmap))
+                _save(translation, number, options)
 
 
 def _parser() -> Parser:
@@ -97,6 +99,7 @@ def _parser() -> Parser:
         metavar="FILE",
         help=f"draw the attention ({' '.join(_PICTURES)}); with several sentences: a folder, which gets 1.png, 2.png, …",
     )
+    add_picture_options(parser)
     _add_choices(parser)
     add_ensemble_option(parser)
     add_machine_options(parser)
@@ -251,14 +254,11 @@ def _scores(translation: "Translation") -> dict[str, Any]:
     }
 
 
-def _save(translation: "Translation", number: int, target: Path) -> None:
-    if target.suffix:
-        if number > 1:
-            raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
-        record_of(translation, "--heatmap").save(target)
-        return
-    if not translation.text:
-        print(f"{number}: the translation is empty, so there is nothing to draw", file=sys.stderr)
-        return
-    target.mkdir(parents=True, exist_ok=True)
-    record_of(translation, "--heatmap").save(target / f"{number}.png")
+def _save(translation: "Translation", number: int, options: argparse.Namespace) -> None:
+    target = Path(options.heatmap)
+    if not target.suffix:
+        target.mkdir(parents=True, exist_ok=True)
+        target /= f"{number}.png"
+    elif number > 1:
+        raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
+    record_of(translation, "--heatmap").save(target, special=options.special, caption=options.caption)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from regard.record import AttentionRecord
-from regard.record.data import CLASSIFICATION_NOTE
+from regard.record.data import NOTE
 from regard.text.tokenizer import Tokenizer
 
 
@@ -60,7 +60,7 @@ class Origin:
         if not tokens:  # a text without words goes to the model as one unknown word
             tokens, word_of = [""] * self.num_tokens, [-1] * self.num_tokens
         words = encoding.words[: max(word_of, default=-1) + 1]
-        note = self.note or CLASSIFICATION_NOTE
+        note = self.note or NOTE
         if found.cut_at is not None:
             note = f"The model read only the first {found.cut_at:,} tokens (data.max_tokens); the text goes on. {note}"
         return AttentionRecord(

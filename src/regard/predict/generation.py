@@ -9,11 +9,6 @@ import numpy as np
 from regard.record import AttentionRecord
 from regard.text.tokenizer import Tokenizer
 
-NOTE = (
-    "Attention weights show what the model read at each word (down), among the words up to it (across), to predict the next. "
-    "They do not prove that those words caused it."
-)
-
 
 @dataclass(frozen=True)
 class Generation:
@@ -90,5 +85,4 @@ class Origin:
             target_text=text,
             log_probability=min(log_probability, 0.0),
             target_is_read=True,
-            note=NOTE,
         )

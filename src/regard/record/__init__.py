@@ -14,9 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from regard.record.alignment import Link, alignment_error_rate, format_pharaoh, parse_pharaoh, read_pharaoh
-from regard.record.data import FORMAT_VERSION, AttentionRecord, record
+from regard.record.data import FORMAT_VERSION, AttentionRecord
 from regard.record.files import load_record
 from regard.record.huggingface import from_huggingface
+from regard.record.plain import record
 from regard.record.subwords import join_subwords
 from regard.record.through_layers import rollout
 

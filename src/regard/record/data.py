@@ -1,9 +1,9 @@
 """The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +16,9 @@ from regard.record.through_layers import rollout_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+START = "<s>"
+"""Name of the symbol that a decoder reads first, for records whose target tokens do not include it."""
+
 Step = Literal["produce", "consume"]
 """At which of a decoder's steps an output word's attention is read: the one that predicts the word, or the next, which is fed
 it. A recurrent decoder attends to predict; the layers of a Transformer attend for the word that they were fed, too, and align
@@ -25,12 +28,13 @@ FORMAT_VERSION = 3
 """The newest that is read and written: 2 has probabilities, 3 `target_is_read`. A record without is written as 1, for older
 readers too."""
 
-NOTE = (
-    "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it."
-)
-CLASSIFICATION_NOTE = (
-    "Attention weights show which words the model read most when it chose the label. "
-    "They do not prove that those words caused it."
+NOTE = "Attention weights do not prove which words the model's output depends on."
+_FORMER_NOTES = (  # of files that earlier versions wrote: they describe one kind of model, whichever made the record
+    "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it.",
+    "Attention weights show which words the model read most when it chose the label. They do not prove that those words caused "
+    "it.",
+    "Attention weights show what the model read at each word (down), among the words up to it (across), to predict the next. "
+    "They do not prove that those words caused it.",
 )
 
 
@@ -76,7 +80,7 @@ class AttentionRecord:
     step writes is read by the next, so that without this column t of a `decoder` site is target token t − 1, and column 0 the
     start symbol, which is no word."""
     note: str = NOTE
-    """What this picture proves and what it does not. It is drawn with it. A classification has a sentence of its own."""
+    """What the weights prove and what they do not. Pictures end with it; what they show is described by `viz.caption`."""
     format_version: int = 1
     """The lowest version of the format that holds this record, whatever it was read from."""
 
@@ -94,8 +98,8 @@ class AttentionRecord:
         if not isinstance(self.target_is_read, bool):
             raise DataError(f"target_is_read must be true or false, got {self.target_is_read!r}")
         self._set("probabilities", checks.probabilities(self.probabilities))
-        if self.is_classification and self.note == NOTE:
-            self._set("note", CLASSIFICATION_NOTE)
+        if self.note in _FORMER_NOTES:
+            self._set("note", NOTE)
         if self.format_version not in range(1, FORMAT_VERSION + 1):
             raise DataError(
                 f"AttentionRecord: format_version is {self.format_version!r}, this regard reads up to {FORMAT_VERSION}: "
@@ -167,12 +171,14 @@ class AttentionRecord:
         rows, columns = views.sides(self.site(site))
         return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
 
-    def _column_of(self, site: str) -> tuple[int, ...]:
-        """The word that each column of a site's weights belongs to, or −1."""
+    def _columns_of(self, site: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """The token of each column of a site's weights, and the word it belongs to, or −1."""
         rows, columns = views.sides(site)
+        tokens: tuple[str, ...] = getattr(self, f"{columns}_tokens")
         word_of: tuple[int, ...] = getattr(self, f"{columns}_word_of")
-        written = rows == columns == "target" and not self.target_is_read
-        return (-1, *word_of)[:-1] if written else word_of
+        if rows == columns == "target" and not self.target_is_read:  # step t reads what step t − 1 wrote
+            return (START, *tokens)[:-1], (-1, *word_of)[:-1]
+        return tokens, word_of
 
     def _raw(self, site: str, head: int | None) -> np.ndarray:
         array, heads = self.weights[site], self.num_heads(site)
@@ -215,7 +221,7 @@ class AttentionRecord:
                 )
             raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
         down, across = self.words(site)
-        return views.merge(raw, getattr(self, f"{rows}_word_of"), self._column_of(site), (len(down), len(across)))
+        return views.merge(raw, getattr(self, f"{rows}_word_of"), self._columns_of(site)[1], (len(down), len(across)))
 
     def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
         """How much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
@@ -231,11 +237,29 @@ class AttentionRecord:
         return (matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))).astype(np.float32)
 
     def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
-        """For each output word, the weight that fell on special symbols and is in no column of `matrix`."""
+        """Return, for each output word, the weight that fell on special tokens and is in no column of `matrix`."""
         site = self.site(site)
         row_of = getattr(self, f"{views.sides(site)[0]}_word_of")
-        special = tuple(0 if index < 0 else -1 for index in self._column_of(site))
+        special = tuple(0 if index < 0 else -1 for index in self._columns_of(site)[1])
         return views.merge(self._raw(site, head), row_of, special, (len(self.words(site)[0]), 1))[:, 0]
+
+    def view(self, site: str | None = None, head: int | None = None, *, special: bool = False) -> views.WordView:
+        """Return the weights over words as pictures show them, with how much weight is not shown.
+
+        Args:
+            site: As for `matrix`.
+            head: As for `matrix`.
+            special: If True, special tokens are rows and columns of their own, in the places where they stand.
+
+        Raises:
+            RequestError: If there is no such site or head.
+        """
+        site = self.site(site)
+        side = views.sides(site)[0]
+        tokens, word_of = self._columns_of(site)
+        rows = views.Axis(getattr(self, f"{side}_tokens"), getattr(self, f"{side}_words"), getattr(self, f"{side}_word_of"))
+        columns = views.Axis(tokens, self.words(site)[1], word_of)
+        return views.word_view(self._raw(site, head), rows, columns, special=special)
 
     def alignment(
         self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
@@ -301,13 +325,23 @@ class AttentionRecord:
 
         return from_json(text)
 
-    def save(self, path: str | Path, *, site: str | None = None, head: int | None = None) -> None:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        site: str | None = None,
+        head: int | None = None,
+        special: bool = False,
+        caption: bool = True,
+    ) -> None:
         """Write data or a picture, by the file's ending: .json .npz, .png .svg .pdf, .html.
 
         Args:
             path: The file. It appears whole or not at all.
             site: What a picture shows; data and pages hold everything.
             head: Likewise.
+            special: If True, pictures and pages also show special tokens such as [CLS] and the end of the sentence.
+            caption: If False, pictures and pages have no text below them, as for a paper with captions of its own.
 
         Raises:
             RequestError: If the ending is none of these.
@@ -315,13 +349,29 @@ class AttentionRecord:
         """
         from regard.record.files import save
 
-        save(self, path, site=site, head=head)
+        save(self, path, site=site, head=head, special=special, caption=caption)
 
-    def plot(self, *, site: str | None = None, head: int | None = None, title: str | None = None) -> "Figure":
-        """Draw the heatmap, or a classification's coloured words; a notebook shows the figure that comes back."""
+    def plot(
+        self,
+        *,
+        site: str | None = None,
+        head: int | None = None,
+        title: str | None = None,
+        special: bool = False,
+        caption: bool = True,
+    ) -> "Figure":
+        """Draw a heatmap, a grid of heads, or a classification's coloured words; a notebook shows the returned figure.
+
+        Args:
+            site: What to show; see `site`. The beginning of several names, such as `encoder`, draws all their heads.
+            head: Which head, from 0; the mean over heads if left out.
+            title: Text on top.
+            special: As for `save`.
+            caption: As for `save`.
+        """
         from regard.viz import drawing
 
-        return drawing.draw(self, site=site, head=head, title=title)
+        return drawing.draw(self, site=site, head=head, title=title, special=special, caption=caption)
 
     def _repr_html_(self) -> str:
         from regard.viz import page
@@ -345,60 +395,3 @@ class AttentionRecord:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def record(
-    weights: Any,
-    source_words: Iterable[str],
-    target_words: Iterable[str],
-    *,
-    source_text: str = "",
-    target_text: str = "",
-    score: float | None = None,
-    reference: str | None = None,
-    probabilities: dict[str, float] | None = None,
-    target_is_read: bool = False,
-    note: str = NOTE,
-) -> AttentionRecord:
-    """Make a record from any plain matrix and two lists of words.
-
-    Args:
-        weights: (T,S), or (H,T,S) with heads: a numpy array, a torch tensor, nested lists, or a dict of these by site.
-        source_words: S words, the columns.
-        target_words: T words, the rows.
-        source_text: The sentence as it was written; by default its words with spaces between.
-        target_text: Likewise.
-        score: What the output was ranked by.
-        reference: What a person wrote.
-        probabilities: For a classification, each label's; `target_words` is then the chosen label alone.
-        target_is_read: For `decoder` sites whose rows and columns are both the words that the decoder reads.
-        note: What the picture proves and what it does not.
-
-    Returns:
-        A record with one token a word and, unless `weights` is a dict, the one site `cross`, or `pool` of a classification.
-
-    Raises:
-        ShapeError: If the matrix has other sizes than the lists.
-        DataError: If a weight is not a finite number.
-
-    Example:
-        >>> record([[0.9, 0.1], [0.2, 0.8]], ["good", "day"], ["guten", "tag"]).pharaoh()
-        '0-0 1-1'
-    """
-    source, target = checks.strings("source_words", source_words), checks.strings("target_words", target_words)
-    return AttentionRecord(
-        source_tokens=source,
-        target_tokens=target,
-        source_words=source,
-        target_words=target,
-        source_word_of=tuple(range(len(source))),
-        target_word_of=tuple(range(len(target))),
-        weights=dict(weights) if isinstance(weights, Mapping) else {"pool" if probabilities else "cross": weights},
-        source_text=source_text,
-        target_text=target_text,
-        score=score,
-        reference=reference,
-        probabilities={} if probabilities is None else probabilities,
-        target_is_read=target_is_read,
-        note=note,
-    )

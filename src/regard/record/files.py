@@ -99,7 +99,15 @@ def load_record(path: str | Path) -> AttentionRecord:
     return (from_json if ending == ".json" else from_npz)(content, where=str(path))
 
 
-def save(record: AttentionRecord, path: str | Path, *, site: str | None = None, head: int | None = None) -> None:
+def save(
+    record: AttentionRecord,
+    path: str | Path,
+    *,
+    site: str | None = None,
+    head: int | None = None,
+    special: bool = False,
+    caption: bool = True,
+) -> None:
     """Write a record by the file's ending; see `AttentionRecord.save`."""
     path = Path(path)
     ending = path.suffix.lower()
@@ -114,11 +122,11 @@ def save(record: AttentionRecord, path: str | Path, *, site: str | None = None, 
     elif ending == ".html":
         from regard.viz import page
 
-        write_atomically(path, page.render(record).encode())
+        write_atomically(path, page.render(record, special=special, caption=caption).encode())
     else:
         from regard.viz import drawing
 
-        drawing.draw(record, path, site=site, head=head)
+        drawing.draw(record, path, site=site, head=head, special=special, caption=caption)
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:

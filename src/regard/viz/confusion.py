@@ -14,8 +14,10 @@ from matplotlib.cm import ScalarMappable
 from numpy.typing import ArrayLike
 
 from regard.errors import RequestError, ShapeError
+from regard.plurals import counted
 from regard.viz import colour, picture
-from regard.viz.labels import label
+from regard.viz.labels import isolated, label
+from regard.viz.numbers import percent
 from regard.viz.picture import EDGE, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 6.5, 0.14), (120, 5.5, 0.1), (250, 4.5, 0.08))
@@ -23,6 +25,10 @@ _SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 6.5, 0.14), (12
 _ROOMY, _WIDEST = 6, 1.2
 """Up to so many labels, cells may be so wide that names stand level above them."""
 _FIGURES_FROM, _NAMELESS, _LARGEST = 0.29, 250, 20.0
+_CAPTION = (
+    "The colours show, for the texts with the true label of a row, the share that got each prediction. They do not show why "
+    "the model confuses labels."
+)
 _MIN_WIDTH, _NAME_ROOM, _BAR, _BAR_ROOM, _GAP = 4.6, 0.24, 0.14, 0.7, 0.18
 
 
@@ -49,6 +55,7 @@ def draw(
     path: str | Path | None = None,
     *,
     title: str | None = None,
+    caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
     """Draw how often each true label (a row) was predicted as each (a column).
@@ -57,7 +64,8 @@ def draw(
         counts: (C,C) Whole numbers from 0.
         names: C labels, in the order of rows and columns.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        title: Put on top; the accuracy if left out.
+        title: Text on top; the accuracy if left out.
+        caption: If False, the picture has no text below it.
         dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
 
     Raises:
@@ -69,13 +77,12 @@ def draw(
     table = _checked(counts, names)
     shown = [label(name, 32) for name in names]
     total = int(table.sum())
-    accuracy = f"accuracy {np.trace(table) / total:.3f}, " if total else ""
-    top = label(f"{accuracy}{total} texts" if title is None else title, 200)
-    foot = ["A row's colours are its shares: of the texts with that true label, how many got each prediction."]
-    foot += _in_words(table, names)
+    accuracy = f"Accuracy {np.trace(table) / total:.1%}, " if total else ""
+    top = label(f"{accuracy}{counted(total, 'text')}" if title is None else title, 200)
+    foot = [_CAPTION, *_in_words(table, names)] if caption else []
     families, complaint = picture.find_fonts("confusion matrix", [*shown, *foot, top], ending)
     with picture.blank(families) as figure:
-        layout = _lay_out(figure, shown, top, foot + complaint)
+        layout = _lay_out(figure, shown, top, foot + complaint * caption)
         figure.resize(layout.width, layout.height, dpi)
         _draw_map(figure, layout, table, shown)
         _draw_names(figure, layout)
@@ -113,9 +120,10 @@ def _in_words(counts: np.ndarray, names: Sequence[str]) -> list[str]:
     pairs = most_confused(counts, 5 if len(names) <= 30 else 10)
     if not pairs:
         return ["No text got a wrong label."] if counts.any() else ["There are no texts."]
+    shown = [isolated(label(name, 60)) for name in names]
     lines = [
-        f"{counts[row, column]} × {label(names[row], 60)} → {label(names[column], 60)} "
-        f"({counts[row, column] / counts[row].sum():.0%} of {label(names[row], 60)})"
+        f"{counts[row, column]} × {shown[row]} → {shown[column]} "
+        f"({percent(counts[row, column] / counts[row].sum())} of {shown[row]})"
         for row, column in pairs
     ]
     return ["Most often confused, true label → predicted label:", *lines] if len(names) > 2 else lines

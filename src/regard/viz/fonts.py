@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 
 from matplotlib import font_manager
@@ -41,6 +42,15 @@ def _installed() -> dict[str, tuple[str, int]]:
     return dict(sorted(found.items(), key=lambda item: (ranks.get(item[0], len(ranks)), item[0])))
 
 
+@lru_cache(maxsize=1)
+def _add_new_fonts() -> None:
+    """Tell matplotlib of fonts that were installed since it made its list, which it keeps for as long as its version."""
+    known = {entry.fname for entry in font_manager.fontManager.ttflist}
+    for path in sorted(set(font_manager.findSystemFonts()) - known):
+        with suppress(OSError, RuntimeError, ValueError, NotImplementedError):  # broken fonts, and kinds it does not know
+            font_manager.fontManager.addfont(path)
+
+
 def families(texts: Iterable[str]) -> tuple[list[str], str]:
     """Find fonts for texts.
 
@@ -52,11 +62,20 @@ def families(texts: Iterable[str]) -> tuple[list[str], str]:
     """
     wanted = {ord(c) for text in texts for c in text if c > "\x7f" and unicodedata.category(c) not in _INVISIBLE}
     wanted -= _characters(font_manager.findfont(MAIN), 0)
-    chosen = [MAIN]
+    chosen = [MAIN, *_choose(wanted)]
+    if wanted:
+        _add_new_fonts()
+        chosen += _choose(wanted)
+    return chosen, "".join(map(chr, sorted(wanted)))
+
+
+def _choose(wanted: set[int]) -> list[str]:
+    """Choose families that have wanted characters, and take away what they have."""
+    chosen = []
     for family, (path, index) in _installed().items() if wanted else ():
         if have := wanted & _characters(path, index):
             chosen.append(family)
             wanted -= have
             if not wanted:
                 break
-    return chosen, "".join(map(chr, sorted(wanted)))
+    return chosen

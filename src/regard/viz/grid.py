@@ -14,9 +14,10 @@ from matplotlib.colors import ListedColormap, Normalize
 
 from regard.errors import RequestError, nearest
 from regard.record import AttentionRecord
-from regard.record.views import sides
+from regard.record.views import WordView, sides
 from regard.viz import colour, picture
-from regard.viz.labels import label
+from regard.viz.caption import empty, note, write
+from regard.viz.labels import label, runs_right_to_left
 from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084))
@@ -64,6 +65,8 @@ def draw(
     *,
     family: str,
     title: str | None = None,
+    special: bool = False,
+    caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
     """Draw every head of every site of a family.
@@ -73,11 +76,13 @@ def draw(
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         family: What the sites' names begin with: `encoder`, `cross` or `decoder`. A site of just that name, the mean of others,
             is drawn where there are no others.
-        title: Put on top.
+        title: Text on top.
+        special: If True, special tokens are rows and columns like words.
+        caption: If False, the picture has no text below it.
         dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
 
     Raises:
-        RequestError: If there is no such family or ending, or no word to draw.
+        RequestError: If there is no such family or ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("grid", path, dpi)
@@ -87,21 +92,23 @@ def draw(
         raise RequestError(
             f"the record has no sites of the family {family!r}, only of {', '.join(families)}{nearest(family, families)}"
         )
-    rows, columns = ([label(word, 24) for word in words] for words in record.words(sites[0]))
+    maps = [_heads(record, site, special) for site in sites]
+    views = [view for row in maps for _, view in row]
+    rows, columns = ([label(word, 24) for word in words] for words in (views[0].rows, views[0].columns))
+    turned = runs_right_to_left(columns)
+    columns = columns[::-1] if turned else columns
     if not rows or not columns:
-        raise RequestError(f"grid: the record has {len(rows)} words down and {len(columns)} across: nothing to draw")
-    maps = [_heads(record, site) for site in sites]
-    down, across = sides(sites[0])
-    foot = [f"Down: {_WORDS[down]}. Across: {_WORDS[across]}. A line after every {_GUIDE} words."]
-    foot += [label(record.note, 600)] if record.note.strip() else []
+        return picture.draw_empty("grid", [empty(record, sites[0]), *(note(record) if caption else [])], path, title, dpi)
+    foot = _foot(record, sites, views) if caption else []
     families, complaint = picture.find_fonts("grid", [*rows, *columns, *foot, *sites, title or ""], ending)
     with picture.blank(families) as figure:
-        layout = _lay_out(figure, rows, columns, (len(sites), max(map(len, maps))), foot + complaint, title)
+        layout = _lay_out(figure, rows, columns, (len(sites), max(map(len, maps))), foot + complaint * caption, title)
         figure.resize(layout.width, layout.height, dpi)
         if title:
             figure.write(label(title, 200), EDGE, EDGE, fontsize=11)
-        colours = picture.colours(np.concatenate([matrix.ravel() for row in maps for _, matrix in row]), _scale(maps))
-        _draw_maps(figure, layout, sites, maps, colours)
+        values = np.concatenate([view.matrix.ravel() for view in views])
+        colours = picture.colours(values, colour.full_scale(values))
+        _draw_maps(figure, layout, sites, maps, colours, turned=turned)
         _draw_words(figure, layout, maps, rows, columns)
         figure.write("weight", EDGE, layout.bar_top + _BAR_HEIGHT / 2, va="center", fontsize=7, color=GREY)
         place = (EDGE + 0.5, layout.bar_top, _BAR_WIDTH, _BAR_HEIGHT)
@@ -112,19 +119,25 @@ def draw(
 
 
 _WORDS = {"source": "source words", "target": "output words"}
-_Maps = Sequence[Sequence[tuple[str, np.ndarray]]]
+_Maps = Sequence[Sequence[tuple[str, WordView]]]
 
 
-def _heads(record: AttentionRecord, site: str) -> list[tuple[str, np.ndarray]]:
-    """Each head of a site with its name; the whole site where it has none."""
+def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView]) -> list[str]:
+    down, across = sides(sites[0])
+    most = max(len(views[0].rows), len(views[0].columns))
+    axes = f"Down: {_WORDS[down]}. Across: {_WORDS[across]}."
+    axes += f" A line after every {_GUIDE} words." if most > _GUIDE else ""
+    axes += f" Words are written up to {_WORDLESS} a side." if most > _WORDLESS else ""
+    shown, *rest = write(record, sites, views, grid=True)
+    return [f"{shown} {axes}", *rest]
+
+
+def _heads(record: AttentionRecord, site: str, special: bool) -> list[tuple[str, WordView]]:
+    """Return each head of a site with its name; the whole site where it has none."""
     heads, name = record.num_heads(site), label(site, 30)
     if heads is None:
-        return [(name, record.matrix(site))]
-    return [(f"{name} · head {head}", record.matrix(site, head)) for head in range(heads)]
-
-
-def _scale(maps: _Maps) -> float:
-    return colour.full_scale(*(matrix for row in maps for _, matrix in row))
+        return [(name, record.view(site, special=special))]
+    return [(f"{name} · head {head}", record.view(site, head, special=special)) for head in range(heads)]
 
 
 def _lay_out(
@@ -146,10 +159,17 @@ def _lay_out(
 
 
 def _draw_maps(
-    figure: Picture, layout: _Layout, sites: Sequence[str], maps: _Maps, colours: tuple[ListedColormap, Normalize]
+    figure: Picture,
+    layout: _Layout,
+    sites: Sequence[str],
+    maps: _Maps,
+    colours: tuple[ListedColormap, Normalize],
+    *,
+    turned: bool,
 ) -> None:
     for row, site in enumerate(sites):
-        for column, (name, matrix) in enumerate(maps[row]):
+        for column, (name, view) in enumerate(maps[row]):
+            matrix = view.matrix[:, ::-1] if turned else view.matrix
             place = layout.place(row, column)
             axes = figure.add_axes(figure.box(*place), label=f"{site} {column}")
             extent = (0, matrix.shape[1], matrix.shape[0], 0)
@@ -157,7 +177,7 @@ def _draw_maps(
             axes.set_xticks([])
             axes.set_yticks([])
             for line in range(_GUIDE, matrix.shape[1], _GUIDE):
-                axes.axvline(line, color=FRAME, linewidth=0.25, alpha=0.6)
+                axes.axvline(matrix.shape[1] - line if turned else line, color=FRAME, linewidth=0.25, alpha=0.6)
             for line in range(_GUIDE, matrix.shape[0], _GUIDE):
                 axes.axhline(line, color=FRAME, linewidth=0.25, alpha=0.6)
             for spine in axes.spines.values():

@@ -16,13 +16,17 @@ from regard.errors import RequestError
 from regard.record import AttentionRecord
 from regard.record.views import sides
 from regard.viz import colour, picture
-from regard.viz.labels import label
+from regard.viz.caption import empty, note, write
+from regard.viz.labels import label, runs_right_to_left
+from regard.viz.numbers import decimals, fixed, greatest
 from regard.viz.picture import EDGE, GREY, INK, SMALL_LINE, Picture
 
 _NAMES = {"source": "source", "target": "output"}
-_GAP, _BAR, _BAR_ROOM, _NAME_ROOM = 0.18, 0.14, 0.75, 0.24  # inches
+_GAP, _BAR, _BAR_ROOM, _BAR_LEAST, _NAME_ROOM = 0.18, 0.14, 0.75, 0.98, 0.24  # inches
 _MIN_WIDTH = 4.4
 _MAX_VALUES, _MAX_VECTOR_CELLS = 260, 2_500
+_MOST_PLACES = 3
+"""Weights with more decimal places would not fit into their cells; the colour bar has to do."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ def draw(
     site: str | None = None,
     head: int | None = None,
     title: str | None = None,
+    special: bool = False,
+    caption: bool = True,
     cell: float | None = None,
     dpi: float = 150,
 ) -> Picture:
@@ -68,31 +74,36 @@ def draw(
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         site: Which weights; `cross`, or the only site, if left out.
         head: Which head, from 0; the mean over heads if left out.
-        title: Put on top.
+        title: Text on top.
+        special: If True, special tokens are rows and columns like words.
+        caption: If False, the picture has no text below it.
         cell: Side of a cell in inches; if left out, by the number of words.
         dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
 
     Returns:
-        The figure. A row of weights that sums to less than one is drawn as it is, and the small print says so.
+        The figure. Weights are drawn as they are, rows that do not sum to one too; the caption says how much is not drawn.
+        Columns run from right to left where their words do.
 
     Raises:
-        RequestError: If there is no such site, head or ending, or no word to draw.
+        RequestError: If there is no such site, head or ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("heatmap", path, dpi)
     if cell is not None and not 0.05 <= cell <= 5:
         raise RequestError(f"heatmap: cell is {cell}, expected 0.05 to 5 inches")
     site = record.site(site)
-    matrix = record.matrix(site, head)
-    if not matrix.size:
-        raise RequestError(f"heatmap: the record has {len(matrix)} output and {matrix.shape[1]} source words: nothing to draw")
-    rows, columns = ([label(word) for word in words] for words in record.words(site))
-    reference = "True label" if record.is_classification else "Reference"
-    prints = [] if record.reference is None else [f"{reference}: {label(record.reference, 400)}"]
-    prints += small_print(record, site, head)
+    view = record.view(site, head, special=special)
+    if not view.matrix.size:
+        told = [*_reference(record), *note(record)] if caption else []
+        return picture.draw_empty("heatmap", [empty(record, site), *told], path, title, dpi)
+    prints = [*_reference(record), *write(record, [site], [view], head)] if caption else []
+    rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
+    matrix = view.matrix
+    if runs_right_to_left(columns):
+        columns, matrix = columns[::-1], matrix[:, ::-1]
     families, complaint = picture.find_fonts("heatmap", [*rows, *columns, *prints, title or ""], ending)
     with picture.blank(families) as figure:
-        layout = _lay_out(figure, rows, columns, prints + complaint, title, cell)
+        layout = _lay_out(figure, rows, columns, prints + complaint * caption, title, cell)
         figure.resize(layout.width, layout.height, dpi)
         _draw_map(figure, layout, matrix, rows, columns)
         _draw_names(figure, layout, site, title)
@@ -100,17 +111,9 @@ def draw(
     return figure
 
 
-def small_print(record: AttentionRecord, site: str, head: int | None) -> list[str]:
-    """What the weights of a picture are, what is not shown, and the record's note."""
-    heads = record.num_heads(site)
-    where = f"Weights: {label(site, 80)}"
-    if heads is not None:
-        where += f", mean of {heads} heads" if head is None else f", head {head} of {heads}"
-    trimmed = float(record.trimmed_mass(site, head).max(initial=0.0))
-    if trimmed >= 0.005:
-        of_what = "the weight" if record.is_classification and sides(site)[0] == "target" else "a row"
-        where += f". Up to {trimmed:.2f} of {of_what} fell on special symbols and is not shown"
-    return [where + ".", *([label(record.note, 600)] if record.note.strip() else [])]
+def _reference(record: AttentionRecord) -> list[str]:
+    kind = "True label" if record.is_classification else "Reference"
+    return [] if record.reference is None else [f"{kind}: {label(record.reference, 400)}"]
 
 
 def _lay_out(
@@ -135,7 +138,7 @@ def _lay_out(
     left += (width - left - map_width - right) / 2
     top = EDGE + (0.32 if title else 0) + _NAME_ROOM + labels
     lines = [part for text in prints for part in picture.wrap(text, width - 2 * EDGE)]
-    height = top + len(rows) * side + 0.16 + len(lines) * SMALL_LINE + EDGE
+    height = top + max(len(rows) * side, _BAR_LEAST) + 0.16 + len(lines) * SMALL_LINE + EDGE
     names_left = left - widest_row - 0.1 - _NAME_ROOM
     return _Layout(width, height, names_left, left, top, cell_width, side, len(columns), len(rows), angle, font_size, lines)
 
@@ -143,7 +146,8 @@ def _lay_out(
 def _draw_map(figure: Picture, layout: _Layout, matrix: np.ndarray, rows: list[str], columns: list[str]) -> None:
     axes = figure.add_axes(figure.box(layout.left, layout.top, layout.map_width, layout.map_height))
     colours, norm = picture.colours(matrix, colour.full_scale(matrix))
-    few = matrix.size <= _MAX_VALUES and min(layout.cell_width, layout.cell_height) >= 0.26
+    places = decimals(greatest(matrix))
+    few = matrix.size <= _MAX_VALUES and min(layout.cell_width, layout.cell_height) >= 0.26 and places <= _MOST_PLACES
     axes.pcolormesh(
         np.arange(layout.columns + 1),
         np.arange(layout.rows + 1),
@@ -168,8 +172,8 @@ def _draw_map(figure: Picture, layout: _Layout, matrix: np.ndarray, rows: list[s
     if few:
         for (row, column), weight in np.ndenumerate(matrix):
             ink = colour.ink(np.array(colours(norm(weight))[:3]))
-            axes.text(column + 0.5, row + 0.5, f"{weight:.2f}", ha="center", va="center", fontsize=7.5, color=ink)
-    height = min(max(layout.map_height, 0.9), 3.0)
+            axes.text(column + 0.5, row + 0.5, fixed(float(weight), places), ha="center", va="center", fontsize=7.5, color=ink)
+    height = min(max(layout.map_height, _BAR_LEAST - 0.08), 3.0)
     place = (layout.left + layout.map_width + _GAP, layout.top, _BAR, height)
     picture.draw_bar(figure, place, ScalarMappable(norm, colours), "weight", ticks=3 if height < 1.5 else 5)
 

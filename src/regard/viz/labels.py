@@ -1,8 +1,11 @@
 """Words as labels: whatever a word holds, it can be drawn, and does nothing to what it is drawn on."""
 
 import unicodedata
+from collections.abc import Iterable
 
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+
+_LEFT_TO_RIGHT = "\u200e"
 
 
 def label(word: str, limit: int = 48) -> str:
@@ -20,6 +23,20 @@ def label(word: str, limit: int = 48) -> str:
     if not shown.strip():
         return "␣"
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def runs_right_to_left(words: Iterable[str]) -> bool:
+    """Return whether a text runs from right to left: by the first letter that has a direction, as browsers decide it."""
+    directions = (unicodedata.bidirectional(letter) for word in words for letter in word)
+    return next((direction for direction in directions if direction in ("L", "R", "AL")), "L") != "L"
+
+
+def isolated(word: str) -> str:
+    """Return a word for use within a line from left to right: after one from right to left, the line goes on as before.
+
+    Without the mark, a number that follows the word would change places with it.
+    """
+    return word + _LEFT_TO_RIGHT if runs_right_to_left([word]) else word
 
 
 def _visible(character: str) -> str:

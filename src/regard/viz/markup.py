@@ -3,18 +3,40 @@
 import html
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from regard.viz import colour
 from regard.viz.labels import label
 
-LEVELS, UNITS = 20, 1000
-"""Shades, and the fineness to which weights are written: a thousandth of the full scale."""
+LEVELS = 20
+"""Shades of weights above zero."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a page shows."""
+
+    budget: int
+    """Cells of all matrices of a record; what goes beyond it is left out, heads before sites."""
+    special: bool
+    """Whether special tokens are shown like words."""
+    caption: bool
+    """Whether to write what the weights show."""
 
 
 def text(words: str, limit: int = 5000) -> str:
     """Whatever it holds, as text or as the value of an attribute."""
     return html.escape(label(words, limit), quote=True)
+
+
+def caption(shown: Sequence[str], rest: Sequence[str]) -> str:
+    """Return the text below what is drawn: on the view that is shown, which the script exchanges, and what holds for all."""
+    return f'<p class="note"><span class="told">{_sentences(shown)}</span> {_sentences(rest)}</p>\n'
+
+
+def _sentences(sentences: Sequence[str]) -> str:
+    return text(" ".join(sentences)) if sentences else ""
 
 
 def script_data(data: object) -> str:
@@ -29,9 +51,9 @@ def facts(items: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{rows}</dl>\n" if rows else ""
 
 
-def shade(unit: int) -> str:
-    """The class of a weight in units of the full scale."""
-    return f"{'b' if unit < 0 else 'a'}{int(abs(unit) / UNITS * LEVELS + 0.5)}"
+def shade(share: float) -> str:
+    """Return the class of a weight that is this share of the full scale, from −1 to 1."""
+    return f"{'b' if share < 0 else 'a'}{int(min(1.0, abs(share)) * LEVELS + 0.5)}"
 
 
 @lru_cache
@@ -50,12 +72,12 @@ def palette() -> str:
     return f"{light}@media(prefers-color-scheme:dark){{{dark}}}"
 
 
-def legend(scale: float, negative: bool) -> str:
+def legend(top: str, negative: bool) -> str:
     """The bar of shades from zero, or from the least, to the full scale."""
     bar = "".join(f'<i class="a{level}"></i>' for level in range(LEVELS + 1))
     low = "0"
     if negative:
         bar = "".join(f'<i class="b{level}"></i>' for level in range(LEVELS, 0, -1)) + bar
-        low = f"−{scale:.3g}"
+        low = f"-{top}"
     bar = f'<span class="bar" aria-hidden="true">{bar}</span>'
-    return f'<p class="legend"><span class="low">weight {low}</span>{bar}<span class="top">{scale:.3g}</span></p>\n'
+    return f'<p class="legend"><span class="low">weight {low}</span>{bar}<span class="top">{top}</span></p>\n'

@@ -7,15 +7,19 @@ for (const article of document.querySelectorAll(".matrix")) {
   const lines = { row: article.querySelector(".rows .words"), column: article.querySelector(".columns .words") };
   const site = article.querySelector("select.site");
   const head = article.querySelector("select.head");
-  const names = { source: "source", target: "output" };
+  const told = article.querySelector(".told");
+  const names = { source: "source", target: "output", read: "output" };
   let view = data.views[0];
   let places = {};
 
   const words = (side) => data.words[side === "row" ? view.rows : view.columns];
   const other = (side) => (side === "row" ? "column" : "row");
   const at = (row, column) => view.cells[row * words("column").length + column];
-  const shade = (cell) => (cell < 0 ? "b" : "a") + Math.round((Math.abs(cell) / data.units) * data.levels);
-  const value = (cell) => ((cell / data.units) * data.scale).toFixed(data.digits);
+  const weight = (cell) => cell / 10 ** data.places;
+  const value = (cell) => weight(cell).toFixed(data.places);
+  const shade = (cell) =>
+    (cell < 0 ? "b" : "a") + Math.floor(Math.min(1, Math.abs(weight(cell)) / data.scale) * data.levels + 0.5);
+  const turned = (each) => data.rtl.includes(each.columns);
 
   const clear = () => {
     for (const word of article.querySelectorAll(".word")) word.className = "word";
@@ -86,7 +90,8 @@ for (const article of document.querySelectorAll(".matrix")) {
     let group = "grid";
     if (found.kind === "cell") {
       const row = clamp(found.row + down, words("row").length);
-      target = table.tBodies[0].rows[row].cells[clamp(found.column + right, words("column").length) + 1];
+      const turn = !ends && turned(view) ? -1 : 1;
+      target = table.tBodies[0].rows[row].cells[clamp(found.column + turn * right, words("column").length) + 1];
     } else {
       group = found.side;
       // Where the sentence runs from right to left, so do the arrows.
@@ -137,6 +142,7 @@ for (const article of document.querySelectorAll(".matrix")) {
         return line;
       }),
     );
+    table.dir = turned(view) ? "rtl" : "ltr";
     table.className = columns.length > 24 ? "many crowd" : columns.length > 8 ? "many" : "";
     stop("grid", table.querySelector("td"));
   };
@@ -158,7 +164,11 @@ for (const article of document.querySelectorAll(".matrix")) {
       canvas.width = data.words[each.columns].length || 1;
       canvas.height = data.words[each.rows].length || 1;
       const image = new ImageData(canvas.width, canvas.height);
-      each.cells.forEach((cell, place) => image.data.set([...colours[shade(cell)], 255], 4 * place));
+      const place = (index) => {
+        const column = index % canvas.width;
+        return turned(each) ? index - 2 * column + canvas.width - 1 : index;
+      };
+      each.cells.forEach((cell, index) => image.data.set([...colours[shade(cell)], 255], 4 * place(index)));
       canvas.getContext("2d").putImageData(image, 0, 0);
     }
   };
@@ -188,7 +198,10 @@ for (const article of document.querySelectorAll(".matrix")) {
     for (const [each, button] of small) button.setAttribute("aria-pressed", each === view);
     for (const side of ["row", "column"]) drawLine(side);
     drawTable();
-    readout.textContent = "Hover or focus a word or a cell.";
+    table.parentElement.hidden = article.querySelector(".legend").hidden = !view.cells.length;
+    article.querySelector(".nothing").hidden = view.cells.length > 0;
+    readout.textContent = view.cells.length ? "Hover or focus a word or a cell." : "";
+    if (told) told.textContent = view.told;
   };
   const chooseSite = (wanted) => {
     const heads = data.views.filter((x) => x.site === site.value).map((x) => x.head);

@@ -16,18 +16,21 @@ from importlib import resources
 from regard.errors import RequestError
 from regard.record import AttentionRecord
 from regard.viz import page_matrix, page_words
-from regard.viz.markup import facts, palette, text
+from regard.viz.markup import Options, facts, palette, text
+from regard.viz.numbers import fixed
 from regard.viz.summary import headline
 
 MAX_CELLS = 1_500_000
 """Of all matrices of a page, about 5 MB; beyond it heads are left out, and then sites."""
 
 
-def render(records: AttentionRecord | Iterable[AttentionRecord]) -> str:
+def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True) -> str:
     """Write the page.
 
     Args:
         records: One record, or several for one page.
+        special: If True, special tokens are shown like words.
+        caption: If False, the page has no text about what the weights show.
 
     Returns:
         A whole HTML document. The same records give the same text.
@@ -41,8 +44,8 @@ def render(records: AttentionRecord | Iterable[AttentionRecord]) -> str:
     style, script = _asset("page.css") + palette(), _asset("page.js") + _asset("page_words.js")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     title = text(f"{many[0].source_text} → {many[0].target_text}", 120)
-    budget = MAX_CELLS // len(many)
-    articles = "\n".join(_article(record, number, budget) for number, record in enumerate(many))
+    options = Options(MAX_CELLS // len(many), special, caption)
+    articles = "\n".join(_article(record, number, options) for number, record in enumerate(many))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -93,21 +96,22 @@ def _contents(records: Sequence[AttentionRecord]) -> str:
 
 
 def _name(record: AttentionRecord) -> str:
-    return f"{headline(record)}: {record.source_text}" if record.is_classification else record.source_text
+    before = f"{headline(record, with_probability=False)}: " if record.is_classification else ""
+    return before + record.source_text
 
 
-def _article(record: AttentionRecord, number: int, budget: int) -> str:
+def _article(record: AttentionRecord, number: int, options: Options) -> str:
     sites = _sites(record)
     if record.is_classification:
-        return f'<article id="record-{number}" class="classified">\n{page_words.body(record, sites, budget)}</article>'
-    items = [("output", record.target_text)]
+        return f'<article id="record-{number}" class="classified">\n{page_words.body(record, sites, options)}</article>'
+    items = [("output", record.target_text)] if record.target_text.strip() else []
     if record.reference is not None:
         items.append(("reference", record.reference))
     if record.score is not None:
-        items.append(("score", f"{record.score:.3f}"))
+        items.append(("score", fixed(record.score)))
     if record.log_probability is not None:
-        items.append(("log probability", f"{record.log_probability:.3f}"))
+        items.append(("log probability", fixed(record.log_probability)))
     return (
         f'<article id="record-{number}" class="matrix">\n<h2 dir="auto">{text(record.source_text)}</h2>\n{facts(items)}'
-        f"{page_matrix.body(record, sites, budget, record.note)}</article>"
+        f"{page_matrix.body(record, sites, options)}</article>"
     )

@@ -3,55 +3,54 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from regard.plurals import counted
 from regard.record import AttentionRecord
-from regard.record.views import sides
-from regard.viz import colour
-from regard.viz.labels import label
-from regard.viz.markup import LEVELS, UNITS, legend, script_data, shade, text
+from regard.record.views import WordView, sides
+from regard.viz import caption, colour, markup
+from regard.viz.labels import label, runs_right_to_left
+from regard.viz.markup import LEVELS, Options, legend, script_data, shade, text
+from regard.viz.numbers import decimals, fixed, greatest, tick, units
+
+_NAMES = {"source": "source", "target": "output", "read": "output"}
+"""Of an axis; `read` is what a decoder reads where that is not what it writes."""
 
 
-def body(record: AttentionRecord, sites: Sequence[str], budget: int, note: str) -> str:
-    """The matrices of some sites, the first of which is shown first.
+def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, with_note: bool = True) -> str:
+    """Write the matrices of some sites, the first of which is shown first.
 
     Args:
         record: Whose they are.
         sites: At least one.
-        budget: Of cells; what goes beyond it is left out, heads before sites.
-        note: What the pictures prove and what not.
+        options: What the page shows.
+        with_note: Whether to write the record's note, which may stand elsewhere.
     """
-    views, told = _views(record, sites, budget)
-    matrices = [record.matrix(*view) for view in views]
-    scale = colour.full_scale(*matrices)
-    digits = min(9, max(3, 3 - int(np.floor(np.log10(scale)))))
-    units = [np.rint(matrix * (UNITS / scale)).astype(int) for matrix in matrices]
-    data = {
-        "words": {side: [label(word, 200) for word in getattr(record, f"{side}_words")] for side in ("source", "target")},
-        "views": [_view(site, head, cells) for (site, head), cells in zip(views, units, strict=True)],
-        "scale": scale,
-        "units": UNITS,
-        "levels": LEVELS,
-        "digits": digits,
-    }
-    negative = any((matrix < 0).any() for matrix in matrices)
-    trimmed = max(float(record.trimmed_mass(*view).max(initial=0.0)) for view in views)
-    if trimmed >= 0.005:
-        told = f" Up to {trimmed:.2f} of a row fell on special symbols and is not shown.{told}"
+    chosen, left_out = _choose(record, sites, options.budget)
+    views = [record.view(site, head, special=options.special) for site, head in chosen]
+    top = greatest(*(view.matrix for view in views))
+    scale, places = colour.full_scale(*(view.matrix for view in views)), decimals(top)
+    data: dict[str, Any] = {"words": {}, "rtl": [], "views": [], "scale": scale, "levels": LEVELS, "places": places}
+    for (site, head), view in zip(chosen, views, strict=True):
+        data["views"].append(_view(record, site, head, view, data, options))
+    data["rtl"] = [axis for axis, words in data["words"].items() if runs_right_to_left(words)]
+    first = data["views"][0]
+    negative = any((view.matrix < 0).any() for view in views)
+    written = [left_out] if left_out else []
+    written += caption.note(record) if with_note else []
     return (
         '<div class="choice" hidden><label>Site <select class="site"></select></label> '
         '<label>Head <select class="head"></select></label></div>\n'
         '<details hidden><summary>All sites and heads</summary><div class="gallery"></div></details>\n'
-        f"{_sentences(record, views[0][0])}"
+        f"{_sentences(first, data['words'])}"
+        f'<p class="nothing"{" hidden" if first["cells"] else ""}>{caption.empty(record, chosen[0][0])}</p>\n'
         '<p class="readout" role="status"></p>\n'
-        f"{_table(record, views[0][0], units[0], scale, digits)}{legend(scale, negative)}"
-        f'<p class="note">{text(note) if note.strip() else ""}{told}</p>\n'
+        f"{_table(first, data)}{legend(tick(scale), negative)}"
+        f"{markup.caption([first['told']], written) if options.caption else ''}"
         f"{script_data(data)}"
     )
 
 
-def _views(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], str]:
-    """Which (site, head) fit into the budget of cells, the first mean first; and a sentence on what was left out, if any."""
+def _choose(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], str]:
+    """Choose the (site, head) that fit into the budget of cells, the first mean first; with a sentence on what was left out."""
     first = sites[0]
 
     def cells(site: str) -> int:
@@ -69,42 +68,57 @@ def _views(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[
             budget -= cells(site)
         else:
             left_out += 1
-    told = f" {left_out} further matrices (heads or sites) are left out to keep the page small." if left_out else ""
+    matrices = counted(left_out, "further matrix", "further matrices")
+    told = f"To keep the page small, it leaves out {matrices} (heads or sites)." if left_out else ""
     return sorted(views, key=lambda view: (sites.index(view[0]), -1 if view[1] is None else view[1])), told
 
 
-def _view(site: str, head: int | None, cells: np.ndarray) -> dict[str, Any]:
+def _view(
+    record: AttentionRecord, site: str, head: int | None, view: WordView, data: dict[str, Any], options: Options
+) -> dict[str, Any]:
+    """Return what the script needs of a view, whose words go into `data`."""
     rows, columns = sides(site)
-    return {"site": label(site, 80), "head": head, "rows": rows, "columns": columns, "cells": cells.ravel().tolist()}
+    if options.special and rows == columns == "target" and not record.target_is_read:
+        columns = "read"
+    for axis, words in ((rows, view.rows), (columns, view.columns)):
+        data["words"].setdefault(axis, [label(word, 200) for word in words])
+    told = " ".join([caption.shows(record, [site], head), *caption.hides([view])]) if options.caption else ""
+    cells = units(view.matrix, data["places"])
+    return {"site": label(site, 80), "head": head, "rows": rows, "columns": columns, "told": told, "cells": cells}
 
 
-def _sentences(record: AttentionRecord, site: str) -> str:
+def _sentences(view: dict[str, Any], words: dict[str, list[str]]) -> str:
     lines = []
-    for kind, side, words in zip(("rows", "columns"), sides(site), record.words(site), strict=True):
-        name = {"source": "source", "target": "output"}[side]
-        spans = " ".join(f'<span class="word">{text(word, 200)}</span>' for word in words)
+    for kind in ("rows", "columns"):
+        spans = " ".join(f'<span class="word">{text(word, 200)}</span>' for word in words[view[kind]])
         lines.append(
-            f'<p class="sentence {kind}"><span class="name">{name}</span><span class="words" dir="auto">{spans}</span></p>\n'
+            f'<p class="sentence {kind}"><span class="name">{_NAMES[view[kind]]}</span>'
+            f'<span class="words" dir="auto">{spans}</span></p>\n'
         )
     return "".join(reversed(lines))  # the source first, as it is read
 
 
-def _table(record: AttentionRecord, site: str, units: np.ndarray, scale: float, digits: int) -> str:
-    rows, columns = record.words(site)
+def _table(view: dict[str, Any], data: dict[str, Any]) -> str:
+    rows, columns = data["words"][view["rows"]], data["words"][view["columns"]]
+    unit = 10.0 ** -data["places"]
 
     def head(word: str, scope: str) -> str:
         return f'<th scope="{scope}"><span dir="auto" title="{text(word, 200)}">{text(word, 200)}</span></th>'
 
-    def cell(unit: int) -> str:
-        return f"<td class={shade(unit)}>{unit / UNITS * scale:.{digits}f}</td>"
+    def cell(number: int) -> str:
+        return f"<td class={shade(number * unit / data['scale'])}>{fixed(number * unit, data['places'])}</td>"
 
+    width = len(columns)
     lines = "\n".join(
-        f"<tr>{head(word, 'row')}{''.join(map(cell, line))}</tr>" for word, line in zip(rows, units.tolist(), strict=True)
+        f"<tr>{head(word, 'row')}{''.join(map(cell, view['cells'][row * width : (row + 1) * width]))}</tr>"
+        for row, word in enumerate(rows)
     )
-    crowd = "many crowd" if len(columns) > 24 else "many" if len(columns) > 8 else ""
+    crowd = "many crowd" if width > 24 else "many" if width > 8 else ""
+    direction = "rtl" if view["columns"] in data["rtl"] else "ltr"
     heads = "".join(head(word, "col") for word in columns)
     return (
-        f'<div class="scroll"><table class="{crowd}" aria-label="Attention weights: each word down looks at those across">\n'
+        f'<div class="scroll"{"" if view["cells"] else " hidden"}><table class="{crowd}" dir="{direction}" '
+        'aria-label="Attention weights: each word down looks at those across">\n'
         f'<thead><tr><th class="corner" aria-hidden="true"></th>{heads}</tr></thead>\n'
         f"<tbody>\n{lines}\n</tbody></table></div>\n"
     )

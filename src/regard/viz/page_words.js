@@ -10,11 +10,10 @@ for (const article of document.querySelectorAll(".classified")) {
   let view = data.views[0];
   let stop = words[0];
 
-  const value = (cell) => {
-    const weight = (cell / data.units) * view.scale;
-    return view.scale >= 0.05 ? weight.toFixed(3) : view.scale < 1e-4 ? weight.toExponential(2) : weight.toFixed(5);
-  };
-  const shade = (cell) => (cell < 0 ? "b" : "a") + Math.floor((Math.abs(cell) / data.units) * data.levels + 0.5);
+  const weight = (cell) => cell / 10 ** view.places;
+  const value = (cell) => weight(cell).toFixed(view.places);
+  const shade = (cell) =>
+    (cell < 0 ? "b" : "a") + Math.floor(Math.min(1, Math.abs(weight(cell)) / view.scale) * data.levels + 0.5);
 
   const show = (event) => {
     const index = words.indexOf(event.target.closest?.(".word"));
@@ -45,9 +44,10 @@ for (const article of document.querySelectorAll(".classified")) {
       word.title = value(view.cells[index]);
     });
     const legend = article.querySelector(":scope > .legend");
-    const scale = String(Number(view.scale.toPrecision(3)));
-    legend.querySelector(".top").textContent = scale;
-    if (legend.querySelector("[class^=b]:not(.bar)")) legend.querySelector(".low").textContent = `weight −${scale}`;
+    legend.querySelector(".top").textContent = view.top;
+    if (legend.querySelector("[class^=b]:not(.bar)")) legend.querySelector(".low").textContent = `weight -${view.top}`;
+    const told = article.querySelector(":scope > .note > .told");
+    if (told) told.textContent = view.told;
     readout.textContent = words.length ? "Hover or focus a word." : "";
   };
   const chooseSite = () => {

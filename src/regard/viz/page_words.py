@@ -7,84 +7,96 @@ import numpy as np
 
 from regard.record import AttentionRecord
 from regard.record.views import sides
-from regard.viz import page_matrix
+from regard.viz import caption, markup, page_matrix
 from regard.viz.labels import label
-from regard.viz.markup import LEVELS, UNITS, facts, legend, script_data, shade, text
-from regard.viz.summary import headline
+from regard.viz.markup import LEVELS, Options, facts, legend, script_data, shade, text
+from regard.viz.numbers import amount, decimals, fixed, greatest, probability, units
+from regard.viz.summary import further_labels, headline
 
 MOST_LABELS = 20
 
 
-def body(record: AttentionRecord, sites: Sequence[str], budget: int) -> str:
-    """Label, words, probabilities; below them the sites that hold words among words, as matrices.
+def body(record: AttentionRecord, sites: Sequence[str], options: Options) -> str:
+    """Write label, words and probabilities; below them the sites that hold words among words, as matrices.
 
     Args:
         record: A classification.
         sites: Its sites, the one shown first in front.
-        budget: Of cells, for the matrices.
+        options: What the page shows.
     """
     over_words = [site for site in sites if sides(site) == ("target", "source")]
     among_words = [site for site in sites if site not in over_words]
-    parts = [f'<h2 dir="auto">{text(headline(record))}</h2>\n']
+    parts = [f'<h2 dir="auto">{text(headline(record, with_probability=False))}</h2>\n']
     if record.score is not None:
-        parts.append(facts([("score", f"{record.score:.3f}")]))
-    parts += [_words(record, over_words)] if over_words else []
+        parts.append(facts([("score", fixed(record.score))]))
+    parts += [_words(record, over_words, options)] if over_words else []
     parts.append(_probabilities(record))
-    if over_words:
-        parts.append(f'<p class="note">{text(record.note) if record.note.strip() else ""}{_trimmed(record, over_words)}</p>\n')
+    if over_words and options.caption:
+        first = record.view(over_words[0], special=options.special)
+        shown = [caption.shows(record, over_words[:1]), *caption.hides([first])]
+        parts.append(markup.caption(shown, caption.note(record)))
     if among_words:
-        matrices = page_matrix.body(record, among_words, budget, "" if over_words else record.note)
+        matrices = page_matrix.body(record, among_words, options, with_note=not over_words)
         parts.append(f'<section class="matrix">\n<h3>Attention among the words</h3>\n{matrices}</section>\n')
     return "".join(parts)
 
 
-def _words(record: AttentionRecord, sites: Sequence[str]) -> str:
-    names = [label(word, 200) for word in record.source_words]
-    views = [_view(record, site, head) for site in sites for head in (None, *range(record.num_heads(site) or 0))]
+def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> str:
+    names = [label(word, 200) for word in record.view(sites[0], special=options.special).columns]
+    views = [_view(record, site, head, options) for site in sites for head in (None, *range(record.num_heads(site) or 0))]
     first = views[0]
-    spans = " ".join(
-        f'<span class="word {shade(cell)}" title="{value(first, cell)}">{text(name, 200)}</span>'
-        for name, cell in zip(names, first["cells"], strict=True)
-    )
+    spans = " ".join(_span(first, name, cell) for name, cell in zip(names, first["cells"], strict=True))
     negative = any(cell < 0 for view in views for cell in view["cells"])
     return (
         '<div class="choice" hidden><label>Site <select class="site"></select></label> '
         '<label>Head <select class="head"></select></label></div>\n'
         f'<p class="text" dir="auto">{spans or "The text has no words."}</p>\n<p class="readout" role="status"></p>\n'
-        f"{legend(first['scale'], negative)}"
-        f"{script_data({'words': names, 'views': views, 'units': UNITS, 'levels': LEVELS})}"
+        f"{legend(first['top'], negative)}{script_data({'words': names, 'views': views, 'levels': LEVELS})}"
     )
 
 
-def _view(record: AttentionRecord, site: str, head: int | None) -> dict[str, Any]:
-    weights = record.word_weights(site, head).astype(np.float64)
-    scale = float(np.abs(weights).max(initial=0.0)) or 1.0
-    cells = np.rint(weights * (UNITS / scale)).astype(int)
-    return {"site": label(site, 80), "head": head, "scale": scale, "cells": cells.tolist()}
+def _view(record: AttentionRecord, site: str, head: int | None, options: Options) -> dict[str, Any]:
+    view = record.view(site, head, special=options.special)
+    weights = view.matrix.sum(axis=0, dtype=np.float64) / max(1, len(view.matrix))
+    scale = greatest(weights) or 1.0
+    places = decimals(scale)
+    told = " ".join([caption.shows(record, [site], head), *caption.hides([view])]) if options.caption else ""
+    return {
+        "site": label(site, 80),
+        "head": head,
+        "scale": scale,
+        "top": amount(scale, places),
+        "places": places,
+        "told": told,
+        "cells": units(weights, places),
+    }
+
+
+def _span(view: dict[str, Any], name: str, cell: int) -> str:
+    colour = shade(_weight(view, cell) / view["scale"])
+    return f'<span class="word {colour}" title="{value(view, cell)}">{text(name, 200)}</span>'
+
+
+def _weight(view: dict[str, Any], cell: int) -> float:
+    return float(cell * 10.0 ** -view["places"])
 
 
 def value(view: dict[str, Any], cell: int) -> str:
-    """A weight in figures, as the script writes it too."""
-    weight = cell / UNITS * view["scale"]
-    return f"{weight:.3f}" if view["scale"] >= 0.05 else f"{weight:.2e}" if view["scale"] < 1e-4 else f"{weight:.5f}"
-
-
-def _trimmed(record: AttentionRecord, sites: Sequence[str]) -> str:
-    most = max(float(record.trimmed_mass(site).max(initial=0.0)) for site in sites)
-    return f" Up to {most:.2f} of the weight fell on special symbols and is not shown." if most >= 0.005 else ""
+    """Return a weight in figures, as the script writes it too."""
+    return fixed(_weight(view, cell), view["places"])
 
 
 def _probabilities(record: AttentionRecord) -> str:
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
-    rows = "".join(_row(text(name, 200), probability) for name, probability in ranked[:MOST_LABELS])
-    more = len(ranked) - MOST_LABELS
-    further = f'<p class="note">and {more} labels with less</p>\n' if more > 0 else ""
+    rows = "".join(_row(text(name, 200), value) for name, value in ranked[:MOST_LABELS])
+    more = further_labels(len(ranked) - MOST_LABELS)
+    further = f'<p class="note">{more}</p>\n' if more else ""
     return f'<table class="labels" aria-label="Probability of each label">\n<tbody>\n{rows}</tbody></table>\n{further}'
 
 
-def _row(name: str, probability: float) -> str:
-    bar = f'<rect width="{round(1000 * probability)}" height="10"/>'  # no style, which the page's policy forbids
+def _row(name: str, value: float) -> str:
+    bar = f'<rect width="{round(1000 * value)}" height="10"/>'  # no style, which the page's policy forbids
     return (
-        f'<tr><th scope="row"><span dir="auto" title="{name}">{name}</span></th><td>{probability:.3f}</td>'
+        f'<tr><th scope="row"><span dir="auto" title="{name}">{name}</span></th><td>{text(probability(value))}</td>'
         f'<td><svg viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true">{bar}</svg></td></tr>\n'
     )

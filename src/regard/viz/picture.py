@@ -7,7 +7,7 @@ user's own style is left alone, and the same data give the same bytes.
 import io
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from regard.errors import RequestError, nearest
 from regard.record.files import write_atomically
 from regard.viz import colour, fonts
+from regard.viz.numbers import tick
 
 FORMATS = (".png", ".svg", ".pdf")
 INK, GREY, FRAME = "#111111", "#555555", "#999999"
@@ -32,6 +33,7 @@ SMALL_LINE = SMALL * 1.35 / 72
 EDGE = 0.12
 """Inches around everything."""
 _MAX_PIXELS = 30_000
+_EMPTY_WIDTH = 4.4
 _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same record, the same bytes
     ".png": {"Software": "regard"},
     ".svg": {"Creator": "regard", "Date": None},
@@ -42,7 +44,7 @@ _STYLE: Any = {
     "text.color": INK,
     "text.usetex": False,
     "axes.edgecolor": FRAME,
-    "axes.unicode_minus": True,
+    "axes.unicode_minus": False,
     "path.sketch": None,
     "savefig.bbox": None,
     "savefig.facecolor": "white",
@@ -177,6 +179,31 @@ def colours(values: np.ndarray, scale: float) -> tuple[ListedColormap, Normalize
     return ListedColormap(both, "regard_signed"), Normalize(-scale, scale)
 
 
+def draw_empty(what: str, lines: Sequence[str], path: str | Path | None, title: str | None, dpi: float) -> Picture:
+    """Draw a picture that says why there is nothing to draw.
+
+    Args:
+        what: The kind of picture, for warnings.
+        lines: The first is the reason, in large letters; the others are small print.
+        path: Where to write it; nowhere if None.
+        title: Text on top.
+        dpi: Pixels an inch.
+    """
+    families, complaint = find_fonts(what, [*lines, title or ""], "" if path is None else Path(path).suffix.lower())
+    with blank(families) as figure:
+        room = _EMPTY_WIDTH - 2 * EDGE
+        head = wrap(title, room, 12) if title else []
+        foot = [part for text in (*lines[1:], *complaint) for part in wrap(text, room)]
+        top = EDGE + 0.24 * len(head)
+        figure.resize(_EMPTY_WIDTH, top + 0.6 + len(foot) * SMALL_LINE + EDGE, dpi)
+        for number, line in enumerate(head):
+            figure.write(line, EDGE, EDGE + number * 0.24, fontsize=11)
+        figure.write(lines[0], _EMPTY_WIDTH / 2, top + 0.27, ha="center", va="center", fontsize=10, color=GREY, style="italic")
+        figure.write_foot(foot)
+    figure.save(path)
+    return figure
+
+
 def draw_bar(
     picture: Picture,
     box: tuple[float, float, float, float],
@@ -185,13 +212,14 @@ def draw_bar(
     *,
     ticks: int,
     lying: bool = False,
+    form: Callable[[float], str] = tick,
 ) -> None:
-    """The colour bar in a box of inches."""
+    """Draw the colour bar in a box of inches."""
     axes = picture.add_axes(picture.box(*box))
     bar = picture.colorbar(mappable, cax=axes, orientation="horizontal" if lying else "vertical")
     bar.set_ticks(np.linspace(*mappable.get_clim(), ticks).tolist())
     bar.ax.tick_params(labelsize=SMALL, length=2, color=FRAME, labelcolor=GREY)
-    (bar.ax.xaxis if lying else bar.ax.yaxis).set_major_formatter("{x:.3g}")
+    (bar.ax.xaxis if lying else bar.ax.yaxis).set_major_formatter(lambda value, _: form(value))
     bar.outline.set_linewidth(0.4)
     if not lying:
         bar.set_label(name, fontsize=SMALL, color=GREY)

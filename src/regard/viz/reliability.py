@@ -1,8 +1,9 @@
-"""The reliability diagram as PNG, SVG or PDF: how often a classifier is right where it says how sure it is.
+"""The reliability diagram as PNG, SVG or PDF: how often a classifier is right, by how sure it is.
 
 Reference: Guo et al. 2017, On calibration of modern neural networks, figure 1 and equation 3.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from regard import plurals
 from regard.errors import RequestError, ShapeError
 from regard.viz import colour, picture
 from regard.viz.labels import label
 from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL, SMALL_LINE, Picture
 
 _WIDTH, _SIDE, _COUNTS, _LEFT = 4.6, 3.4, 0.75, 0.62
+_CAPTION = (
+    "Blue: the share of right predictions among those of about the same confidence. Red: its distance from their mean "
+    "confidence (dots). Bars that end on the dashed line are calibrated: of predictions with confidence 0.8, 80% are right. "
+    "Below: the number of predictions. Calibration on these texts does not prove calibration on others."
+)
 _BLUE, _GAP_COLOUR = colour.LIGHT[2], colour.LIGHT_NEGATIVE[2]
 
 
@@ -27,7 +34,9 @@ def draw(
     path: str | Path | None = None,
     *,
     title: str | None = None,
-    counted: str = "texts",
+    counted: str = "text",
+    lowest: float | None = None,
+    caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
     """Draw the bins of a calibration.
@@ -40,39 +49,53 @@ def draw(
         accuracy: (M) Share of right predictions in each bin; of an empty bin, anything.
         counts: (M) Predictions in each bin.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        title: Put before the error.
-        counted: What the predictions are of: decisions, where a text has one for each label.
+        title: Text before the error.
+        counted: What a prediction is of, in the singular: "decision", where a text has one for each label.
+        lowest: The lowest confidence that is possible, such as 0.5 for two labels, where the axis begins; if left out, it
+            begins before the first bin with predictions.
+        caption: If False, the picture has no text below it.
         dpi: Pixels an inch.
 
     Raises:
         ShapeError: If the bins differ in number.
-        RequestError: If the edges do not increase from 0 to 1, a share is out of range, or the ending is none of these.
+        RequestError: If the edges do not increase from 0 to 1, a share or `lowest` is out of range, or the ending is none of
+            these.
         DataError: If the file cannot be written.
     """
     ending = picture.check("reliability diagram", path, dpi)
     places, sure, right, number = _checked(edges, confidence, accuracy, counts)
     total = int(number.sum())
     error = float((number * np.abs(right - sure)).sum() / max(total, 1))
-    top = f"Expected calibration error {error:.3f}, {total:,} {counted}"
+    if lowest is not None and not 0 <= lowest < 1:
+        raise RequestError(f"reliability diagram: lowest is {lowest}, expected a confidence from 0 to below 1")
+    begin = _axis_begin(places, number, lowest)
+    amount = plurals.counted(total, counted)
+    top = f"Expected calibration error {error:.3f}, {amount}"
     top = f"{label(title, 200)}: {top[0].lower()}{top[1:]}" if title else top
-    foot = (
-        "Blue: how often predictions of such confidence were right. Red: how far that is from their mean confidence (dots); "
-        "bars that end on the dashed line say truly how sure to be. Below: how many predictions there are."
-    )
     families, complaint = picture.find_fonts("reliability diagram", [top], ending)
     with picture.blank(families) as figure:
         title_lines = picture.wrap(top, _WIDTH - 2 * EDGE, 10)
-        lines = [part for text in (foot, *complaint) for part in picture.wrap(text, _WIDTH - 2 * EDGE)]
+        foot = (_CAPTION, *complaint) if caption else ()
+        lines = [part for text in foot for part in picture.wrap(text, _WIDTH - 2 * EDGE)]
         upper = EDGE + 0.2 * len(title_lines) + 0.1
         lower = upper + _SIDE + 0.12
         figure.resize(_WIDTH, lower + _COUNTS + 0.5 + len(lines) * SMALL_LINE + EDGE, dpi)
         for row, line in enumerate(title_lines):
             figure.write(line, EDGE, EDGE + row * 0.2, fontsize=10)
-        _draw_bins(figure.add_axes(figure.box(_LEFT, upper, _SIDE, _SIDE)), places, sure, right, number)
-        _draw_counts(figure.add_axes(figure.box(_LEFT, lower, _SIDE, _COUNTS)), places, number, counted)
+        _draw_bins(figure.add_axes(figure.box(_LEFT, upper, _SIDE, _SIDE)), places, sure, right, number, begin)
+        _draw_counts(figure.add_axes(figure.box(_LEFT, lower, _SIDE, _COUNTS)), places, number, counted, begin)
         figure.write_foot(lines)
     figure.save(path)
     return figure
+
+
+def _axis_begin(edges: np.ndarray, counts: np.ndarray, lowest: float | None) -> float:
+    """Return where the axis of confidence begins, so that no half of it stays empty: at a tenth, and before all predictions."""
+    filled = np.flatnonzero(counts > 0)
+    begin = float(edges[filled[0]]) if len(filled) else 0.0
+    if lowest is not None and (not len(filled) or edges[filled[0] + 1] > lowest):
+        begin = lowest
+    return min(0.9, math.floor(10 * begin + 1e-6) / 10)
 
 
 def _checked(*arrays: Any) -> tuple[np.ndarray, ...]:
@@ -91,7 +114,9 @@ def _checked(*arrays: Any) -> tuple[np.ndarray, ...]:
     return edges, confidence, accuracy, counts
 
 
-def _draw_bins(axes: Axes, edges: np.ndarray, confidence: np.ndarray, accuracy: np.ndarray, counts: np.ndarray) -> None:
+def _draw_bins(
+    axes: Axes, edges: np.ndarray, confidence: np.ndarray, accuracy: np.ndarray, counts: np.ndarray, begin: float
+) -> None:
     filled = counts > 0
     left, width = edges[:-1][filled], np.diff(edges)[filled]
     right, sure = accuracy[filled], confidence[filled]
@@ -110,31 +135,48 @@ def _draw_bins(axes: Axes, edges: np.ndarray, confidence: np.ndarray, accuracy: 
     )
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.plot(
-        sure, right, linestyle="none", marker="o", markersize=3.5, color=INK, markeredgecolor="white", markeredgewidth=0.5
+        sure,
+        right,
+        linestyle="none",
+        marker="o",
+        markersize=3.5,
+        color=INK,
+        markeredgecolor="white",
+        markeredgewidth=0.5,
+        clip_on=False,  # dots at 0 and 1 are whole
+        zorder=5,  # above the frame
     )
-    axes.set_xlim(0, 1)
+    axes.set_xlim(begin, 1)
     axes.set_ylim(0, 1)
-    axes.set_xticks(np.linspace(0, 1, 6), [])
+    axes.set_xticks(_ticks(begin), [])
     axes.set_yticks(np.linspace(0, 1, 6))
     axes.set_ylabel("accuracy", fontsize=9, color=GREY)
     _quiet(axes)
 
 
-def _draw_counts(axes: Axes, edges: np.ndarray, counts: np.ndarray, counted: str) -> None:
+def _ticks(begin: float) -> np.ndarray:
+    """Return round numbers from the beginning of the axis to 1."""
+    step = 0.2 if begin <= 0.2 else 0.1
+    return np.round(np.arange(1, begin - 1e-9, -step)[::-1], 1)
+
+
+def _draw_counts(axes: Axes, edges: np.ndarray, counts: np.ndarray, counted: str, begin: float) -> None:
     axes.bar(edges[:-1], counts, np.diff(edges), align="edge", color="#b8bcc4", edgecolor="white", linewidth=0.6)
     most = max(float(counts.max()), 1.0)
-    axes.set_xlim(0, 1)
+    axes.set_xlim(begin, 1)
     axes.set_ylim(0, most * (1.35 if len(counts) <= 15 else 1.05))
     if len(counts) <= 15:
-        for left, width, count in zip(edges[:-1], np.diff(edges), counts, strict=True):
-            size = min(SMALL, 72 * _SIDE * width * 1.5 / len(f"{count:.0f}"))
+        for left, right, count in zip(edges[:-1].clip(begin), edges[1:], counts, strict=True):
+            if right <= begin:
+                continue
+            size = min(SMALL, 72 * _SIDE * (right - left) / (1 - begin) * 1.5 / len(f"{count:.0f}"))
             axes.text(
-                left + width / 2, count + most * 0.05, f"{count:.0f}", ha="center", va="bottom", fontsize=size, color=GREY
+                (left + right) / 2, count + most * 0.05, f"{count:.0f}", ha="center", va="bottom", fontsize=size, color=GREY
             )
-    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.set_xticks(_ticks(begin))
     axes.set_yticks([0, most], ["0", f"{most:.0f}"])
     axes.set_xlabel("confidence", fontsize=9, color=GREY)
-    axes.set_ylabel(counted, fontsize=9, color=GREY)
+    axes.set_ylabel(f"{counted}s", fontsize=9, color=GREY)
     _quiet(axes)
 
 

@@ -1,33 +1,53 @@
-"""A classification in words: its label, where the weight lies, what else it might have been."""
+"""A classification in words: its label, where the weight lies, and what else it might have been."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from regard.plurals import counted
 from regard.record import AttentionRecord
-from regard.viz.labels import label
+from regard.viz.labels import isolated, label
+from regard.viz.numbers import decimals, fixed, greatest, probability
+
+_MOST_LABELS = 6
 
 
-def headline(record: AttentionRecord, between: str = " · ") -> str:
-    """The label, with its probability where it has one and the true label where it is known."""
-    probability = record.probabilities.get(record.target_text)
-    chosen = label(record.target_text, 100) + ("" if probability is None else f"{between}{probability:.2f}")
-    return chosen if record.reference is None else f"{chosen} (true label: {label(record.reference, 100)})"
+def headline(record: AttentionRecord, *, with_probability: bool) -> str:
+    """Return the label, with the true label where it is known.
+
+    Args:
+        record: A classification.
+        with_probability: Whether to add the label's probability; not where all probabilities are listed.
+    """
+    own = record.probabilities.get(record.target_text) if with_probability else None
+    chosen = isolated(label(record.target_text, 100)) + ("" if own is None else f" · {probability(own)}")
+    return chosen if record.reference is None else f"{chosen} (true label: {isolated(label(record.reference, 100))})"
 
 
-def greatest(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, float]]:
-    """The words with the most weight, the greatest first, and none without any."""
+def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, str]]:
+    """Return the words with the most weight and their weights, the greatest first, without those that would show as zero."""
+    places = decimals(greatest(weights))
     order = np.argsort(-np.abs(weights), kind="stable")[:count]
-    return [(words[index], float(weights[index])) for index in order if weights[index]]
+    found = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
+    return [(word, weight) for word, weight in found if float(weight)]
 
 
-def summary(record: AttentionRecord, words: Sequence[str], weights: np.ndarray) -> list[str]:
-    """What the colours show, in words: for those who do not see them, too."""
-    most = " · ".join(f"{word} {weight:.2g}" for word, weight in greatest(words, weights))
-    lines = [f"Most weight: {most}."] if most else []
+def most_weight(words: Sequence[str], weights: np.ndarray) -> str:
+    """Return a sentence with the words that have the most weight; what the colours show, for those who do not see them."""
+    most = " · ".join(f"{word} {weight}" for word, weight in top_words(words, weights))
+    return f"Most weight: {most}." if most else "No word has any weight." if words else ""
+
+
+def other_labels(record: AttentionRecord) -> list[str]:
+    """Return a sentence with the probabilities of the labels that were not chosen, if there are any."""
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
-    if ranked:
-        shown = " · ".join(f"{label(name)} {probability:.2f}" for name, probability in ranked[:6])
-        further = f" · and {len(ranked) - 6} labels with less" if len(ranked) > 6 else ""
-        lines.append(f"Probabilities: {shown}{further}.")
-    return lines
+    others = [(name, value) for name, value in ranked if name != record.target_text]
+    if not others:
+        return []
+    shown = " · ".join(f"{isolated(label(name))} {probability(value)}" for name, value in others[:_MOST_LABELS])
+    return [f"Other labels: {shown}{further_labels(len(others) - _MOST_LABELS, ' · ')}."]
+
+
+def further_labels(number: int, before: str = "") -> str:
+    """Return how many labels are left out of a list of the most probable; nothing if there are none."""
+    return f"{before}and {counted(number, 'label')} with less" if number > 0 else ""

@@ -5,14 +5,17 @@ Wide sentences come in blocks of source words. Where the terminal has no colour,
 
 from collections.abc import Sequence
 
+import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
 from regard.record import AttentionRecord
-from regard.record.views import sides
+from regard.record.views import WordView, sides
+from regard.viz import caption as captions
 from regard.viz import colour, terminal_words
-from regard.viz.labels import label
+from regard.viz.labels import isolated, label
+from regard.viz.numbers import units
 from regard.viz.shades import can_encode, colourless, paint
 
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
@@ -22,7 +25,13 @@ _FEWEST_HUNDREDTHS = 0.1
 
 
 def render(
-    record: AttentionRecord, console: Console | None = None, *, site: str | None = None, head: int | None = None
+    record: AttentionRecord,
+    console: Console | None = None,
+    *,
+    site: str | None = None,
+    head: int | None = None,
+    special: bool = False,
+    caption: bool = True,
 ) -> None:
     """Print the weights of a record over words: a classification's words on colours, else hundredths.
 
@@ -31,39 +40,52 @@ def render(
         console: Where; standard output if left out. Its width and colours decide the form.
         site: Which weights; `cross`, `pool`, or the only site, if left out.
         head: Which head, from 0; the mean over heads if left out.
+        special: If True, special tokens are shown like words.
+        caption: If False, nothing is written below.
 
     Raises:
         RequestError: If there is no such site or head.
     """
     console = console or Console()
     site = record.site(site)
+    view = record.view(site, head, special=special)
+    prints = captions.write(record, [site], [view], head) if caption else []
     if record.is_classification and sides(site) == ("target", "source"):
-        terminal_words.render(record, console, site, head)
+        terminal_words.render(record, console, view, prints)
         return
-    matrix = record.matrix(site, head)
-    rows, columns = ([label(word) for word in words] for words in record.words(site))
-    if not matrix.size:
-        console.print(Text(f"No weights to show: {len(rows)} output and {len(columns)} source words.", style="dim"))
-        return
+    if view.matrix.size:
+        _print_matrix(view, site, console)
+    else:
+        console.print(Text(captions.empty(record, site)))
+    for sentence in prints:
+        console.print(Text(sentence, style="dim"))
+
+
+def _print_matrix(view: WordView, site: str, console: Console) -> None:
+    """Print words and hundredths, in blocks of columns that fit, and what the digits are."""
+    matrix = view.matrix
+    rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     room = console.width - 1  # a full line would make some terminals wrap
     row_width = min(max(map(cell_len, rows)), max(_LEAST, int(room * _ROW_SHARE)))
     widths = [min(_MOST, max(_LEAST, cell_len(word) + 1)) for word in columns]
     scale = colour.full_scale(matrix)
     unit = 1.0 if _FEWEST_HUNDREDTHS <= scale <= 1 else scale
+    hundredths = np.reshape(units(matrix / unit, 2), matrix.shape)
     for first, last in _blocks(widths, room - row_width - 1):
         heads = Text(" " * (row_width + 1))
         for word, width in zip(columns[first:last], widths[first:last], strict=True):
             heads.append(_centred(word, width))
         _print(console, heads)
-        for word, weights in zip(rows, matrix[:, first:last], strict=True):
+        for row, word in enumerate(rows):
             line = Text(_right(word, row_width) + " ")
-            for weight, width in zip(weights, widths[first:last], strict=True):
-                line.append_text(_cell(float(weight), scale, unit, width, console))
+            for column in range(first, last):
+                share = float(matrix[row, column]) / scale
+                line.append_text(_cell(int(hundredths[row, column]), share, widths[column], console))
             _print(console, line)
         _print(console, Text(""))
-    hundredths = "hundredths" if unit == 1 else f"hundredths of {unit:g}"
+    digits = "hundredths" if unit == 1 else f"hundredths of {unit:g}"
     down, across = ({"source": "source", "target": "output"}[side] for side in sides(site))
-    console.print(Text(f"Weights in {hundredths}: {across} words across, {down} words down.", style="dim"))
+    console.print(Text(f"Weights in {digits}: {across} words across, {down} words down.", style="dim"))
 
 
 def _print(console: Console, text: Text) -> None:
@@ -81,15 +103,13 @@ def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
     return [*blocks, (first, len(widths))]
 
 
-def _cell(weight: float, scale: float, unit: float, width: int, console: Console) -> Text:
-    share = min(1.0, abs(weight) / scale)
-    digits = f"{100 * weight / unit:.0f}"
-    digits = "·" if digits in ("0", "-0") else digits
+def _cell(hundredths: int, share: float, width: int, console: Console) -> Text:
+    digits = str(hundredths) if hundredths else "·"
     if not colourless(console):
-        return Text(f"{digits:^{width}}", style=paint(weight / scale))
+        return Text(f"{digits:^{width}}", style=paint(share))
     if not can_encode(console, _SHADES + "·"):
         return Text(f"{'.' if digits == '·' else digits:^{width}}")
-    shade = _SHADES[min(len(_SHADES) - 1, int(share * len(_SHADES)))]
+    shade = _SHADES[min(len(_SHADES) - 1, int(min(1.0, abs(share)) * len(_SHADES)))]
     return Text(f"{f'{digits:>3}{shade}':^{width}}")
 
 
@@ -100,9 +120,9 @@ def _cut(word: str, width: int) -> str:
 def _centred(word: str, width: int) -> str:
     word = _cut(word, width - 1)
     spare = width - cell_len(word)
-    return " " * (spare // 2) + word + " " * (spare - spare // 2)
+    return " " * (spare // 2) + isolated(word) + " " * (spare - spare // 2)
 
 
 def _right(word: str, width: int) -> str:
     word = _cut(word, width)
-    return " " * (width - cell_len(word)) + word
+    return " " * (width - cell_len(word)) + isolated(word)

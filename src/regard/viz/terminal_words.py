@@ -9,24 +9,26 @@ from rich.style import Style
 from rich.text import Text
 
 from regard.record import AttentionRecord
+from regard.record.views import WordView
 from regard.viz.labels import label
+from regard.viz.numbers import decimals, fixed, greatest, probability
 from regard.viz.shades import can_encode, colourless, paint
-from regard.viz.summary import greatest, headline
+from regard.viz.summary import further_labels, headline, most_weight
 
 _MOST_LABELS = 10
 _FIGURES = 8
 """Where there is no colour, so many words carry figures, of those with at least a tenth of the greatest weight."""
 
 
-def render(record: AttentionRecord, console: Console, site: str, head: int | None) -> None:
-    """Print label, words and probabilities; see `terminal.render`."""
-    weights = record.word_weights(site, head)
-    words = [label(word) for word in record.words(site)[1]]
-    console.print(Text(headline(record, ": "), style="bold"))
+def render(record: AttentionRecord, console: Console, view: WordView, prints: Sequence[str]) -> None:
+    """Print label, words, probabilities and captions; see `terminal.render`."""
+    weights = view.matrix.sum(axis=0, dtype=np.float64) / max(1, len(view.matrix))
+    words = [label(word) for word in view.columns]
+    console.print(Text(headline(record, with_probability=False), style="bold"))
     chips = (_plain if colourless(console) else _coloured)(words, weights)
     for line in [*_flow(chips, console.width - 1), Text(), *_probabilities(record, console)]:
         console.print(line, no_wrap=True, overflow="crop")
-    for sentence in (_summary(words, weights), label(record.note, 600) if record.note.strip() else ""):
+    for sentence in (most_weight(words, weights), *prints) if prints else ():
         if sentence:
             console.print(Text(sentence, style="dim"))
 
@@ -38,12 +40,13 @@ def _coloured(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
     """The words with the greatest weights underlined, where a terminal can, and their figures after them in any case."""
-    least = 0.1 * float(np.abs(weights).max(initial=0.0))
+    top = greatest(weights)
+    least, places = 0.1 * top, decimals(top)
     marked = [index for index in np.argsort(-np.abs(weights), kind="stable")[:_FIGURES] if abs(weights[index]) >= least > 0]
     chips = [Text(word) for word in words]
     for index in marked:
         chips[index].stylize(Style(underline=True, bold=True))
-        chips[index].append(f"({weights[index]:.2g})")
+        chips[index].append(f"({fixed(float(weights[index]), places)})")
     return chips
 
 
@@ -58,24 +61,17 @@ def _flow(chips: Sequence[Text], room: int) -> list[Text]:
     return lines
 
 
-def _summary(words: Sequence[str], weights: np.ndarray) -> str:
-    """Which words have the greatest weights, in figures."""
-    most = ", ".join(f"{word} {weight:.2g}" for word, weight in greatest(words, weights))
-    return f"Most weight: {most}." if most else "No word has any weight." if words else ""
-
-
 def _probabilities(record: AttentionRecord, console: Console) -> list[Text]:
     """A bar for each label, the most probable first."""
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
-    shown = [(label(name), probability) for name, probability in ranked[:_MOST_LABELS]]
+    shown = [(label(name), value) for name, value in ranked[:_MOST_LABELS]]
     width = min(max(cell_len(name) for name, _ in shown), max(5, console.width // 3))
     room = max(1, min(40, console.width - width - 8))
     full = "█" if can_encode(console, "█") else "#"
     lines = []
-    for name, probability in shown:
+    for name, value in shown:
         name = name if cell_len(name) <= width else set_cell_size(name, width - 1).rstrip() + "…"
-        bar = full * round(room * probability)
-        lines.append(Text(f"{name}{' ' * (width - cell_len(name))} {probability:.2f} {bar}"))
-    if len(ranked) > _MOST_LABELS:
-        lines.append(Text(f"and {len(ranked) - _MOST_LABELS} labels with less", style="dim"))
-    return lines
+        bar = full * round(room * value)
+        lines.append(Text(f"{name}{' ' * (width - cell_len(name))} {probability(value):>5} {bar}"))
+    further = further_labels(len(ranked) - _MOST_LABELS)
+    return [*lines, *([Text(further, style="dim")] if further else [])]

@@ -1,10 +1,9 @@
-"""A text whose words are coloured by how much they count for its label, as PNG, SVG or PDF.
+"""A text whose words are coloured by how much the model attended to them, as PNG, SVG or PDF.
 
 The text flows over lines of a page that grows with it, so that one word and four hundred are both readable. White is zero and
 the darkest colour is the greatest weight of this text: the bar says what that is.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,13 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.patches import FancyBboxPatch
 
-from regard.errors import RequestError
 from regard.record import AttentionRecord
 from regard.viz import colour, picture
-from regard.viz.heatmap import small_print
-from regard.viz.labels import label
+from regard.viz.caption import empty, note, write
+from regard.viz.labels import label, runs_right_to_left
+from regard.viz.numbers import amount, decimals, greatest
 from regard.viz.picture import EDGE, GREY, SMALL, SMALL_LINE, Picture
-from regard.viz.summary import headline, summary
+from regard.viz.summary import headline, most_weight, other_labels
 
 _SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
 """Up to so many words: points of the letters, and inches of the picture's width."""
@@ -49,6 +48,8 @@ def draw(
     site: str | None = None,
     head: int | None = None,
     title: str | None = None,
+    special: bool = False,
+    caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
     """Draw the source words, each on the colour of its weight.
@@ -58,24 +59,28 @@ def draw(
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         site: Which weights; `pool`, or the only site, if left out. Of several rows, their mean is shown.
         head: Which head, from 0; the mean over heads if left out.
-        title: Put on top; the label and its probability if left out.
+        title: Text on top; the label and its probability if left out.
+        special: If True, special tokens are drawn as words of their own.
+        caption: If False, the picture has no text below it.
         dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
 
     Raises:
-        RequestError: If there is no such site, head or ending, or no word to draw.
+        RequestError: If there is no such site, head or ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("picture of words", path, dpi)
     site = record.site(site)
-    weights = record.word_weights(site, head)
-    if not weights.size:
-        raise RequestError("picture of words: the text has no words: nothing to draw")
-    words = [label(word) for word in record.words(site)[1]]
-    top = headline(record) if title is None else label(title, 200)
-    foot = [*summary(record, words, weights), *small_print(record, site, head)]
+    view = record.view(site, head, special=special)
+    weights = view.matrix.sum(axis=0, dtype=np.float64) / max(1, len(view.matrix))
+    words = [label(word) for word in view.columns]
+    top = headline(record, with_probability=True) if title is None else label(title, 200)
+    if not words:
+        told = [*other_labels(record), *note(record)] if caption else []
+        return picture.draw_empty("picture of words", [empty(record, site), *told], path, top, dpi)
+    foot = [most_weight(words, weights), *other_labels(record), *write(record, [site], [view], head)] if caption else []
     families, complaint = picture.find_fonts("picture of words", [*words, *foot, top], ending)
     with picture.blank(families) as figure:
-        layout = _lay_out(figure, words, top, foot + complaint)
+        layout = _lay_out(figure, words, top, foot + complaint * caption)
         figure.resize(layout.width, layout.height, dpi)
         for number, line in enumerate(layout.title):
             figure.write(line, EDGE, EDGE + number * _TITLE_LINE, fontsize=_TITLE_SIZE)
@@ -90,8 +95,8 @@ def _lay_out(figure: Picture, words: Sequence[str], headline: str, foot: Sequenc
     line = font_size * 1.75 / 72
     widths = [taken + 2 * _PAD for taken in figure.measure(words, font_size)]
     width = max(width, max(widths) + 2 * EDGE)
-    title = picture.wrap(headline, width - 2 * EDGE, _TITLE_SIZE * 1.1)
-    right_to_left = _runs_right_to_left(words)
+    title = picture.wrap(headline, width - 2 * EDGE, _TITLE_SIZE * 1.1) if headline else []
+    right_to_left = runs_right_to_left(words)
     boxes, left, top = [], EDGE, EDGE + len(title) * _TITLE_LINE + 0.1
     for taken in widths:
         if left > EDGE and left + taken > width - EDGE:
@@ -102,12 +107,6 @@ def _lay_out(figure: Picture, words: Sequence[str], headline: str, foot: Sequenc
     lines = [part for text in foot for part in picture.wrap(text, width - 2 * EDGE)]
     height = bar_top + _BAR_ROOM + len(lines) * SMALL_LINE + EDGE
     return _Layout(width, height, font_size, line, title, boxes, bar_top, lines)
-
-
-def _runs_right_to_left(words: Sequence[str]) -> bool:
-    """By the first letter that has a direction, as browsers do it."""
-    directions = (unicodedata.bidirectional(letter) for word in words for letter in word)
-    return next((direction for direction in directions if direction in ("L", "R", "AL")), "L") != "L"
 
 
 def _draw_words(figure: Picture, layout: _Layout, words: Sequence[str], weights: np.ndarray) -> None:
@@ -127,4 +126,8 @@ def _draw_words(figure: Picture, layout: _Layout, words: Sequence[str], weights:
         )
     figure.write("weight", EDGE, layout.bar_top + _BAR_HEIGHT / 2, va="center", fontsize=SMALL, color=GREY)
     place = (EDGE + 0.5, layout.bar_top, _BAR_WIDTH, _BAR_HEIGHT)
-    picture.draw_bar(figure, place, ScalarMappable(norm, shades), "weight", ticks=3, lying=True)
+    places = decimals(greatest(weights))
+    ticks = 2 if norm.vmin == 0 else 3
+    picture.draw_bar(
+        figure, place, ScalarMappable(norm, shades), "weight", ticks=ticks, lying=True, form=lambda value: amount(value, places)
+    )

@@ -196,6 +196,7 @@ def _uniform(probe: Probe, ids: Sequence[np.ndarray], own: np.ndarray, gold: np.
         uniform_accuracy=_right(otherwise, gold),
         changed=1 - _right(otherwise, decided),
         distance=float(probe.distance(own, even).mean()),
+        exact_match=probe.several,
     )
 
 

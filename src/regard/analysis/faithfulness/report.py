@@ -1,4 +1,4 @@
-"""What was measured about a model's attention, as a table and as one sentence."""
+"""What was measured about a model's attention, as a table and in sentences."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -6,13 +6,13 @@ from typing import Any
 
 from regard.analysis.faithfulness.erasure import SHARES
 from regard.metrics.tables import table
+from regard.plurals import counted
+from regard.viz.numbers import fixed, percent
 
 _CERTAIN = 0.05
 """A difference from random words that chance makes less often than this counts as one."""
 _VISIBLE = 0.005
 """Probability that it has to amount to as well, so that it shows in two digits."""
-_CLOSE, _ROUGH = 0.5, 0.2
-"""Kendall τ from which two orders are called close, and roughly alike."""
 _MOST, _SOME = 0.5, 0.2
 """How much of what the best single words would give attention has to reach, to be named strongly, or at all plainly."""
 _STEADY = 0.02
@@ -54,12 +54,19 @@ class Uniform:
     """The same model with the same weight on every token."""
 
     accuracy: float
-    """With its own attention."""
+    """With its own attention: the share of texts that are labelled right, with all their labels where they have several."""
     uniform_accuracy: float
     changed: float
     """Part of the predictions that are another label."""
     distance: float
     """Mean total variation distance of the predictions."""
+    exact_match: bool = False
+    """Whether texts have several labels, all of which have to be right for a text to count."""
+
+    @property
+    def score_name(self) -> str:
+        """What `accuracy` is called."""
+        return "exact match of all labels" if self.exact_match else "accuracy"
 
 
 @dataclass(frozen=True)
@@ -101,10 +108,10 @@ class Faithfulness:
 
     def render(self) -> str:
         """The table, and the sentence below it."""
-        return f"{self.texts:,} texts\n\n{self._render_erasure()}\n\n{self._render_rest()}\n\n{self.sentence}"
+        return f"{counted(self.texts, 'text')}\n\n{self._render_erasure()}\n\n{self._render_rest()}\n\n{self.sentence}"
 
     def _render_erasure(self) -> str:
-        header = ["probability lost", "attention", "random", "leave-one-out", "p", *(f"{share}%" for share in SHARES)]
+        header = ["probability lost", "attention", "random", "best tried", "p", *(f"{share}%" for share in SHARES)]
         rows = [
             [name, f"{one.attention:.3f}", f"{one.random:.3f}", f"{one.leave_one_out:.3f}", f"{one.p:.4f}"]
             + [f"{attention:.3f}" for attention, _, _ in one.shares]
@@ -121,8 +128,8 @@ class Faithfulness:
             ["Kendall τ with gradient × input", *_cells(self.gradient)],
             ["distance under permuted weights", *_cells(self.permuted)],
             ["distance under uniform weights", f"{self.uniform.distance:.3f}", "", ""],
-            ["accuracy", f"{100 * self.uniform.accuracy:.2f}%", "", ""],
-            ["accuracy under uniform weights", f"{100 * self.uniform.uniform_accuracy:.2f}%", "", ""],
+            [self.uniform.score_name, f"{100 * self.uniform.accuracy:.2f}%", "", ""],
+            [f"{self.uniform.score_name} under uniform weights", f"{100 * self.uniform.uniform_accuracy:.2f}%", "", ""],
         ]
         if self.seeds is not None:
             rows += [
@@ -133,14 +140,19 @@ class Faithfulness:
 
 
 def describe(found: Faithfulness) -> str:
-    """One sentence: whether attention names words that matter, how well it orders them, and what the weights themselves do."""
+    """Return sentences on whether attention shows words that matter, for a reader who knows what a probability is."""
     if found.uniform.distance < _NONE:
         return (
-            "With the same weight on every word this model predicts just the same, so its heatmap says nothing about "
-            "which words matter to it."
+            "With equal weights on all words this model predicts the same, so its heatmaps do not show which words matter "
+            "to it."
         )
-    clauses = [f"{_verdict(found)} ({_evidence(found)})", _order(found.leave_one_out), _weights(found.uniform)]
-    return "; ".join(clause for clause in clauses if clause) + "."
+    sentences = (
+        _verdict(found),
+        _evidence(found.comprehensiveness),
+        _order(found.leave_one_out),
+        _weights(found.uniform),
+    )
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _verdict(found: Faithfulness) -> str:
@@ -148,45 +160,49 @@ def _verdict(found: Faithfulness) -> str:
     needed = need.p < _CERTAIN and need.attention - need.random >= _VISIBLE
     sufficient = enough.p < _CERTAIN and enough.random - enough.attention >= _VISIBLE
     if need.p < _CERTAIN and need.random - need.attention >= _VISIBLE:
-        return "Do not take this model's heatmaps as reasons: the words it attends to most matter less than random ones"
+        return "Do not read this model's heatmaps as reasons: the words with the most attention matter less than random ones."
     if not needed and not sufficient:
         return (
-            "Do not take this model's heatmaps as reasons: the words it attends to most matter no more than random ones, as "
-            f"far as {found.texts:,} texts can tell"
+            "Do not read this model's heatmaps as reasons: the words with the most attention matter no more than random ones, "
+            f"as far as {counted(found.texts, 'text')} can show."
         )
     if not needed:
-        return "The words this model attends to most do better than random ones by themselves, but it hardly needs them"
+        return "The words with the most attention are enough for many predictions of this model, but it does not need them."
     reached = (need.attention - need.random) / max(need.leave_one_out - need.random, _NONE)
     if reached < _SOME:
-        words = "The words this model attends to most matter a little more to its predictions than random ones"
+        words = "The words with the most attention matter only a little more to this model than random ones"
     elif reached < _MOST:
-        words = "The words this model attends to most are among those that its predictions rest on"
+        words = "The words with the most attention are among those that this model's predictions depend on"
     else:
-        words = "The words this model attends to most are those that its predictions rest on"
-    return words if sufficient else f"{words}, but do not carry them alone"
+        words = "The words with the most attention are those that this model's predictions depend on"
+    return f"{words}." if sufficient else f"{words}, but they are not enough for the predictions."
 
 
-def _evidence(found: Faithfulness) -> str:
-    need = found.comprehensiveness
-    own, random = (round(value, 2) + 0.0 for value in (need.attention, need.random))  # no −0.00
-    return f"deleting them costs {own:.2f} of probability, random ones {random:.2f}"
+def _evidence(need: Erasure) -> str:
+    own, random, best = (fixed(value) for value in (need.attention, need.random, need.leave_one_out))
+    return (
+        f"Deleting them (the top {SHARES[0]} to {SHARES[-1]}% of a text's words, mean of {len(SHARES)} shares) lowers the "
+        f"probability of the predicted label by {own}; as many random words by {random}; the best order found (by leaving out "
+        f"one word at a time) by {best}."
+    )
 
 
 def _order(tau: Spread) -> str:
+    """Kendall τ as a share of pairs of words, (1 + τ) / 2."""
     if math.isnan(tau.mean):
         return ""
-    if tau.mean < _ROUGH:
-        return f"its order of words has little to do with that of leaving each out (τ {tau.mean:.2f})"
-    return f"it orders words {'much' if tau.mean >= _CLOSE else 'only roughly'} as leaving each out does (τ {tau.mean:.2f})"
+    return (
+        f"Of two words, the one with more attention also matters more when left out in {(1 + tau.mean) / 2:.0%} of the cases "
+        "(50% is chance)."
+    )
 
 
 def _weights(uniform: Uniform) -> str:
+    changed = f"With equal weights on all words, {percent(uniform.changed)} of the predictions change"
     if uniform.changed < _STEADY:
-        return f"the weights decide little, for uniform ones change {uniform.changed:.1%} of the predictions"
-    return (
-        f"uniform weights change {uniform.changed:.0%} of the predictions "
-        f"(accuracy {uniform.accuracy:.1%}, then {uniform.uniform_accuracy:.1%})"
-    )
+        return f"{changed}: the weights decide little."
+    scores = f"from {uniform.accuracy:.1%} to {uniform.uniform_accuracy:.1%}"
+    return f"{changed} ({uniform.score_name} {scores})."
 
 
 def _cells(spread: Spread) -> list[str]:

@@ -1,0 +1,118 @@
+"""The text below a picture: what it shows for this kind of model, how much weight is not drawn, and what it does not prove."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from regard.record import AttentionRecord
+from regard.record.views import WordView, sides
+from regard.viz.labels import isolated, label
+from regard.viz.numbers import fixed, percent
+
+Kind = Literal["label", "encoder", "decoder", "language", "cross"]
+
+_SHOWS: dict[Kind, str] = {
+    "label": "which words the model attended to when it chose the label",
+    "encoder": "which words the encoder attended to when it encoded that word",
+    "decoder": "which earlier output words the decoder attended to when it wrote that word",
+    "language": "which words up to that word the model attended to when it predicted the next one",
+    "cross": "which source words the decoder attended to when it wrote that output word",
+}
+_READ: dict[Kind, str] = {  # for records whose rows are the words that a decoder reads
+    "decoder": "which output words the decoder attended to when it read that word",
+    "cross": "which source words the decoder attended to when it read that output word",
+}
+_CAUSAL = "which words up to that word the model attended to when it read that word"
+_MOST_NAMES = 4
+_LONGEST_NOTE = 800
+_TOLERANCE = 0.02
+"""Rows whose sums are this close to one count as normalised."""
+
+
+def kind_of(record: AttentionRecord, site: str) -> Kind:
+    """Return what the attention at a site serves."""
+    if sides(site) == ("source", "source"):
+        return "encoder"
+    if sides(site) == ("target", "target"):
+        return "language" if record.target_is_read and not record.source_tokens else "decoder"
+    return "label" if record.is_classification else "cross"
+
+
+def write(
+    record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], head: int | None = None, *, grid: bool = False
+) -> list[str]:
+    """Write the sentences below a picture.
+
+    Args:
+        record: What is drawn.
+        sites: The sites that are drawn, all of one kind.
+        views: All that is drawn of them.
+        head: The head that is drawn; None for all of a grid, or for their mean.
+        grid: Whether the picture has a map for each site and head, named on the picture.
+    """
+    return [shows(record, sites, head, grid=grid), *hides(views), *note(record)]
+
+
+def note(record: AttentionRecord) -> list[str]:
+    """Return what the weights do not prove, or what was measured of that, as the record has it."""
+    return [label(record.note, _LONGEST_NOTE)] if record.note.strip() else []
+
+
+def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None, *, grid: bool = False) -> str:
+    """Return what a picture shows, and whose weights they are."""
+    kind = kind_of(record, sites[0])
+    what = _READ[kind] if record.target_is_read and kind in _READ else _SHOWS[kind]
+    what = _CAUSAL if kind == "encoder" and _is_causal(record, sites) else what
+    what = f"The colours show {what}" if kind == "label" else f"Each row shows {what}"
+    family, _, part = sites[0].partition(".")
+    if part == "rollout":
+        what += ", followed through all layers (attention rollout)"
+    elif family == "norm":
+        what += ", measured by the length of the vectors it took (norm-based attention)"
+    if grid:
+        return f"{what}, for each layer and head."
+    heads = record.num_heads(sites[0])
+    which = "" if heads is None else f", mean of {heads} heads" if head is None else f", head {head} of {heads}"
+    which = which.replace("mean of 1 heads", "its one head")
+    return f"{what} ({label(sites[0], 80)}{which})."
+
+
+def hides(views: Sequence[WordView]) -> list[str]:
+    """Return how much weight is not drawn, and whether rows sum to something else than one."""
+    shares = np.concatenate([view.hidden[view.totals > 0] for view in views])
+    totals = np.concatenate([view.totals[view.totals > 0] for view in views])
+    if not len(shares):
+        return []
+    names = list(dict.fromkeys(name for view in views for name in view.special))
+    if not names:
+        said = ["Special tokens are drawn." if views[0].with_special else "All weight is drawn."]
+    else:
+        shown = ", ".join(isolated(label(name, 16)) for name in names[:_MOST_NAMES]) + (
+            ", …" if len(names) > _MOST_NAMES else ""
+        )
+        mean, most = percent(float(shares.mean())), percent(float(shares.max()))
+        part = f"{most} of the weight" if len(shares) == 1 else f"{mean} of a row's weight on average and {most} at most"
+        said = [f"Special tokens ({shown}) are not drawn; they received {part}."]
+    signed = any((view.matrix < 0).any() for view in views)
+    if not signed and (abs(totals - 1) > _TOLERANCE).any():
+        low, high = fixed(float(totals.min())), fixed(float(totals.max()))
+        said.append(f"Rows sum to {low}, not to 1." if low == high else f"Rows sum to {low} to {high}, not to 1.")
+    return said
+
+
+def empty(record: AttentionRecord, site: str) -> str:
+    """Return why there is nothing to draw at a site."""
+    kind = kind_of(record, site)
+    if kind in ("label", "encoder"):
+        return "The text has no words."
+    if kind == "language":
+        return "The text is empty."
+    rows, columns = record.words(site)
+    return "The source is empty." if rows and not columns else "The translation is empty."
+
+
+def _is_causal(record: AttentionRecord, sites: Sequence[str]) -> bool:
+    """Whether no token attends to a later one, which an encoder of both directions would."""
+    matrices = [record.weights[site] for site in sites]
+    return all(matrix.shape[-1] > 2 and not np.triu(matrix, 1).any() for matrix in matrices)
