@@ -97,3 +97,30 @@ def test_what_cannot_be_shown(transformer, tmp_path, capsys):
     ):
         assert look(folder, "the cat", *arguments) == 2
         assert message in capsys.readouterr().err
+
+
+def test_special_tokens_and_no_captions_in_file_and_terminal(transformer, tmp_path, capsys):
+    arguments = (transformer, "the cat", "--target", "die", "--to", tmp_path / "map.svg")
+    assert look(*arguments) == 0
+    plain = capsys.readouterr().out
+    assert "Special tokens (</s>) are not drawn; they received" in plain
+    assert "are not drawn" in (tmp_path / "map.svg").read_text()
+    assert look(*arguments, "--special") == 0
+    assert "</s>" in capsys.readouterr().out
+    assert "Special tokens are drawn." in (tmp_path / "map.svg").read_text()
+    assert look(*arguments, "--no-caption") == 0
+    assert "Each row shows" not in capsys.readouterr().out
+    assert "Each row shows" not in (tmp_path / "map.svg").read_text()
+
+
+def test_options_of_pictures_need_one(transformer, capsys):
+    for command, option in (("translate", "--special"), ("classify", "--no-caption")):
+        assert cli.main([command, transformer, "the cat", option]) == 2
+        assert f"{command}: {option} is for pictures: name one with --heatmap" in capsys.readouterr().err
+    assert cli.main(["evaluate", transformer, "test.tsv", "--no-caption"]) == 2
+    assert "evaluate: --no-caption is for pictures: add --confusion FILE or --reliability FILE" in capsys.readouterr().err
+
+
+def test_translate_draws_with_special_tokens(transformer, tmp_path):
+    assert cli.main(["translate", transformer, "the cat", "--heatmap", str(tmp_path / "map.svg"), "--special"]) == 0
+    assert "Special tokens are drawn." in (tmp_path / "map.svg").read_text()

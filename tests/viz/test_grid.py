@@ -65,6 +65,13 @@ def test_words_are_large_enough_to_read_do_not_overlap_and_are_not_cut_off(rows,
     assert all(a.y0 + a.height / 2 > b.y0 + b.height / 2 + 0.7 * a.height for a, b in pairwise(outs))
 
 
+@pytest.mark.parametrize(("size", "said"), [(5, False), (6, True)])
+def test_lines_are_said_where_they_are_drawn(size, said, tmp_path):
+    figure = grid.draw(made(size, size), tmp_path / "g.svg", family="cross")
+    assert ("A line after every 5 words." in " ".join(texts(tmp_path / "g.svg"))) == said
+    assert bool(figure.axes[0].lines) == said
+
+
 def test_long_sentences_are_maps_without_words():
     figure = grid.draw(made(120, 110, 1, 1), family="cross", dpi=40)
     assert not any("out" in text.get_text() and "output" not in text.get_text() for text in figure.texts)

@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 from PIL import Image
 
 from regard.errors import RequestError
@@ -159,6 +160,32 @@ def test_fonts_are_chosen_by_what_they_have(monkeypatch):
     assert fonts.families(["aü"]) == ([fonts.MAIN], "")
     assert fonts.families(["吻"]) == ([fonts.MAIN, "Chinese"], "")
     assert fonts.families(["吻अ", "☃"]) == ([fonts.MAIN, "Chinese", "Other"], "☃")
+
+
+def test_columns_run_from_right_to_left_where_their_words_do():
+    it = record([[0.9, 0.1], [0.3, 0.7]], ["الولد", "يحب"], ["the", "boy"])
+    axes = heatmap.draw(it).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["يحب", "الولد"]
+    np.testing.assert_allclose(axes.collections[0].get_array(), it.matrix()[:, ::-1])
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")  # boxes are as wide as letters
+@pytest.mark.parametrize(
+    "word", ["word", "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunter", "المكتبة", "בספרייה", "图书馆"]
+)
+@pytest.mark.parametrize("size", [1, 8, 40, 120])
+def test_every_length_and_script_keeps_its_text_inside_and_apart_from_the_caption(word, size, monkeypatch):
+    monkeypatch.setattr(fonts, "families", lambda words: ([fonts.MAIN], ""))
+    weights = np.random.default_rng(0).dirichlet(np.ones(size), size)
+    figure = heatmap.draw(record(weights, [word] * size, [word] * size), dpi=50)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+    assert all(box.x0 >= -1 and box.y0 >= -1 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
+    foot = max(text.get_window_extent(renderer).y1 for text in figure.texts if "model" in text.get_text())
+    assert all(axes.get_tightbbox(renderer).y0 >= foot for axes in figure.axes)
+    assert max(figure.get_size_inches()) < 30
 
 
 def test_refusals(tmp_path):

@@ -150,6 +150,22 @@ def test_empty_and_negative_matrices_have_a_page():
     assert "weight -1<" in text
 
 
+def test_tables_and_sentences_run_as_their_words_do():
+    text = page.render(record(np.eye(2), ["قبلت", "الولد"], ["she", "him"]))
+    assert '<table class="" dir="rtl"' in text
+    assert text.count('class="words" dir="auto"') == 2
+    assert data_of(text)[0]["rtl"] == ["source"]
+    assert '<table class="" dir="ltr"' in page.render(heads())
+
+
+@pytest.mark.parametrize("size", [1, 8, 40, 120])
+def test_pages_of_every_length_are_of_bounded_size(size):
+    words = ["Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunter"] * size
+    text = page.render(record(np.full((size, size), 1 / size), words, words))
+    assert read(text)
+    assert len(text) < 60_000 + 60 * size**2 + 400 * size
+
+
 def test_same_records_same_text():
     assert page.render(heads()) == page.render(heads())
 

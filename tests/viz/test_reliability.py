@@ -64,6 +64,29 @@ def test_nothing_is_cut_off(bins):
     assert bool(below.texts) == (bins <= 15)
 
 
+def test_dots_at_the_ends_are_whole():
+    figure = reliability.draw([0, 0.5, 1], [0.0, 1.0], [0.0, 1.0], [1, 3])
+    dots = next(line for line in figure.axes[0].lines if line.get_marker() == "o")
+    assert not dots.get_clip_on()
+
+
+@pytest.mark.parametrize(
+    ("lowest", "first", "begin"),
+    [(0.5, 7, 0.5), (None, 7, 0.4), (1 / 3, 5, 0.3), (0.5, 0, 0.0), (None, 0, 0.0), (0.5, 14, 0.5)],
+)
+def test_the_axis_begins_where_predictions_can_be(lowest, first, begin):
+    edges, confidence, accuracy, _ = made(15)
+    counts = np.where(np.arange(15) >= first, 10, 0)
+    figure = reliability.draw(edges, confidence, accuracy, counts, lowest=lowest)
+    assert [axes.get_xlim()[0] for axes in figure.axes] == [pytest.approx(begin)] * 2
+    assert min(figure.axes[1].get_xticks()) >= begin
+
+
+def test_one_prediction_is_one_text(tmp_path):
+    reliability.draw([0, 1], [0.5], [1.0], [1], tmp_path / "r.svg")
+    assert "Expected calibration error 0.500, 1 text" in texts(tmp_path / "r.svg")
+
+
 def test_no_texts_at_all(tmp_path):
     reliability.draw([0, 1], [np.nan], [np.nan], [0], tmp_path / "r.svg")
     assert "Expected calibration error 0.000, 0 texts" in texts(tmp_path / "r.svg")
@@ -84,5 +107,7 @@ def test_refusals(tmp_path):
         reliability.draw([0, 0, 1], [0.4, 0.9], [0.5, 0.8], [10, 30])
     with pytest.raises(RequestError, match="confidence and accuracy must be from 0 to 1, and counts from 0"):
         reliability.draw([0, 0.5, 1], [0.4, np.nan], [0.5, 0.8], [10, 30])
+    with pytest.raises(RequestError, match="lowest is 1, expected a confidence from 0 to below 1"):
+        reliability.draw(*made(), lowest=1)
     with pytest.raises(RequestError, match=r"r.gif: a reliability diagram is drawn as"):
         reliability.draw(*made(), tmp_path / "r.gif")

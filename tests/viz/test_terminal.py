@@ -146,3 +146,11 @@ def test_hundreds_of_labels_are_cut_and_counted():
 def test_further_sites_of_a_classification_are_grids():
     it = record({"pool": [[0.5, 0.5]], "encoder.0": np.eye(2)}, ["a", "b"], ["good"], probabilities={"good": 1.0})
     assert "Weights in hundredths" in shown(it, site="encoder.0")
+
+
+def test_a_terminal_that_orders_letters_keeps_the_columns_of_right_to_left_words():
+    lines = shown(record(np.eye(2), ["الولد", "يحب"], ["ילד", "x"])).splitlines()
+    assert "الولد\u200e" in lines[0]
+    assert lines[0].index("الولد") < lines[0].index("يحب")
+    assert "ילד\u200e " in lines[1]
+    assert "\u200e" not in lines[2]
