@@ -128,7 +128,8 @@ def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: Wanted) -> Any
             names = list(value) if isinstance(value, dict) else []
             raise DataError(
                 f"{where}: there is no '{'.'.join(keys)}' in it, only {', '.join(names) or 'nothing'}"
-                f"{nearest(key, names)}; every {where.split()[-2]} needs the columns of the first one, or those of {wanted.settings}"
+                f"{nearest(key, names)}; every {where.split()[-2]} needs the columns of the first one, or those of "
+                f"{wanted.settings}"
             )
         value = value[key]
     if value is None:
