@@ -34,7 +34,7 @@ _TASKS = {
   regard train translation --preset luong --data.train train.en,train.de --data.dev val.en,val.de --out runs/multi30k
   regard train translation --config mine.yaml --data.train pairs.csv --data.columns english,german --training.max_epochs 5
 """,
-        "one file of pairs (.tsv .txt .csv .jsonl .parquet, each also .gz), or two parallel text files",
+        "one file of pairs (.tsv .txt .csv .json .jsonl .parquet, each also .gz), or two parallel text files",
         "a file of sentence pairs",
     ),
     "classification": _Task(
@@ -46,7 +46,7 @@ _TASKS = {
   regard train classification --preset bag --data.train reviews.tsv --folds 10
   regard train classification --data.train positive.txt,negative.txt
 """,
-        "a file with a text and a label a line (.tsv .csv .jsonl .parquet, each also .gz), one text file for each label, "
+        "a file with a text and a label a line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each label, "
         "or a folder of them",
         "a file of labelled texts",
     ),
