@@ -177,7 +177,7 @@ def test_columns_run_from_right_to_left_where_their_words_do():
 def test_every_length_and_script_keeps_its_text_inside_and_apart_from_the_caption(word, size, monkeypatch):
     monkeypatch.setattr(fonts, "families", lambda words: ([fonts.MAIN], ""))
     weights = np.random.default_rng(0).dirichlet(np.ones(size), size)
-    figure = heatmap.draw(record(weights, [word] * size, [word] * size), dpi=50)
+    figure = heatmap.draw(record(weights, [word] * size, [word] * size))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
