@@ -96,7 +96,7 @@ def test_tables_for_a_terminal():
     assert "很好        50.0    50.0  50.0      2" in text
     assert "bad                    2     1    0" in text
     several = score_several(np.eye(3), np.eye(3), NAMES).render()
-    assert "all right  100.00%" in several
+    assert "exact match  100.00%" in several
 
 
 def test_many_labels_list_their_confusions():

@@ -9,6 +9,7 @@ import numpy as np
 from regard.errors import RequestError
 from regard.metrics import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
 from regard.metrics.tables import shorten, table
+from regard.plurals import counted
 from regard.predict import Classifier, Translator
 from regard.predict.labelled_evaluation import number_labels
 from regard.text.metrics import build_metrics
@@ -59,7 +60,7 @@ class ClassifierComparison:
             ]
             for name, found in (("accuracy", self.accuracy), ("macro F1", self.macro_f1))
         ]
-        header = [f"{self.texts:,} texts", *(shorten(name, 24) for name in self.names), "difference", "95% interval", "p"]
+        header = [counted(self.texts, "text"), *(shorten(name, 24) for name in self.names), "difference", "95% interval", "p"]
         split = (
             f"only the first right: {self.mcnemar.only_first:,}, only the second: {self.mcnemar.only_second:,}, "
             f"McNemar's exact test: {_p(self.mcnemar.p)}"
@@ -120,7 +121,7 @@ class TranslatorComparison:
             ]
             for score in self.scores
         ]
-        header = [f"{self.pairs:,} pairs", *(shorten(name, 24) for name in self.names), "difference", "p"]
+        header = [counted(self.pairs, "pair"), *(shorten(name, 24) for name in self.names), "difference", "p"]
         signatures = "\n".join(f"{score.name}: {score.signature}" for score in self.scores)
         return f"{table(header, rows)}\n\n{signatures}\n\n{self.conclusion}"
 

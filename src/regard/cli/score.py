@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from regard.cli.options import Parser, add_ensemble_option, add_machine_options, load_translator
 from regard.cli.pairs import read_given_pairs
+from regard.plurals import counted
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -44,4 +45,6 @@ def main(arguments: Sequence[str]) -> None:
     if report.skipped:
         print(report.render(), file=sys.stderr)
     perplexity = math.exp(min(-total / max(tokens, 1), 700.0))
-    print(f"{pairs:,} pairs, {tokens:,} tokens: log p {total:.4f}, perplexity {perplexity:.4f}", file=sys.stderr)
+    print(
+        f"{counted(pairs, 'pair')}, {counted(tokens, 'token')}: log p {total:.4f}, perplexity {perplexity:.4f}", file=sys.stderr
+    )

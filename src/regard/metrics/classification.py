@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, Shaped
 
 from regard.metrics.checks import check_choices, check_indicators, check_names, check_scores
 from regard.metrics.tables import shorten, table
+from regard.plurals import counted
 
 _MATRIX_LABELS = 12
 """Labels up to which the confusions are shown as a matrix; of more labels, the most frequent confusions."""
@@ -48,7 +49,7 @@ class Scores:
 
     def render(self) -> str:
         """The table of labels, and the confusions, for a terminal."""
-        summary = f"{self.texts:,} texts\naccuracy   {100 * self.accuracy:.2f}%\nmacro F1   {100 * self.macro_f1:.2f}"
+        summary = f"{counted(self.texts, 'text')}\naccuracy   {100 * self.accuracy:.2f}%\nmacro F1   {100 * self.macro_f1:.2f}"
         return f"{summary}\n\n{_render_labels(self.labels)}\n\n{self._render_confusion()}"
 
     def _render_confusion(self) -> str:
@@ -87,8 +88,8 @@ class SeveralScores:
     def render(self) -> str:
         """The table of labels, for a terminal."""
         return (
-            f"{self.texts:,} texts\nall right  {100 * self.accuracy:.2f}%\nmicro F1   {100 * self.micro_f1:.2f}\n"
-            f"macro F1   {100 * self.macro_f1:.2f}\n\n{_render_labels(self.labels)}"
+            f"{counted(self.texts, 'text')}\nexact match  {100 * self.accuracy:.2f}%\nmicro F1     {100 * self.micro_f1:.2f}\n"
+            f"macro F1     {100 * self.macro_f1:.2f}\n\n{_render_labels(self.labels)}"
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.config import DecodingConfig
 from regard.errors import RequestError
+from regard.plurals import counted
 from regard.text.metrics import build_metrics
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Evaluation:
             beam_size=self.beam_size, length_penalty=self.length_penalty, length_reward=self.length_reward
         ).describe()
         return (
-            f"{self.pairs:,} pairs, {search}\n"
+            f"{counted(self.pairs, 'pair')}, {search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
             f"BLEU       {self.bleu:.2f}   ({self.bleu_signature})\n"
             f"chrF       {self.chrf:.2f}   ({self.chrf_signature})\n"

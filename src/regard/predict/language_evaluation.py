@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError
+from regard.plurals import counted
 from regard.text.symbols import UNKNOWN
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class LanguageEvaluation:
         """A few lines for a terminal."""
         unknown = f", {self.unknown:,} of them unknown to the model ({self.unknown / self.tokens:.2%})" if self.unknown else ""
         return (
-            f"{self.texts:,} texts, {self.tokens:,} tokens{unknown}\n"
+            f"{counted(self.texts, 'text')}, {counted(self.tokens, 'token')}{unknown}\n"
             f"loss        {self.loss:.4f}   (nats a token)\n"
             f"perplexity  {self.perplexity:,.3f}   (a token; {self.word_perplexity:,.3f} a word)\n"
             f"bits        {self.bits_per_character:.4f}   (a character)"

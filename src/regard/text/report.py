@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from regard.plurals import counted
+
 FIRST_LINES = 5
 """How many line numbers are kept for each reason."""
 
@@ -192,7 +194,7 @@ class PreparationReport:
         if self.dev:
             rows.append(self.dev.render())
         origin = "from their own files" if self.dev else "held out; they share no source and no target with training"
-        rows.append(f"{self.train_pairs:,} pairs to train on, {self.dev_pairs:,} to validate on ({origin})")
+        rows.append(f"{counted(self.train_pairs, 'pair')} to train on, {self.dev_pairs:,} to validate on ({origin})")
         if self.overlap and self.overlap.sources + self.overlap.targets:
             rows.append(
                 f"  of the dev pairs, training holds {self.overlap.pairs:,} whole, "

@@ -19,6 +19,7 @@ from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, Plate
 from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
+from regard.plurals import counted
 from regard.text.batching import BucketBatchSampler
 from regard.training.callbacks import Checkpointing, Display, Validation
 from regard.training.classification import ClassificationTask, ClassifierModel, check_classification
@@ -331,7 +332,8 @@ def _describe_end(run: Run, scores: dict[str, Any]) -> str:
     epochs = progress.step / run.epoch_steps
     speed = progress.count / progress.seconds if progress.seconds else 0.0
     lines = [
-        f"trained {epochs:,.4g} epoch{'s' * (epochs != 1)} ({progress.step:,} updates) in {_seconds(progress.seconds)} s, "
+        f"trained {epochs:,.4g} epoch{'s' * (epochs != 1)} ({counted(progress.step, 'update')}) in "
+        f"{_seconds(progress.seconds)} s, "
         f"validation and writing {_seconds(progress.validation_seconds)} s more; {speed:,.0f} {run.task.unit}/s"
     ]
     if scores:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from regard.plurals import counted
 from regard.text.report import ReadingReport, warn_of_overlap
 
 _SHOWN = 12
@@ -36,12 +37,12 @@ class LabelledReport:
         if self.dev:
             rows.append(self.dev.render())
         origin = "from their own files" if self.dev else "held out; they share no text with training"
-        rows.append(f"{self.train_texts:,} texts to train on, {self.dev_texts:,} to validate on ({origin})")
+        rows.append(f"{counted(self.train_texts, 'text')} to train on, {self.dev_texts:,} to validate on ({origin})")
         if self.overlap:
             rows.append(f"  of the dev texts, training holds {self.overlap:,} too")
             rows += warn_of_overlap(self.overlap, self.dev_texts, "texts")
-        rows.append(f"{len(self.train_counts):,} labels: {self._shares()}")
-        rows.append(f"vocabulary of {self.vocabulary_size:,} symbols; {self.train_tokens:,} tokens")
+        rows.append(f"{counted(len(self.train_counts), 'label')}: {self._shares()}")
+        rows.append(f"vocabulary of {counted(self.vocabulary_size, 'symbol')}; {counted(self.train_tokens, 'token')}")
         return "\n".join(rows + self.notes)
 
     def _shares(self) -> str:
