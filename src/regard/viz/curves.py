@@ -1,0 +1,303 @@
+"""Learning curves as PNG, SVG or PDF, from plain columns: the loss, and each score of the dev set in a panel of its own.
+
+The columns are those of a run's `logs/metrics.csv`, but nothing here reads files: whoever has numbers can draw them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from regard.errors import RequestError, nearest
+from regard.viz import picture
+from regard.viz.labels import label
+from regard.viz.picture import EDGE, FRAME, GREY, SMALL, SMALL_LINE, Picture
+
+Columns = Mapping[str, Sequence[float | None]]
+"""Values by column, all of one length; None or NaN where a row has no value. `step` (the update) is required."""
+By = Literal["update", "epoch", "minute"]
+
+LOSSES = ("train_nll", "dev_nll")
+LABELS = {
+    "loss": "loss (nats)",
+    "bleu": "BLEU of dev (greedy)",
+    "chrf": "chrF of dev (greedy)",
+    "accuracy": "accuracy of dev",
+    "macro_f1": "macro F1 of dev",
+    "learning_rate": "learning rate",
+    "gold_probability": "probability of the gold word",
+    "train_perplexity": "perplexity of training",
+    "dev_perplexity": "perplexity of dev",
+}
+"""Titles of the panels by column; a column that is not listed has its own name. BLEU and chrF of `metrics.csv` are greedy."""
+_PERCENT = frozenset(("accuracy", "gold_probability"))
+_LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity"))
+_NOT_A_SCORE = frozenset(
+    ("step", "epoch", "learning_rate", "seconds", "gold_probability", "train_perplexity", "dev_perplexity", *LOSSES)
+)
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6a51a3", "#8c564b")
+"""The first six are those of Okabe & Ito, which colour-blind readers tell apart."""
+_DASHES: tuple[object, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
+"""With more runs than colours, the colours come again in the next dash."""
+_WIDTH, _TALL, _GAP = 3.6, 2.2, 0.7
+_LEFT, _BELOW = 0.62, 0.45
+_TITLE, _LINE = 10.0, 0.2
+_MOST_LABEL = 60
+
+
+@dataclass(frozen=True)
+class Series:
+    """The line of one column of one run."""
+
+    run: int
+    column: str
+    x: Float[np.ndarray, " N"]
+    y: Float[np.ndarray, " N"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One score, and its line for each run."""
+
+    name: str
+    """The column, or `loss` for the losses of training and dev."""
+    lines: tuple[Series, ...]
+
+    @property
+    def title(self) -> str:
+        """What is drawn, in words."""
+        return LABELS.get(self.name, self.name.replace("_", " "))
+
+    def best(self, line: Series) -> int | None:
+        """Row of the best value; None for a column without a better and a worse."""
+        if self.name in ("learning_rate", "gold_probability") or line.column == "train_nll" or not len(line.y):
+            return None
+        return int(line.y.argmin() if self.name in _LESS_IS_BETTER else line.y.argmax())
+
+
+def draw(
+    runs: Mapping[str, Columns],
+    path: str | Path | None = None,
+    *,
+    by: By = "update",
+    columns: Sequence[str] = (),
+    title: str | None = None,
+    dpi: float = 150,
+) -> Picture:
+    """Draw the curves of one or several runs, one panel for the loss and one for each score.
+
+    Args:
+        runs: Columns of each run by the name for the legend: `{"runs/a": {"step": [50, 100], "train_nll": [6.1, 5.2]}}`.
+        path: Where to write the picture, as .png, .svg or .pdf; nowhere if left out.
+        by: Horizontal axis: `update` (column `step`), `epoch` (fractions of it where the rows allow), or `minute` of training
+            (column `seconds`).
+        columns: Columns to draw, `loss` standing for both losses; empty for the loss and every score of the dev set.
+        title: Put above everything.
+        dpi: Pixels per inch.
+
+    Returns:
+        The picture, which a notebook shows.
+
+    Raises:
+        RequestError: If there is no run, or no number to draw, a column is unknown or not as long as `step`, or the ending is
+            not one of a picture's.
+        DataError: If the file cannot be written.
+    """
+    ending = picture.check("picture of curves", path, dpi)
+    made = panels(runs, by=by, columns=columns)
+    names = [label(name, _MOST_LABEL) for name in runs]
+    families, complaint = picture.find_fonts("curves", [*names, title or ""], ending)
+    with picture.blank(families) as figure:
+        _lay_out(figure, made, names, by, label(title, 200) if title else "", complaint, dpi)
+    figure.save(path)
+    return figure
+
+
+def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[str] = ()) -> list[Panel]:
+    """Cut the columns of some runs into panels of lines, without values that are missing or not finite.
+
+    Raises:
+        RequestError: As `draw`.
+    """
+    if not runs:
+        raise RequestError("curves: no run was given, expected columns of at least one")
+    if by not in get_args(By):
+        raise RequestError(f"curves: by is {by!r:.60}, expected one of: {', '.join(get_args(By))}")
+    arrays = [_arrays(name, run) for name, run in runs.items()]
+    known = ["loss", *dict.fromkeys(name for run in arrays for name in run if name not in LOSSES)]
+    for name in columns:
+        if name not in known and name not in LOSSES:
+            raise RequestError(f"curves: no run has a column '{name:.60}'{nearest(name, known)}; expected: {', '.join(known)}")
+    chosen = list(columns) or ["loss", *(name for name in known[1:] if _is_score(name))]
+    places = [_places(name, run, by) for name, run in zip(runs, arrays, strict=True)]
+    made = [Panel(name, tuple(_lines(name, arrays, places))) for name in dict.fromkeys(chosen)]
+    made = [panel for panel in made if panel.lines]
+    if not made:
+        raise RequestError(
+            f"curves: {', '.join(map(repr, runs))} {'has' if len(runs) == 1 else 'have'} no number to draw in "
+            f"{', '.join(chosen)}; wait for the first rows, or name other columns"
+        )
+    return made
+
+
+def _is_score(name: str) -> bool:
+    return name not in _NOT_A_SCORE and not name.endswith("_per_second")
+
+
+def _arrays(name: str, run: Columns) -> dict[str, np.ndarray]:
+    if "step" not in run:
+        raise RequestError(f"curves: {name!r:.80} has no column 'step', expected the number of the update for each row")
+    arrays = {key: np.array([math.nan if x is None else x for x in values], np.float64) for key, values in run.items()}
+    for key, values in arrays.items():
+        if len(values) != len(arrays["step"]):
+            raise RequestError(
+                f"curves: column '{key:.60}' of {name!r:.80} has {len(values):,} values and 'step' {len(arrays['step']):,}, "
+                "expected as many"
+            )
+    return arrays
+
+
+def _places(name: str, run: Mapping[str, np.ndarray], by: By) -> np.ndarray:
+    """Where each row is on the horizontal axis."""
+    step = run["step"]
+    if by == "update":
+        return step
+    column = {"epoch": "epoch", "minute": "seconds"}[by]
+    if column not in run:
+        raise RequestError(f"curves: {name!r:.80} has no column '{column}', which curves by {by} need; draw them by update")
+    if by == "minute":
+        return run["seconds"] / 60
+    # The last row of an epoch says how many updates it has: every epoch has the same number.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = step / run["epoch"]
+    length = np.ceil(np.max(least[np.isfinite(least)], initial=1.0) - 1e-9)
+    return step / length
+
+
+def _lines(name: str, runs: Sequence[Mapping[str, np.ndarray]], places: Sequence[np.ndarray]) -> list[Series]:
+    lines = []
+    for number, (run, x) in enumerate(zip(runs, places, strict=True)):
+        for column in LOSSES if name == "loss" else (name,):
+            values = run.get(column, np.full(len(x), math.nan))
+            there = np.isfinite(values) & np.isfinite(x)
+            if there.any():
+                lines.append(Series(number, column, x[there], values[there]))
+    return lines
+
+
+def _lay_out(
+    figure: Picture, made: Sequence[Panel], names: Sequence[str], by: By, title: str, complaint: Sequence[str], dpi: float
+) -> None:
+    across = min(len(made), 2 if len(made) in (2, 4) else 3)
+    down = -(-len(made) // across)
+    width = EDGE + across * (_LEFT + _WIDTH) + EDGE
+    heads = picture.wrap(title, width - 2 * EDGE, _TITLE) if title else []
+    keys = _keys(made, names)
+    per_line = max(1, int((width - 2 * EDGE) / _key_width(figure, keys)))
+    legend = -(-len(keys) // per_line) * _LINE + 0.1
+    foot = [line for text in complaint for line in picture.wrap(text, width - 2 * EDGE)]
+    top = EDGE + len(heads) * _LINE
+    row = _LINE + 0.05 + _TALL + _BELOW
+    figure.resize(width, top + down * row + legend + len(foot) * SMALL_LINE + EDGE, dpi)
+    for number, line in enumerate(heads):
+        figure.write(line, EDGE, EDGE + number * _LINE, fontsize=_TITLE)
+    for number, panel in enumerate(made):
+        left = EDGE + (number % across) * (_LEFT + _WIDTH) + _LEFT
+        upper = top + (number // across) * row + _LINE + 0.05
+        axes = figure.add_axes(figure.box(left, upper, _WIDTH - 0.15, _TALL))
+        figure.write(_head(panel, len(names), by), left, upper - _LINE, fontsize=9, color=GREY)
+        _draw_panel(axes, panel, by)
+    box = figure.box(EDGE, top + down * row, width - 2 * EDGE, legend)
+    axes = figure.add_axes(box)
+    axes.axis("off")
+    made_legend = axes.legend(
+        [handle for handle, _ in keys],
+        [text for _, text in keys],
+        loc="upper left",
+        bbox_to_anchor=(0, 1),
+        ncol=per_line,
+        frameon=False,
+        fontsize=SMALL + 1,
+        borderpad=0,
+        borderaxespad=0,
+        handlelength=2.4,
+        columnspacing=1.2,
+    )
+    for text in made_legend.get_texts():
+        text.set_parse_math(False)
+    figure.write_foot(foot)
+
+
+def _head(panel: Panel, num_runs: int, by: By) -> str:
+    """The panel's title; of a single run, with its best value."""
+    lines = [line for line in panel.lines if panel.best(line) is not None]
+    if num_runs > 1 or len(lines) != 1:
+        return panel.title
+    line, row = lines[0], panel.best(lines[0])
+    assert row is not None
+    value = f"{line.y[row]:.1%}" if panel.name in _PERCENT else f"{line.y[row]:.4g}"
+    place = f"{line.x[row]:,.0f}" if by == "update" else f"{line.x[row]:.4g}"
+    where = "best of dev" if panel.name == "loss" else "best"
+    return f"{panel.title}: {where} {value} at {by} {place}"
+
+
+def _keys(made: Sequence[Panel], names: Sequence[str]) -> list[tuple[Line2D, str]]:
+    """Legend: each run that has a line, and how training and dev differ where both are drawn."""
+    drawn = {line.run for panel in made for line in panel.lines}
+    columns = {line.column for panel in made for line in panel.lines}
+    keys = [(Line2D([], [], **_style(number)), names[number]) for number in sorted(drawn)]
+    if {*LOSSES} <= columns:
+        grey = {"color": GREY, "linewidth": 1.4}
+        keys.append((Line2D([], [], **{**grey, "linewidth": 0.9, "alpha": 0.55}), "training"))
+        keys.append((Line2D([], [], marker="o", markersize=3, **grey), "dev"))
+    return keys
+
+
+def _key_width(figure: Picture, keys: Sequence[tuple[Line2D, str]]) -> float:
+    return max(figure.measure([text for _, text in keys], SMALL + 1)) + 0.5
+
+
+def _style(run: int) -> dict[str, object]:
+    dash = _DASHES[run // len(_COLOURS) % len(_DASHES)]
+    return {"color": _COLOURS[run % len(_COLOURS)], "linestyle": dash, "linewidth": 1.4}
+
+
+def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
+    for line in panel.lines:
+        style = _style(line.run)
+        if line.column == "train_nll":
+            style |= {"linewidth": 0.9, "alpha": 0.55}
+        # One value makes no line, and a few are easier to see with their dots.
+        marked = len(line.y) == 1 or (line.column != "train_nll" and len(line.y) <= 40)
+        axes.plot(line.x, line.y, marker="o" if marked else "", markersize=2.6, **style)  # type: ignore[arg-type]
+        row = panel.best(line)
+        if row is not None:
+            axes.plot(
+                line.x[row : row + 1],
+                line.y[row : row + 1],
+                linestyle="none",
+                marker="o",
+                markersize=6.5,
+                markerfacecolor="none",
+                markeredgecolor=style["color"],  # type: ignore[arg-type]
+            )
+    axes.set_xlim(left=0)
+    axes.margins(y=0.08)
+    if panel.name in _PERCENT:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=by != "minute"))
+    if by == "update":
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel({"minute": "minutes of training"}.get(by, by), fontsize=SMALL + 1, color=GREY)
+    axes.grid(axis="y", color="#e4e6ea", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=SMALL + 0.5, length=2, color=FRAME, labelcolor=GREY)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
