@@ -11,6 +11,7 @@ from regard.errors import BundleError, ConfigError, DataError, RegardError, Requ
 if TYPE_CHECKING:
     import regard.record as record
     from regard.analysis.capture import capture
+    from regard.analysis.history import curves
     from regard.choose import choose_config
     from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
@@ -37,6 +38,7 @@ _HOMES = {
     "alignment_error_rate": "regard.record",
     "capture": "regard.analysis.capture",
     "choose_config": "regard.choose",
+    "curves": "regard.analysis.history",
     "fit": "regard.training",
     "load": "regard.predict",
     "load_config": "regard.config.loading",
@@ -67,6 +69,7 @@ __all__ = [
     "alignment_error_rate",
     "capture",
     "choose_config",
+    "curves",
     "fit",
     "load",
     "load_config",

@@ -26,6 +26,9 @@ Train on your own file: pairs, the two sides separated by a tab; or texts with t
   regard train language --data.train stories.txt --preset language-tiny --out runs/stories
   regard resume runs/mine                                  go on after an interruption, exactly where it stopped
 
+See what it is:
+  regard curves runs/mine --to curves.png                  loss and scores during training, of one run or several
+
 Use it:
   regard translate runs/mine "she kissed him ."            sentences as arguments, from --input FILE, or from stdin
   regard classify runs/reviews "a gripping , honest film"  the same for texts to be labelled
@@ -47,8 +50,8 @@ More:
 """
 
 _COMMANDS = (
-    *("demo", "presets", "train", "resume", "translate", "classify", "generate", "evaluate", "score", "compare"),
-    *("faithfulness", "look", "align"),
+    *("demo", "presets", "train", "resume", "curves", "translate", "classify", "generate", "evaluate", "score"),
+    *("compare", "faithfulness", "look", "align"),
 )
 
 _OUT_OF_MEMORY = (

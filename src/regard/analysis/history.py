@@ -1,0 +1,134 @@
+"""What a run has logged, `logs/metrics.csv`, as plain columns; and its curves."""
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.errors import BundleError, DataError, RequestError
+
+if TYPE_CHECKING:
+    from regard.viz.curves import By
+    from regard.viz.picture import Picture
+
+_LARGEST = 1 << 28  # bytes: a million rows
+_LONGEST_NAME = 80
+_MOST_COLUMNS = 200
+
+Columns = dict[str, list[float | None]]
+
+
+def metrics_path(folder: str | Path) -> Path:
+    """Where a run writes its metrics."""
+    return Path(folder, "logs", "metrics.csv")
+
+
+def read_metrics(folder: str | Path) -> Columns:
+    """Read the metrics of a run, finished or not.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        The columns by name, with None where a row has no value: `step` (update), `epoch`, `learning_rate`, `seconds` of
+        training without validations, `train_nll` (mean loss in nats since the row before), and from validations `dev_nll` and
+        the task's scores. `bleu` and `chrf` are those of greedy translations.
+
+    Raises:
+        BundleError: If there is no such folder.
+        DataError: If it has no metrics, or they cannot be read.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise BundleError(f"there is no folder {folder}; expected one that `regard train` made")
+    path = metrics_path(folder)
+    if not path.is_file():
+        raise DataError(_no_metrics(folder, path))
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise DataError(f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST:,}: no run wrote it")
+        with path.open(newline="", encoding="utf-8") as file:
+            return _columns(path, csv.reader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is damaged: {error}; copy the run's logs again") from error
+
+
+def _no_metrics(folder: Path, path: Path) -> str:
+    inside = sorted(other.parent.parent.name for other in folder.glob("*/logs/metrics.csv"))
+    if inside:
+        return (
+            f"{folder} holds no run of its own, but runs in folders below it; name one or more of those: {folder / inside[0]}"
+        )
+    if (folder / "model.safetensors").exists():
+        return (
+            f"{folder} holds a model without its logs ({path} is missing), so there are no curves to draw; copy the run's "
+            "logs/ beside it, or run `regard info` to see its scores"
+        )
+    return f"{folder} is not a run: {path} is missing; expected a folder that `regard train` made"
+
+
+def _columns(path: Path, rows: Iterator[list[str]]) -> Columns:
+    names = next(rows, [])
+    if "step" not in names or len(names) > _MOST_COLUMNS or max(map(len, names)) > _LONGEST_NAME:
+        raise DataError(f"{path} is not the metrics of a run: its first line has no column 'step'")
+    columns: Columns = {name: [] for name in names}
+    number, waiting = 1, None
+    for number, row in enumerate(rows, 2):
+        if waiting is not None:
+            _append(f"{path}:{number - 1}", columns, waiting)
+        waiting = row
+    # A run that is still training may have written half of the last row.
+    if waiting is not None and len(waiting) == len(names):
+        _append(f"{path}:{number}", columns, waiting)
+    return columns
+
+
+def _append(place: str, columns: Columns, row: list[str]) -> None:
+    if len(row) != len(columns):
+        raise DataError(f"{place}: the row has {len(row)} values, expected {len(columns)}; copy the run's logs again")
+    for (name, values), text in zip(columns.items(), row, strict=True):
+        try:
+            value = float(text) if text else None
+        except ValueError as error:
+            raise DataError(f"{place}: {name} is '{text:.40}', expected a number; copy the run's logs again") from error
+        values.append(None if value is not None and math.isnan(value) else value)
+
+
+def curves(
+    folders: str | Path | Sequence[str | Path],
+    path: str | Path | None = None,
+    *,
+    by: "By" = "update",
+    columns: Sequence[str] = (),
+    title: str | None = None,
+    dpi: float = 150,
+) -> "Picture":
+    """Draw the learning curves of one or several runs, finished or not.
+
+    Args:
+        folders: The folder of a run, or several, which are drawn in one picture with a legend.
+        path: Where to write the picture, as .png, .svg or .pdf; nowhere if left out.
+        by: Horizontal axis: `update`, `epoch`, or `minute` of training.
+        columns: Columns of `logs/metrics.csv` to draw, `loss` standing for the losses of training and dev; empty for the loss
+            and every score of the dev set.
+        title: Put above everything.
+        dpi: Pixels per inch.
+
+    Returns:
+        The picture, which a notebook shows.
+
+    Raises:
+        BundleError: If a folder is missing.
+        DataError: If a folder has no metrics, or the picture cannot be written.
+        RequestError: If there is nothing to draw, a folder is given twice, or an argument is wrong.
+    """
+    from regard.viz.curves import draw
+
+    named = [folders] if isinstance(folders, str | Path) else list(folders)
+    names = [str(folder).rstrip("/") or str(folder) for folder in named]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RequestError(f"curves: {twice} is named twice; name each run once")
+    runs = {name: read_metrics(folder) for name, folder in zip(names, named, strict=True)}
+    return draw(runs, path, by=by, columns=columns, title=title, dpi=dpi)

@@ -1,0 +1,72 @@
+"""Reading what a run has logged, and drawing it."""
+
+import re
+
+import pytest
+
+import regard
+from regard.analysis.history import read_metrics
+from regard.errors import BundleError, DataError, RequestError
+
+HEADER = "step,epoch,learning_rate,train_nll,dev_nll,bleu\n"
+
+
+def write(folder, rows, header=HEADER):
+    (folder / "logs").mkdir(parents=True)
+    (folder / "logs" / "metrics.csv").write_text(header + rows)
+    return folder
+
+
+def test_columns_with_none_where_a_row_has_no_value(tmp_path):
+    found = read_metrics(write(tmp_path / "a", "50,1,0.1,6.5,,\n100,1,0.1,5.5,inf,nan\n"))
+    assert found == {
+        "step": [50, 100],
+        "epoch": [1, 1],
+        "learning_rate": [0.1, 0.1],
+        "train_nll": [6.5, 5.5],
+        "dev_nll": [None, float("inf")],
+        "bleu": [None, None],
+    }
+
+
+def test_a_row_that_is_being_written_is_left_out(tmp_path):
+    assert read_metrics(write(tmp_path / "a", "50,1,0.1,6.5,,\n100,1,0."))["step"] == [50]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("50,1\n100,1,0.1,6.5,,\n", r"metrics.csv:2: the row has 2 values, expected 6; copy the run's logs again"),
+        ("50,1,0.1,6.5,,\n100,1,many,6.5,,\n", r"metrics.csv:3: learning_rate is 'many', expected a number"),
+    ],
+)
+def test_a_damaged_row_is_named(tmp_path, rows, message):
+    with pytest.raises(DataError, match=message):
+        read_metrics(write(tmp_path / "a", rows))
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    with pytest.raises(DataError, match="is not the metrics of a run: its first line has no column 'step'"):
+        read_metrics(write(tmp_path / "a", "", header="name,price\n"))
+
+
+def test_a_folder_without_logs_says_what_to_do(tmp_path):
+    with pytest.raises(BundleError, match=f"there is no folder {re.escape(str(tmp_path / 'x'))}; expected one that"):
+        regard.curves(tmp_path / "x")
+    with pytest.raises(DataError, match=r"is not a run: .*metrics.csv is missing; expected a folder that `regard train` made"):
+        regard.curves(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(DataError, match=r"holds a model without its logs .* run `regard info` to see its scores"):
+        regard.curves(tmp_path)
+    write(tmp_path / "fold-1", "")
+    with pytest.raises(DataError, match=r"holds no run of its own, but runs in folders below it; name .*fold-1"):
+        regard.curves(tmp_path)
+
+
+def test_one_folder_or_several(tmp_path):
+    runs = [write(tmp_path / name, "50,1,0.1,6.5,,\n100,1,0.1,5.5,6,9.5\n") for name in "ab"]
+    assert regard.curves(runs[0])._repr_png_().startswith(b"\x89PNG")
+    assert len(regard.curves(runs, tmp_path / "c.png", by="epoch").axes) == 3  # two panels and the legend
+    assert (tmp_path / "c.png").exists()
+    with pytest.raises(RequestError, match=r"curves: .*/a is named twice; name each run once"):
+        regard.curves([runs[0], f"{runs[0]}/"])
