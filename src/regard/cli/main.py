@@ -27,6 +27,7 @@ Train on your own file: pairs, the two sides separated by a tab; or texts with t
   regard resume runs/mine                                  go on after an interruption, exactly where it stopped
 
 See what it is:
+  regard info runs/mine                                    size, data, scores, vocabulary, settings
   regard curves runs/mine --to curves.png                  loss and scores during training, of one run or several
 
 Use it:
@@ -50,7 +51,7 @@ More:
 """
 
 _COMMANDS = (
-    *("demo", "presets", "train", "resume", "curves", "translate", "classify", "generate", "evaluate", "score"),
+    *("demo", "presets", "train", "resume", "info", "curves", "translate", "classify", "generate", "evaluate", "score"),
     *("compare", "faithfulness", "look", "align"),
 )
 

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.config.settings import Settings
+
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveConfig:
+class AdditiveConfig(Settings):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
     kind: Literal["additive"] = "additive"
@@ -16,7 +18,7 @@ class AdditiveConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DotConfig:
+class DotConfig(Settings):
     """q·k (Luong et al. 2015, eq. 8); query and key of one width."""
 
     kind: Literal["dot"] = "dot"
@@ -25,14 +27,14 @@ class DotConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralConfig:
+class GeneralConfig(Settings):
     """k·(W q) (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["general"] = "general"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcatConfig:
+class ConcatConfig(Settings):
     """v·tanh(W [q; k]), as the paper has it (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["concat"] = "concat"
@@ -41,7 +43,7 @@ class ConcatConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumConcatConfig:
+class SumConcatConfig(Settings):
     """v·tanh(W (q + k)), as a well-known tutorial has Luong's concat; query and key of one width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
@@ -49,7 +51,7 @@ class SumConcatConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearConfig:
+class LinearConfig(Settings):
     """w·[q; k] + b: the query's part cancels in the softmax, so the weights do not depend on it (kept for `tutorial-gru`)."""
 
     kind: Literal["linear"] = "linear"

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.model import Cell
+from regard.config.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPoolingConfig:
+class LinearPoolingConfig(Settings):
     """w·h + b for each state, softmax, weighted sum."""
 
     kind: Literal["linear"] = "linear"
@@ -15,7 +16,7 @@ class LinearPoolingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditivePoolingConfig:
+class AdditivePoolingConfig(Settings):
     """v·tanh(W h + b) for each state, softmax, weighted sum (Yang et al. 2016, eq. 5 to 7)."""
 
     kind: Literal["additive"] = "additive"
@@ -25,7 +26,7 @@ class AdditivePoolingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiHeadPoolingConfig:
+class MultiHeadPoolingConfig(Settings):
     """Several additive poolings of the same states, side by side (Lin et al. 2017)."""
 
     kind: Literal["multi_head"] = "multi_head"
@@ -36,7 +37,7 @@ class MultiHeadPoolingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanPoolingConfig:
+class MeanPoolingConfig(Settings):
     """Every state counts the same: the control that shows what attention adds."""
 
     kind: Literal["mean"] = "mean"
@@ -46,7 +47,7 @@ PoolingConfig = LinearPoolingConfig | AdditivePoolingConfig | MultiHeadPoolingCo
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentClassifierConfig:
+class RecurrentClassifierConfig(Settings):
     """Embedding, recurrent layers over the words, attention pooling, linear."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -68,7 +69,7 @@ class RecurrentClassifierConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BagClassifierConfig:
+class BagClassifierConfig(Settings):
     """Embeddings of words and of their n-grams, attention pooling, linear: no order beyond the n-grams, strong and quick."""
 
     kind: Literal["bag"] = "bag"
@@ -89,7 +90,7 @@ class BagClassifierConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HierarchicalClassifierConfig:
+class HierarchicalClassifierConfig(Settings):
     """Words make sentences, sentences make documents, with attention at both steps (Yang et al. 2016)."""
 
     kind: Literal["hierarchical"] = "hierarchical"
@@ -109,7 +110,7 @@ class HierarchicalClassifierConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerClassifierConfig:
+class TransformerClassifierConfig(Settings):
     """Embedding, a Transformer's encoder, attention pooling, linear."""
 
     kind: Literal["transformer"] = "transformer"
@@ -134,7 +135,7 @@ class TransformerClassifierConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountedClassifierConfig:
+class CountedClassifierConfig(Settings):
     """Log-count ratios of words and n-grams, weighed by a linear classifier that is fitted to all training texts at once."""
 
     max_ngram: int = 2
@@ -146,7 +147,7 @@ class CountedClassifierConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombinedClassifierConfig:
+class CombinedClassifierConfig(Settings):
     """A linear classifier of counts and recurrent classifiers side by side, and their scores averaged."""
 
     kind: Literal["combined"] = "combined"

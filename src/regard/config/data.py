@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.config.settings import Settings
+
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Settings):
     """Where the pairs are and which of them count."""
 
     train: tuple[str, ...] = ()
@@ -48,7 +50,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordsConfig:
+class WordsConfig(Settings):
     """Words and punctuation by Unicode's rules."""
 
     kind: Literal["words"] = "words"
@@ -60,7 +62,7 @@ class WordsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoConfig:
+class AutoConfig(Settings):
     """Chosen by the text: `whitespace` where punctuation stands apart from words already, `words` elsewhere."""
 
     kind: Literal["auto"] = "auto"
@@ -70,7 +72,7 @@ class AutoConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhitespaceConfig:
+class WhitespaceConfig(Settings):
     """Text that is tokenised already: tokens are what stands between spaces, and come back so."""
 
     kind: Literal["whitespace"] = "whitespace"
@@ -80,7 +82,7 @@ class WhitespaceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpacyConfig:
+class SpacyConfig(Settings):
     """The rules of spaCy's blank pipeline for the language (extra `spacy`)."""
 
     kind: Literal["spacy"] = "spacy"
@@ -92,7 +94,7 @@ class SpacyConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CharactersConfig:
+class CharactersConfig(Settings):
     """Every character a token."""
 
     kind: Literal["characters"] = "characters"
@@ -102,7 +104,7 @@ class CharactersConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BPEConfig:
+class BPEConfig(Settings):
     """Byte-pair encoding (Sennrich et al. 2016); spaces are kept, so that decoding gives the text back."""
 
     kind: Literal["bpe"] = "bpe"
@@ -114,7 +116,7 @@ class BPEConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnigramConfig:
+class UnigramConfig(Settings):
     """Unigram language model pieces (Kudo 2018)."""
 
     kind: Literal["unigram"] = "unigram"
@@ -128,7 +130,7 @@ TokenizerConfig = FixedTokenizerConfig | AutoConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizersConfig:
+class TokenizersConfig(Settings):
     """How text becomes symbols, for each side."""
 
     source: TokenizerConfig = field(default_factory=WordsConfig)

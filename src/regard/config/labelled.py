@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.config.settings import Settings
+
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledDataConfig:
+class LabelledDataConfig(Settings):
     """Where the texts and their labels are, and which of them count."""
 
     train: tuple[str, ...] = ()

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.config.settings import Settings
+
 
 @dataclass(frozen=True, kw_only=True)
-class TextDataConfig:
+class TextDataConfig(Settings):
     """Where the texts are and which of them count."""
 
     train: tuple[str, ...] = ()
@@ -37,7 +39,7 @@ class TextDataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageModelConfig:
+class LanguageModelConfig(Settings):
     """A Transformer's decoder alone: causal self-attention and feed-forward parts (Radford et al. 2018)."""
 
     kind: Literal["transformer"] = "transformer"
@@ -65,7 +67,7 @@ class LanguageModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationConfig:
+class GenerationConfig(Settings):
     """How texts are generated, unless a command says otherwise."""
 
     temperature: float = 1.0

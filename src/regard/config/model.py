@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
+from regard.config.settings import Settings
 
 Cell = Literal["gru", "lstm"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
+class EncoderConfig(Settings):
     """A stack of recurrent layers over the source."""
 
     cell: Cell = "gru"
@@ -31,7 +32,7 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BahdanauDecoderConfig:
+class BahdanauDecoderConfig(Settings):
     """Attend with the previous state, then feed [embedding; context] to the cell (Bahdanau et al. 2015)."""
 
     kind: Literal["bahdanau"] = "bahdanau"
@@ -48,7 +49,7 @@ class BahdanauDecoderConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LuongDecoderConfig:
+class LuongDecoderConfig(Settings):
     """Run the cell first, then attend with its output (Luong et al. 2015)."""
 
     kind: Literal["luong"] = "luong"
@@ -68,7 +69,7 @@ DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig:
+class RecurrentConfig(Settings):
     """An encoder, a bridge and a decoder."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -86,7 +87,7 @@ class RecurrentConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(Settings):
     """Encoder and decoder of multi-head attention (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"

@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+import yaml
+
 from regard.config.classifier import ClassifierConfig, RecurrentClassifierConfig
 from regard.config.data import AutoConfig, BPEConfig, DataConfig, TokenizerConfig, TokenizersConfig
 from regard.config.labelled import LabelledDataConfig
 from regard.config.language import GenerationConfig, LanguageModelConfig, TextDataConfig
 from regard.config.model import ModelConfig, RecurrentConfig
+from regard.config.settings import Settings, changed_settings
 from regard.config.training import (
     ClassificationTrainingConfig,
     DecodingConfig,
@@ -18,7 +21,7 @@ from regard.config.training import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(Settings):
     """What every run has."""
 
     task: str = ""
@@ -36,6 +39,12 @@ class RunConfig:
     """CPU threads; 0 for all cores."""
     chosen: tuple[str, ...] = ()
     """Why the settings that were not given were chosen as they are; written by regard, not a setting."""
+
+    def __repr__(self) -> str:
+        """The task and the settings that differ from the defaults, as YAML that `--config` reads."""
+        settings = {"task": self.task} | changed_settings(self)
+        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120).rstrip()
+        return f"# {type(self).__name__}: settings that differ from the defaults\n{text}"
 
 
 @dataclass(frozen=True, kw_only=True)

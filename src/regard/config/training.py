@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.config.settings import Settings
+
 
 @dataclass(frozen=True, kw_only=True)
-class ConstantConfig:
+class ConstantConfig(Settings):
     """The same learning rate throughout, after the warm-up."""
 
     kind: Literal["constant"] = "constant"
@@ -14,7 +16,7 @@ class ConstantConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InverseSquareRootConfig:
+class InverseSquareRootConfig(Settings):
     """Proportional to 1/√step after the warm-up (Vaswani et al. 2017)."""
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
@@ -22,7 +24,7 @@ class InverseSquareRootConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CosineConfig:
+class CosineConfig(Settings):
     """A half cosine from the peak down to `final` of it, over all the run's updates."""
 
     kind: Literal["cosine"] = "cosine"
@@ -32,7 +34,7 @@ class CosineConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearDecayConfig:
+class LinearDecayConfig(Settings):
     """A straight line from the peak down to `final` of it, over all the run's updates."""
 
     kind: Literal["linear_decay"] = "linear_decay"
@@ -41,7 +43,7 @@ class LinearDecayConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlateauConfig:
+class PlateauConfig(Settings):
     """Multiply by `factor` when the validation has not improved for `patience` validations."""
 
     kind: Literal["plateau"] = "plateau"
@@ -56,7 +58,7 @@ ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | Linea
 
 
 @dataclass(frozen=True, kw_only=True)
-class TeacherForcingConfig:
+class TeacherForcingConfig(Settings):
     """How often the decoder is fed the gold word instead of its own (Williams & Zipser 1989; Bengio et al. 2015)."""
 
     unit: Literal["sentence", "token"] = "sentence"
@@ -69,7 +71,7 @@ class TeacherForcingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(Settings):
     """Length, batches, optimizer and what is kept: what every task has."""
 
     max_epochs: int = 10
@@ -151,7 +153,7 @@ class LanguageTrainingConfig(TrainingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodingConfig:
+class DecodingConfig(Settings):
     """How translations are searched for, unless a command says otherwise."""
 
     beam_size: int = 5

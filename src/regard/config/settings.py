@@ -1,0 +1,41 @@
+"""What all settings share: a short `repr`, which shows only what differs from the defaults."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+
+class Settings:
+    """Base of the configuration's dataclasses."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__repr__" not in cls.__dict__:
+            # `@dataclass` would write one of its own, a page long, unless the class itself has one.
+            cls.__repr__ = next(base.__dict__["__repr__"] for base in cls.__mro__[1:] if "__repr__" in base.__dict__)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in _differences(self))
+        return f"{type(self).__name__}({shown})"
+
+
+def changed_settings(config: Any) -> dict[str, Any]:
+    """Return the settings that differ from the defaults, nested as in a YAML file.
+
+    Args:
+        config: A run's configuration, or a part of one. A part of another `kind` than the default one has its `kind`, and what
+            differs from the defaults of that kind.
+    """
+    found: dict[str, Any] = {}
+    for name, value in _differences(config):
+        if is_dataclass(value):
+            other = type(value) is not type(getattr(type(config)(), name))
+            found[name] = ({"kind": value.kind} if other and hasattr(value, "kind") else {}) | changed_settings(value)
+        else:
+            found[name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _differences(config: Any) -> list[tuple[str, Any]]:
+    defaults = type(config)()
+    pairs = [(item.name, getattr(config, item.name), getattr(defaults, item.name)) for item in fields(config)]
+    return [(name, value) for name, value, default in pairs if value != default]
