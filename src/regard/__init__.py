@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import regard.record as record
     from regard.analysis.capture import capture
     from regard.analysis.history import curves
+    from regard.analysis.run_info import RunInfo, info
     from regard.choose import choose_config
     from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
@@ -31,6 +32,7 @@ _HOMES = {
     "Generation": "regard.predict",
     "LanguageConfig": "regard.config",
     "LanguageModel": "regard.predict",
+    "RunInfo": "regard.analysis.run_info",
     "Sampling": "regard.decoding",
     "Translation": "regard.predict",
     "TranslationConfig": "regard.config",
@@ -40,6 +42,7 @@ _HOMES = {
     "choose_config": "regard.choose",
     "curves": "regard.analysis.history",
     "fit": "regard.training",
+    "info": "regard.analysis.run_info",
     "load": "regard.predict",
     "load_config": "regard.config.loading",
     "load_preset": "regard.presets",
@@ -61,6 +64,7 @@ __all__ = [
     "LanguageModel",
     "RegardError",
     "RequestError",
+    "RunInfo",
     "Sampling",
     "ShapeError",
     "Translation",
@@ -71,6 +75,7 @@ __all__ = [
     "choose_config",
     "curves",
     "fit",
+    "info",
     "load",
     "load_config",
     "load_preset",

@@ -95,7 +95,7 @@ def test_card(saved, bundle, tmp_path):
         "from en to de",
         "regard translate DIR",
         "deu.txt",
-        "| bleu | 12.5 |",
+        "| BLEU (search not recorded) | 12.5 |",
         "training pairs",
         "## Limits",
     ):

@@ -92,6 +92,8 @@ class TranslatorComparison:
     names: tuple[str, str]
     pairs: int
     scores: tuple[TranslationScore, ...]
+    decoding: tuple[str, str] = ("", "")
+    """How each of them searched for its translations: `greedy`, or the beam size and what it ranks by."""
 
     @property
     def conclusion(self) -> str:
@@ -123,7 +125,9 @@ class TranslatorComparison:
         ]
         header = [counted(self.pairs, "pair"), *(shorten(name, 24) for name in self.names), "difference", "p"]
         signatures = "\n".join(f"{score.name}: {score.signature}" for score in self.scores)
-        return f"{table(header, rows)}\n\n{signatures}\n\n{self.conclusion}"
+        each = [f"{shorten(name, 24)}: {how}" for name, how in zip(self.names, self.decoding, strict=True)]
+        decoding = self.decoding[0] if self.decoding[0] == self.decoding[1] else "; ".join(each)
+        return f"{table(header, rows)}\n\nSearch behind BLEU and chrF: {decoding}\n{signatures}\n\n{self.conclusion}"
 
 
 def compare_classifiers(
@@ -218,6 +222,7 @@ def compare_translators(
         names=names,
         pairs=len(sources),
         scores=tuple(_score(name, str(signature), *results[name]) for name, signature in signatures.items()),
+        decoding=(first.decoding(beam_size=beam_size).describe(), second.decoding(beam_size=beam_size).describe()),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from regard.bundle.bundle import Bundle, ClassificationBundle, LanguageBundle, TranslationBundle
+from regard.bundle.scores import score_rows
 from regard.config import DataConfig
 from regard.config.loading import dump_config
 
@@ -123,8 +124,7 @@ def _scores(bundle: Bundle, scores: Mapping[str, Any]) -> str:
     examples = "pairs" if isinstance(bundle, TranslationBundle) else "texts"
     if not scores:
         return f"None: no {examples} were held out."
-    rows = [(str(name), f"{value:.4g}" if isinstance(value, float) else f"`{value}`") for name, value in scores.items()]
-    return f"On the held-out {examples}:\n\n" + _table(rows)
+    return f"On the held-out {examples}:\n\n" + _table(score_rows(scores))
 
 
 def _limits(bundle: Bundle) -> str:

@@ -45,11 +45,12 @@ class Evaluation:
         search = DecodingConfig(
             beam_size=self.beam_size, length_penalty=self.length_penalty, length_reward=self.length_reward
         ).describe()
+        beam = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
         return (
             f"{counted(self.pairs, 'pair')}, {search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
-            f"BLEU       {self.bleu:.2f}   ({self.bleu_signature})\n"
-            f"chrF       {self.chrf:.2f}   ({self.chrf_signature})\n"
+            f"BLEU       {self.bleu:.2f}   ({beam}; {self.bleu_signature})\n"
+            f"chrF       {self.chrf:.2f}   ({beam}; {self.chrf_signature})\n"
             f"length     {self.length_ratio:.3f}   (of the references', in words)"
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import DataError, RequestError
+from regard.metrics.baseline import Share, most_frequent, warn_of_one_answer
 from regard.metrics.calibration import Calibration, calibration
 from regard.metrics.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
 from regard.metrics.tables import shorten
@@ -41,6 +42,10 @@ class LabelledEvaluation:
     calibration: Calibration
     mistakes: tuple[Mistake, ...]
     """The most confident ones first."""
+    majority: Share
+    """The most frequent label, or set of labels: its share is the accuracy of always giving it."""
+    warning: str = ""
+    """Of a model that gives (almost) all texts the same label."""
 
     @property
     def accuracy(self) -> float:
@@ -57,13 +62,18 @@ class LabelledEvaluation:
         return {
             **self.scores.to_dict(),
             "loss": self.loss,
+            "majority": asdict(self.majority),
+            "warning": self.warning,
             "calibration": self.calibration.to_dict(),
             "mistakes": [asdict(mistake) for mistake in self.mistakes],
         }
 
     def render(self) -> str:
         """Tables for a terminal."""
-        parts = [self.scores.render(), f"loss {self.loss:.4f}, {self.calibration.render()}"]
+        scores = self.scores.render()
+        head, _, rest = scores.partition("\n\n")
+        baseline = f"baseline   {100 * self.majority.share:.2f}%   (always '{shorten(self.majority.label, 40)}')"
+        parts = [f"{head}\n{baseline}\n\n{rest}", f"loss {self.loss:.4f}, {self.calibration.render()}"]
         if self.mistakes:
             parts.append("the most confident mistakes:")
             parts += [
@@ -71,7 +81,8 @@ class LabelledEvaluation:
                 f"{shorten(mistake.text, _SHOWN)}"
                 for mistake in self.mistakes
             ]
-        return "\n\n".join(parts[:3]) + "".join(f"\n{line}" for line in parts[3:])
+        text = "\n\n".join(parts[:3]) + "".join(f"\n{line}" for line in parts[3:])
+        return f"{text}\n\n{self.warning}" if self.warning else text
 
 
 def evaluate_labelled(
@@ -96,14 +107,26 @@ def evaluate_labelled(
     logits = classifier.scores(texts, progress=progress)
     probabilities = classifier.probabilities(logits)
     if several:
-        found: Scores | SeveralScores = score_several(probabilities > 0.5, gold, names)
-        astray = (probabilities > 0.5) != gold.astype(bool)
+        predicted = probabilities > 0.5
+        found: Scores | SeveralScores = score_several(predicted, gold, names)
+        astray = predicted != gold.astype(bool)
         wrong, certain = astray.any(axis=-1), (np.maximum(probabilities, 1 - probabilities) * astray).max(axis=-1)
     else:
         predicted = probabilities.argmax(axis=-1)
         found, wrong, certain = score_labels(predicted, gold, names), predicted != gold, probabilities.max(axis=-1)
     order = [place for place in np.argsort(-certain, kind="stable").tolist() if wrong[place]][:_MISTAKES]
+    majority = most_frequent(gold, names)
+    warning = warn_of_one_answer(
+        most_frequent(predicted, names),
+        majority,
+        texts=len(texts),
+        num_labels=len(names),
+        balanced=classifier.config.training.class_weights == "balanced",
+        name="texts",
+    )
     return LabelledEvaluation(
+        majority=majority,
+        warning=warning,
         scores=found,
         loss=negative_log_likelihood(logits / classifier.temperature, gold),
         calibration=calibration(probabilities, gold),

@@ -27,6 +27,7 @@ from regard.text.cache import (
     is_whole,
     reading_settings,
 )
+from regard.text.counts import SymbolCounts
 from regard.text.encoded import EncodedCorpus, EncodedWriter
 from regard.text.readers import read_pairs
 from regard.text.report import (
@@ -119,7 +120,8 @@ class _Preparation:
             dev_spool = self._read(self.data.dev, dev_report)
             dev_chosen = np.ones(len(dev_spool), np.bool_)
             overlap = _find_overlap(spool, split, dev_spool)
-        train_tokens = self._encode(spool, chosen, (source, target), "train.arrow", train_report)
+        counts = (SymbolCounts(source), SymbolCounts(target))
+        train_tokens = self._encode(spool, chosen, (source, target), "train.arrow", train_report, counts)
         self._encode(dev_spool, dev_chosen, (source, target), "dev.arrow", dev_report or train_report)
         train, dev = EncodedCorpus(self.work / "train.arrow"), EncodedCorpus(self.work / "dev.arrow")
         if not len(train):
@@ -136,6 +138,7 @@ class _Preparation:
             train_tokens=train_tokens,
             overlap=overlap,
             notes=self._notes(len(dev)),
+            symbols={"source": counts[0].summary(), "target": counts[1].summary()},
         )
         self._finish(source, target, report)
         for path in {spool.path, dev_spool.path}:
@@ -174,9 +177,15 @@ class _Preparation:
         return split
 
     def _encode(
-        self, spool: Spool, chosen: Chosen, pair: tuple[Tokenizer, Tokenizer], name: str, report: ReadingReport
+        self,
+        spool: Spool,
+        chosen: Chosen,
+        pair: tuple[Tokenizer, Tokenizer],
+        name: str,
+        report: ReadingReport,
+        counts: Sequence[SymbolCounts] = (),
     ) -> tuple[int, int]:
-        """Write the chosen pairs that are not too long, and return how many tokens they have."""
+        """Write the chosen pairs that are not too long, count their symbols, and return how many tokens they have."""
         source_tokens = target_tokens = 0
         with EncodedWriter(self.work / name) as writer:
             chunks = spool.chunks(chosen, CHUNK_PAIRS)
@@ -190,6 +199,8 @@ class _Preparation:
                     encoded = [_keep(ids, offsets, fits) for ids, offsets in encoded]
                     sources, targets = _filter(sources, fits), _filter(targets, fits)
                 writer.write(encoded[0], encoded[1], sources, targets)
+                for count, (ids, _) in zip(counts, encoded, strict=False):
+                    count.add(ids)
                 source_tokens += len(encoded[0][0]) + len(sources)
                 target_tokens += len(encoded[1][0]) + len(targets)
                 self.bars.advance(task, len(positions))

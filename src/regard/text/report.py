@@ -187,6 +187,8 @@ class PreparationReport:
     overlap: Overlap | None = None
     """Where dev files were given: what they share with training."""
     notes: list[str] = field(default_factory=list)
+    symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How often symbols occur in training, by side (see `regard.text.counts`)."""
 
     def render(self) -> str:
         """The report as a few lines for a terminal."""

@@ -15,6 +15,7 @@ from regard.bundle import ClassificationBundle
 from regard.bundle.bundle import Custom
 from regard.config import ClassificationConfig
 from regard.errors import ConfigError, RequestError
+from regard.metrics.baseline import Share, most_frequent, warn_of_one_answer
 from regard.metrics.calibration import calibration, fit_temperature, softmax
 from regard.metrics.classification import score_labels, score_several
 from regard.models.build import build_classifier
@@ -103,8 +104,24 @@ class ClassificationTask(Task):
         )
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Loss, accuracy, macro F1."""
-        return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}, macro F1 {scores['macro_f1']:.3f}"
+        """Loss, accuracy beside that of the most frequent label, macro F1."""
+        baseline = ""
+        if "majority_label" in scores:  # a run that began with an older regard has none
+            baseline = f" (always '{scores['majority_label']:.60}' would give {scores['majority_share']:.1%})"
+        return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}{baseline}, macro F1 {scores['macro_f1']:.3f}"
+
+    def warn(self, scores: dict[str, Any]) -> str:
+        """Whether the model gives all texts the same label."""
+        if "majority_label" not in scores:
+            return ""
+        return warn_of_one_answer(
+            Share(scores["predicted_label"], scores["predicted_share"]),
+            Share(scores["majority_label"], scores["majority_share"]),
+            texts=scores["texts"],
+            num_labels=len(self.data.labels.names),
+            balanced=self.config.training.class_weights == "balanced",
+            name="dev texts",
+        )
 
     def bundle(self, signature: dict[str, Any]) -> ClassificationBundle:
         """Model, tokenizer, labels, settings and report."""
@@ -153,6 +170,10 @@ class ClassificationScores(Scores):
     """From 0 to 1; of texts with several labels, the part that has exactly the right ones."""
     macro_f1: float
     """From 0 to 1: the mean over labels."""
+    majority: Share
+    """The most frequent label: what always giving it would reach."""
+    predicted: Share
+    """The label that the model gives most often."""
     num_texts: int
     temperature: float
     """That minimizes the loss of the dev texts; 1 where it was not asked for."""
@@ -174,6 +195,10 @@ class ClassificationScores(Scores):
             "loss": self.nll,
             "accuracy": self.accuracy,
             "macro_f1": self.macro_f1,
+            "majority_label": self.majority.label,
+            "majority_share": self.majority.share,
+            "predicted_label": self.predicted.label,
+            "predicted_share": self.predicted.share,
             "texts": self.num_texts,
             "temperature": self.temperature,
             "calibration_error": self.calibration_error,
@@ -219,14 +244,18 @@ class ClassificationValidator(Validator):
         array, right = scores.numpy(), gold.numpy()
         if right.ndim == 2:
             probabilities = torch.sigmoid(scores / temperature).numpy()
-            found: Any = score_several(probabilities > 0.5, right, self._names)
+            predicted = probabilities > 0.5
+            found: Any = score_several(predicted, right, self._names)
         else:
             probabilities = softmax(array / temperature)
-            found = score_labels(array.argmax(axis=-1), right, self._names)
+            predicted = array.argmax(axis=-1)
+            found = score_labels(predicted, right, self._names)
         return ClassificationScores(
             nll=nll,
             accuracy=found.accuracy,
             macro_f1=found.macro_f1,
+            majority=most_frequent(right, self._names),
+            predicted=most_frequent(predicted, self._names),
             num_texts=len(gold),
             temperature=temperature,
             calibration_error=calibration(probabilities, right).error,

@@ -304,6 +304,9 @@ def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
         "seed": run.config.seed,
         "data": run.task.data.fingerprint,
         "updates": run.progress.step,
+        "epochs": round(run.progress.step / run.epoch_steps, 4),
+        "kept": run.final_steps(),
+        "finished": run.progress.finished,
         "scores": scores,
     }
 
@@ -340,6 +343,8 @@ def _describe_end(run: Run, scores: dict[str, Any]) -> str:
         mean = f"the mean of the last {len(run.final_steps())} validations' weights"
         what = mean if len(run.final_steps()) > 1 else f"the model after update {run.final_steps()[0]:,}"
         lines.append(f"kept {what}; on dev: {run.task.describe_scores(scores)}")
+        if warning := run.task.warn(scores):
+            lines.append(warning)
     return "\n".join(lines)
 
 

@@ -148,6 +148,10 @@ class Task(ABC):
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """What a kept model's scores say in a line."""
 
+    def warn(self, scores: dict[str, Any]) -> str:
+        """What is wrong with a kept model by its scores, and what to try; empty where nothing is."""
+        return ""
+
     @abstractmethod
     def bundle(self, signature: dict[str, Any]) -> Bundle:
         """The model as it is; `signature` has its `scores`."""

@@ -107,7 +107,8 @@ class TranslationTask(Task):
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Loss, and BLEU and chrF if there are some."""
-        bleu = f", BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}" if scores["translated_pairs"] else ""
+        how = scores["decoding"]
+        bleu = f", BLEU {scores['bleu']:.1f} ({how}), chrF {scores['chrf']:.1f} ({how})" if scores["translated_pairs"] else ""
         return f"loss {scores['loss']:.3f}{bleu}"
 
     def bundle(self, signature: dict[str, Any]) -> TranslationBundle:

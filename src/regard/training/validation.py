@@ -19,6 +19,8 @@ from regard.training.objective import objective
 from regard.training.task import Corpus, Scores, Validator, evaluating
 
 NUM_SAMPLES = 3
+_DECODING = "greedy"
+"""How validations translate: each score of their translations says so."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,9 @@ class TranslationScores(Scores):
     nll: float
     """−log p of a target word, in nats, over all dev pairs."""
     bleu: float
-    """From 0 to 100."""
+    """From 0 to 100, of greedy translations."""
     chrf: float
-    """From 0 to 100."""
+    """From 0 to 100, of greedy translations."""
     bleu_signature: str
     """How sacrebleu computed it."""
     chrf_signature: str
@@ -74,7 +76,7 @@ class TranslationScores(Scores):
             "chrf_signature": self.chrf_signature,
             "pairs": self.num_pairs,
             "translated_pairs": self.num_translated,
-            "decoding": "greedy",
+            "decoding": _DECODING,
         }
 
     def to_row(self) -> dict[str, float]:
@@ -86,10 +88,10 @@ class TranslationScores(Scores):
         head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
         lines = []
         if self.num_translated:
-            head += f", BLEU {self.bleu:.1f}, chrF {self.chrf:.1f}"
+            head += f", BLEU {self.bleu:.1f} ({_DECODING}), chrF {self.chrf:.1f} ({_DECODING})"
             if first:
                 how = f"BLEU is {self.bleu_signature}, chrF is {self.chrf_signature}"
-                lines.append(f"  {how}, greedy, {self.num_translated:,} pairs")
+                lines.append(f"  {how}, {_DECODING}, {self.num_translated:,} pairs")
         for sample in self.samples:
             lines += [
                 "",

@@ -26,6 +26,7 @@ from regard.text.cache import (
     is_whole,
     reading_settings,
 )
+from regard.text.counts import SymbolCounts
 from regard.text.labelled.collect import Collection, collect
 from regard.text.labelled.encoded import LabelledCorpus, LabelledWriter, cut_rows
 from regard.text.labelled.files import find_files
@@ -138,7 +139,8 @@ class _Preparation:
             normalization=data.normalization,
             progress=not self.bars.disable,
         )
-        train_tokens, train_cut = self._encode(whole, selection.train, tokenizer, labels, "train.arrow")
+        counts = SymbolCounts(tokenizer)
+        train_tokens, train_cut = self._encode(whole, selection.train, tokenizer, labels, "train.arrow", counts)
         _, dev_cut = self._encode(dev, dev_chosen, tokenizer, labels, "dev.arrow")
         dev_counts = dev.labels.take(np.flatnonzero(dev_chosen)).counts(len(labels))
         report = LabelledReport(
@@ -152,6 +154,7 @@ class _Preparation:
             dev_counts=dict(zip(labels.names, dev_counts.tolist(), strict=True)),
             truncated=train_cut + dev_cut,
             overlap=overlap,
+            symbols={"text": counts.summary()},
         )
         report.notes = self._notes(report, selection)
         self._finish(tokenizer, labels, report)
@@ -172,9 +175,15 @@ class _Preparation:
         return found
 
     def _encode(
-        self, texts: Collection, chosen: npt.NDArray[np.bool_], tokenizer: Tokenizer, labels: Labels, name: str
+        self,
+        texts: Collection,
+        chosen: npt.NDArray[np.bool_],
+        tokenizer: Tokenizer,
+        labels: Labels,
+        name: str,
+        counts: SymbolCounts | None = None,
     ) -> tuple[int, int]:
-        """Write the chosen texts, and return how many tokens they have and how many were cut."""
+        """Write the chosen texts, count their symbols, and return how many tokens they have and how many texts were cut."""
         tokens = num_cut = 0
         task = self.bars.add_task(f"encoding {name.split('.')[0]}", total=int(chosen.sum()))
         with LabelledWriter(self.work / name, num_labels=len(labels), multiple=labels.multiple) as writer:
@@ -183,6 +192,8 @@ class _Preparation:
                 own = texts.labels.take(positions)
                 writer.write(rows, (own.flat, own.offsets), part)
                 tokens += len(rows[0])
+                if counts is not None:
+                    counts.add(rows[0])
                 num_cut += int(cut.sum())
                 self.bars.advance(task, len(positions))
         return tokens, num_cut

@@ -30,6 +30,8 @@ class LabelledReport:
     overlap: int | None = None
     """Where dev files were given: how many of their texts training holds too."""
     notes: list[str] = field(default_factory=list)
+    symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How often symbols occur in training, by side (see `regard.text.counts`)."""
 
     def render(self) -> str:
         """The report as a few lines for a terminal."""

@@ -26,6 +26,7 @@ from regard.text.cache import (
     is_whole,
     reading_settings,
 )
+from regard.text.counts import SymbolCounts
 from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
 from regard.text.plain.readers import WHAT, read_texts
 from regard.text.plain.report import REPEATED, TextReport
@@ -125,7 +126,8 @@ class _Preparation:
             normalization=data.normalization,
             progress=not self.bars.disable,
         )
-        train_tokens, train_cut = self._encode(spool, train, tokenizer, "train.arrow")
+        counts = SymbolCounts(tokenizer)
+        train_tokens, train_cut = self._encode(spool, train, tokenizer, "train.arrow", counts)
         dev_tokens, dev_cut = self._encode(dev_spool, dev, tokenizer, "dev.arrow")
         report = TextReport(
             train=train_report,
@@ -136,6 +138,7 @@ class _Preparation:
             train_tokens=train_tokens,
             dev_tokens=dev_tokens,
             overlap=overlap,
+            symbols={"text": counts.summary()},
         )
         report.notes = self._notes(report.dev_texts, train_cut + dev_cut)
         tokenizer.save(self.work / "tokenizer.json")
@@ -173,8 +176,10 @@ class _Preparation:
         report.withdraw(BEYOND_MAX_TEXTS, lines[rest] if len(lines) else lines, len(rest))
         return _mask(places[split.train], len(spool)), _mask(places[split.dev], len(spool))
 
-    def _encode(self, spool: Spool, chosen: Chosen, tokenizer: Tokenizer, name: str) -> tuple[int, int]:
-        """Write the chosen texts, and return how many tokens are predicted in them and how many texts were cut."""
+    def _encode(
+        self, spool: Spool, chosen: Chosen, tokenizer: Tokenizer, name: str, counts: SymbolCounts | None = None
+    ) -> tuple[int, int]:
+        """Write the chosen texts, count their symbols, and return how many tokens are predicted and how many texts were cut."""
         tokens = num_cut = 0
         task = self.bars.add_task(f"encoding {name.split('.')[0]}", total=int(chosen.sum()))
         with TextWriter(self.work / name) as writer:
@@ -183,6 +188,8 @@ class _Preparation:
                 blocks, _ = cut_blocks(ids, offsets, self.data.max_tokens)
                 writer.write(blocks)
                 tokens += len(ids) + len(part)
+                if counts is not None:
+                    counts.add(ids)
                 num_cut += int((np.diff(offsets) >= self.data.max_tokens).sum())
                 self.bars.advance(task, len(positions))
         return tokens, num_cut

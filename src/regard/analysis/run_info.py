@@ -1,0 +1,296 @@
+"""What a run is: its model, data, scores, vocabularies, and what it was trained with. From its folder alone."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.analysis.history import Columns, metrics_path, read_metrics
+from regard.bundle.bundle import SIGNATURE
+from regard.bundle.folder import find
+from regard.bundle.inspection import Inspection, inspect_bundle
+from regard.config import AnyConfig
+from regard.config.loading import dump_config, read_config
+from regard.config.settings import changed_settings
+from regard.disk import holder_of
+from regard.errors import DataError
+from regard.text.symbols import SPECIAL_TOKENS
+from regard.text.tokenizer import Tokenizer
+
+_FIRST = 10
+"""Symbols of a vocabulary that are named where their frequencies were not kept."""
+_LARGEST_FACTS = 1 << 20  # bytes
+_VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "lightning", "numpy", "spacy")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """The model's size and attention."""
+
+    kind: dict[str, str]
+    """Kinds of the model's parts by setting: `{"model": "recurrent", "decoder": "luong", …}`."""
+    parameters: int
+    """Numbers in the weights' file; tied weights count once."""
+    parts: dict[str, int]
+    """Parameters of each part of the model, the largest first."""
+    bytes: int
+    """Size of the weights' file."""
+    sites: tuple[str, ...]
+    """Attention sites; empty where the model is its author's own object, which has to say it itself."""
+    custom: str
+    """`model` or `attention` where that is its author's own object, else empty."""
+
+
+@dataclass(frozen=True)
+class VocabularyInfo:
+    """The symbols of one tokenizer."""
+
+    kind: str
+    lowercase: bool
+    size: int
+    """Symbols in all."""
+    special: tuple[str, ...]
+    """Symbols that no text has: padding, unknown, start, end."""
+    groups: dict[str, int]
+    """The other symbols by what they are: words or pieces of words, numbers, punctuation."""
+    first: tuple[str, ...]
+    """The first ordinary symbols. Vocabularies of whole words are sorted by frequency."""
+    counts: dict[str, Any]
+    """How often symbols occur in training: `tokens`, `unknown`, `seen_once`, `never_seen`, `most_frequent`. Empty where the
+    model was trained before regard kept them."""
+
+
+@dataclass(frozen=True)
+class TrainingInfo:
+    """How the model was trained."""
+
+    seed: int
+    updates: int | None
+    """Updates made so far; None if neither the model nor the logs say so."""
+    epochs: float | None
+    kept: tuple[int, ...]
+    """Updates whose weights the model is made of; several where they were averaged. Empty if not recorded."""
+    seconds: float | None
+    """Time of training without validations, by the logs; None without logs."""
+    settings: dict[str, Any]
+    """Settings that differ from the defaults, nested as in a YAML file."""
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    """Device, threads, precision and processes; empty for a folder without checkpoints."""
+    data_hash: str
+
+
+@dataclass(frozen=True, repr=False)
+class RunInfo:
+    """What `regard.info` finds in a folder; printing it shows all of it."""
+
+    folder: str
+    task: str
+    title: str
+    """What the model is, in words: `translator, en → de`."""
+    state: str
+    """`finished`, `unfinished`, `training` (a process writes to the folder now), or `unknown`."""
+    model: ModelInfo | None
+    """None before the first validation, when there is no model yet."""
+    data: dict[str, Any]
+    """The report on the data: files, what was read, kept and skipped. Before the first validation only the files."""
+    scores: dict[str, Any]
+    """On the dev set; empty where nothing was held out."""
+    vocabularies: dict[str, VocabularyInfo]
+    """By what they are for: `source` and `target`, `source and target` where one serves both, or `text`."""
+    labels: tuple[str, ...]
+    """Of a classifier."""
+    training: TrainingInfo
+    holder: str = field(default="", compare=False)
+    """The process that trains in the folder now."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; numbers that are not finite are None."""
+        plain = {name: value for name, value in asdict(self).items() if name != "holder"}
+        return _finite(plain)
+
+    def render(self) -> str:
+        """Return the text for a terminal."""
+        from regard.analysis.run_info_text import render
+
+        return render(self)
+
+    def __repr__(self) -> str:
+        return self.render()
+
+
+def info(folder: str | Path) -> RunInfo:
+    """Describe a run, finished or not, or a trained model without its checkpoints.
+
+    Nothing of the model is run, and no weights are allocated.
+
+    Args:
+        folder: The folder that training made.
+
+    Returns:
+        Sizes, data, scores, vocabularies and settings; printing it shows all of it.
+
+    Raises:
+        BundleError: If the folder holds neither a run nor a model, or is damaged.
+    """
+    folder = Path(folder)
+    metrics, facts = _metrics(folder), _facts(folder)
+    holder = holder_of(folder / "checkpoints" / "lock")
+    started = folder / "checkpoints" / "config.yaml"
+    if find(folder, SIGNATURE).exists() or not started.is_file():
+        found = inspect_bundle(folder)
+        return _of_bundle(folder, found, metrics, facts, holder)
+    config = read_config(started)
+    return RunInfo(
+        folder=str(folder),
+        task=config.task,
+        title=_title(config),
+        state="training" if holder else "unfinished",
+        model=None,
+        data={"train": {"files": list(config.data.train)}},
+        scores={},
+        vocabularies={},
+        labels=(),
+        training=_training(config, {}, metrics, facts),
+        holder=holder,
+    )
+
+
+def _of_bundle(folder: Path, found: Inspection, metrics: Columns, facts: dict[str, Any], holder: str) -> RunInfo:
+    signature, config = found.signature, found.config
+    ended = signature.get("finished")
+    scores = signature.get("scores")
+    return RunInfo(
+        folder=str(folder),
+        task=config.task,
+        title=_title(config),
+        state="training" if holder else {True: "finished", False: "unfinished"}.get(ended, "unknown"),  # type: ignore[arg-type]
+        model=_model(found),
+        data={name: value for name, value in found.report.items() if name != "symbols"},
+        scores=dict(scores) if isinstance(scores, Mapping) else {},
+        vocabularies=_vocabularies(found),
+        labels=found.labels.names if found.labels is not None else (),
+        training=_training(config, signature, metrics, facts),
+        holder=holder,
+    )
+
+
+def _title(config: AnyConfig) -> str:
+    names = {"translation": "translator", "classification": "classifier", "language": "language model"}
+    data = config.data
+    languages = f", {data.source} → {data.target}" if hasattr(data, "source") and hasattr(data, "target") else ""
+    return names[config.task] + languages
+
+
+def _model(found: Inspection) -> ModelInfo:
+    parts: Counter[str] = Counter()
+    for name, shape in found.shapes.items():
+        parts[name.partition(".")[0]] += math.prod(shape)
+    custom = found.signature["custom"]
+    return ModelInfo(
+        kind={} if custom == "model" else _kinds(dump_config(found.config.model)),
+        parameters=sum(parts.values()),
+        parts=dict(parts.most_common()),
+        bytes=found.weight_bytes,
+        sites=tuple(getattr(found.model, "sites", ())),
+        custom=custom,
+    )
+
+
+def _kinds(settings: Mapping[str, Any], path: str = "model") -> dict[str, str]:
+    """Every `kind` below `model`, by its part."""
+    kinds = {path: str(settings["kind"])} if "kind" in settings else {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            kinds |= _kinds(value, name if path == "model" else f"{path}.{name}")
+    return kinds
+
+
+def _vocabularies(found: Inspection) -> dict[str, VocabularyInfo]:
+    counts = found.report.get("symbols")
+    counts = counts if isinstance(counts, Mapping) else {}
+    sides = found.tokenizers
+    if len(sides) == 2 and sides["source"] is sides["target"]:
+        both = {side: own for side, own in counts.items() if isinstance(own, Mapping)}
+        return {"source and target": _vocabulary(sides["source"], both)}
+    return {side: _vocabulary(tokenizer, counts.get(side)) for side, tokenizer in sides.items()}
+
+
+def _vocabulary(tokenizer: Tokenizer, counts: Any) -> VocabularyInfo:
+    ordinary = tokenizer.vocabulary()[len(SPECIAL_TOKENS) :]
+    return VocabularyInfo(
+        kind=tokenizer.kind,
+        lowercase=tokenizer.lowercase,
+        size=tokenizer.size,
+        special=SPECIAL_TOKENS,
+        groups=dict(Counter(map(_group, ordinary)).most_common()),
+        first=ordinary[:_FIRST],
+        counts=dict(counts) if isinstance(counts, Mapping) else {},
+    )
+
+
+def _group(symbol: str) -> str:
+    if any(character.isalpha() for character in symbol):
+        return "with letters"
+    if any(character.isnumeric() for character in symbol):
+        return "numbers"
+    return "punctuation and other"
+
+
+def _training(config: AnyConfig, signature: Mapping[str, Any], metrics: Columns, facts: Mapping[str, Any]) -> TrainingInfo:
+    logged, begun, seconds = (_last(metrics, name) for name in ("step", "epoch", "seconds"))
+    updates, epochs = _number(signature.get("updates")), _number(signature.get("epochs"))
+    if logged is not None and logged > (updates or 0):  # the run has gone on since its best model was written
+        updates, epochs = logged, begun
+    kept, versions = signature.get("kept"), signature.get("versions", facts)
+    return TrainingInfo(
+        seed=config.seed,
+        updates=None if updates is None else int(updates),
+        epochs=epochs,
+        kept=tuple(step for step in kept if isinstance(step, int)) if isinstance(kept, list) else (),
+        seconds=seconds,
+        settings=changed_settings(config),
+        versions={name: str(versions[name]) for name in _VERSIONS if name in versions},
+        machine={name: facts[name] for name in ("device", "threads", "precision", "processes") if name in facts},
+        data_hash=str(signature.get("data") or facts.get("fingerprint") or ""),
+    )
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
+
+
+def _last(metrics: Columns, name: str) -> float | None:
+    return next((value for value in reversed(metrics.get(name, [])) if value is not None and math.isfinite(value)), None)
+
+
+def _metrics(folder: Path) -> Columns:
+    if not metrics_path(folder).is_file():
+        return {}
+    try:
+        return read_metrics(folder)
+    except DataError:  # what the model itself says is whole
+        return {}
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What the run began with, besides its settings; nothing where that is missing or unreadable."""
+    path = folder / "checkpoints" / "run.json"
+    try:
+        if path.stat().st_size > _LARGEST_FACTS:
+            return {}
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

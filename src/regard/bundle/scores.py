@@ -1,0 +1,34 @@
+"""A model's scores on the dev set, in words: each BLEU and chrF says how the translations were searched for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_NAMES = {"bleu": "BLEU", "chrf": "chrF", "macro_f1": "macro F1"}
+_SEARCHED = ("bleu", "chrf")
+_FIRST = ("loss", "perplexity", "bleu", "chrf", "accuracy", "macro_f1")
+_NOT_RECORDED = "search not recorded"
+
+
+def score_rows(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the name and the value of each score, for a table.
+
+    Args:
+        scores: As a bundle's signature keeps them. `decoding` says how translations were found, `greedy` or `beam 5`.
+    """
+    how = scores.get("decoding")
+    how = how if isinstance(how, str) and how else _NOT_RECORDED
+    rows = []
+    # A signature is kept with its names sorted.
+    names = [*(name for name in _FIRST if name in scores), *(name for name in scores if name not in _FIRST)]
+    for name, value in ((name, scores[name]) for name in names):
+        if name == "decoding":
+            continue
+        shown = f"{_NAMES.get(name, str(name))} ({how})" if name in _SEARCHED else _NAMES.get(name, str(name).replace("_", " "))
+        rows.append((shown, _show(value)))
+    return rows
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "`" + " ".join(str(value).split()).replace("`", "'") + "`"
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}"

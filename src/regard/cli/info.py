@@ -1,0 +1,24 @@
+"""`regard info`: what a run or a trained model is."""
+
+import json
+from collections.abc import Sequence
+
+from regard.cli.options import Parser
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print what a folder holds."""
+    parser = Parser(
+        "info",
+        "Describe a run or a trained model: size and attention of the model, data, scores on the dev set, vocabulary, and\n"
+        "what it was trained with. Of a run that has not finished, what there is so far. Nothing of the model is run.",
+        "  regard info runs/mine\n  regard info runs/mine --json",
+    )
+    parser.add_argument("dir", metavar="DIR", help="folder of a run or of a trained model")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.read(arguments)
+
+    from regard.analysis.run_info import info
+
+    found = info(options.dir)
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())

@@ -1,0 +1,63 @@
+"""What a classifier that always gives the same answer would reach, and whether a model is such a classifier."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Shaped
+
+_ALMOST_ALL = 0.99
+_FEWEST_TEXTS = 10
+_UNBALANCED = 1.5
+
+
+@dataclass(frozen=True)
+class Share:
+    """The most frequent answer among some texts."""
+
+    label: str
+    """Its name; several with commas between, `nothing` for none."""
+    share: float
+    """Part of the texts that have it, from 0 to 1."""
+
+
+def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Share:
+    """Return the most frequent label, or set of labels, of some texts.
+
+    Args:
+        labels: Numbers of labels (N,), or for several labels whether a text has each (N,C).
+        names: The name of each label.
+    """
+    if labels.ndim == 1:
+        counts = np.bincount(labels, minlength=len(names))
+        return Share(names[int(counts.argmax())], int(counts.max()) / len(labels))
+    rows, sizes = np.unique(labels.astype(bool), axis=0, return_counts=True)
+    chosen = rows[int(sizes.argmax())]
+    return Share(", ".join(names[place] for place in np.flatnonzero(chosen)) or "nothing", int(sizes.max()) / len(labels))
+
+
+def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_labels: int, balanced: bool, name: str) -> str:
+    """Warn of a model that gives (almost) all texts the same answer.
+
+    Args:
+        predicted: The model's most frequent answer.
+        majority: The most frequent right answer.
+        texts: Number of texts.
+        num_labels: Number of labels.
+        balanced: Whether the model was trained with `training.class_weights balanced`.
+        name: What the texts are called: `dev texts`.
+
+    Returns:
+        The warning with what to try, or an empty string where answers differ, or nearly all texts are alike.
+    """
+    few = predicted.share < _ALMOST_ALL or 1 - predicted.share >= (1 - majority.share) / 2
+    if few or texts < _FEWEST_TEXTS:
+        return ""
+    if majority.share * num_labels >= _UNBALANCED and not balanced:
+        advice = "the labels are unbalanced: train with training.class_weights balanced"
+    else:
+        advice = "train longer (training.max_epochs), change training.learning_rate, or try another preset (`regard presets`)"
+    return (
+        f"warning: the model answers '{predicted.label:.60}' for {predicted.share:.1%} of the {texts:,} {name}, whatever they "
+        f"say; {advice}"
+    )

@@ -1,0 +1,203 @@
+"""`regard info` and `regard curves` on runs of all three tasks, finished or not, and what training says of its scores."""
+
+import json
+import re
+import shutil
+
+import pytest
+from end_to_end.conftest import REVIEWS_SMALL, SMALL
+from end_to_end.test_language import SMALL as LANGUAGE_SMALL
+
+import regard
+from regard.bundle import save_bundle
+from regard.cli.main import main
+from regard.config import ClassificationConfig
+from regard.errors import BundleError
+
+GREEDY = r"\((greedy|beam \d+)"
+
+
+@pytest.fixture(scope="module")
+def teller(tmp_path_factory, cache):
+    """The folder of a trained language model."""
+    folder = tmp_path_factory.mktemp("runs") / "stories"
+    path = folder.parent / "stories.txt"
+    path.write_text("".join(f"the cat sees {number % 7} trees and {number} dogs .\n" for number in range(60)))
+    assert main(["train", "language", f"--data.train={path}", f"--out={folder}", *LANGUAGE_SMALL]) == 0
+    return folder
+
+
+def call(capsys, *arguments):
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out
+
+
+def test_a_translator(run, capsys):
+    text = call(capsys, "info", run)
+    for words in (
+        f"{run}: translator, en → de\ntraining has finished\n",
+        "recurrent, bahdanau decoder, additive decoder.attention",
+        "attention sites  cross\n",
+        "80 lines read",
+        "BLEU (greedy)",
+        "chrF (greedy)",
+        "source: 13 symbols of kind 'words': 4 special (<pad> <unk> <s> </s>), 8 with letters, 1 punctuation and other",
+        "0 unknown (0.00%)",
+        "most frequent: ",
+        "seed          1\n",
+        "  model:\n    embedding_size: 16\n",
+    ):
+        assert words in text
+    plain = json.loads(call(capsys, "info", run, "--json"))
+    config = (run / "config.yaml").read_text()
+    weights = sum(parameter.numel() for parameter in regard.load(run).model.parameters())
+    assert (plain["task"], plain["state"], plain["model"]["parameters"]) == ("translation", "finished", weights)
+    assert sum(plain["model"]["parts"].values()) == weights
+    assert plain["vocabularies"]["target"]["counts"]["tokens"] > 100
+    assert plain["training"]["settings"]["training"]["max_epochs"] == 2
+    assert "max_epochs: 2" in config
+    assert plain["training"]["seconds"] > 0
+    assert plain["training"]["epochs"] == 2
+    assert plain["training"]["kept"][0] <= plain["training"]["updates"]
+
+
+def test_a_classifier(classifier, capsys):
+    text = call(capsys, "info", classifier)
+    assert "classifier\ntraining has finished" in text
+    assert "attention sites  pool\n" in text
+    assert "Labels\n  negative, positive\n" in text
+    assert "symbols of kind 'whitespace', lower case" in text
+    found = regard.info(classifier)
+    assert found.labels == ("negative", "positive")
+    assert found.scores["accuracy"] > 0.9
+    assert set(found.vocabularies) == {"text"}
+
+
+def test_a_language_model(teller, capsys):
+    text = call(capsys, "info", teller)
+    assert "language model\ntraining has finished" in text
+    assert "attention sites  decoder.0, decoder.1\n" in text
+    assert "perplexity" in text
+    assert json.loads(call(capsys, "info", teller, "--json"))["vocabularies"]["text"]["counts"]["unknown"] >= 0
+
+
+def test_from_python_it_prints_itself(run):
+    found = regard.info(run)
+    assert isinstance(found, regard.RunInfo)
+    assert repr(found) == str(found) == found.render()
+    assert found.model.sites == ("cross",)
+
+
+def test_a_model_without_its_run(run, tmp_path, capsys):
+    alone = tmp_path / "alone"
+    shutil.copytree(run, alone, ignore=shutil.ignore_patterns("checkpoints", "logs"))
+    text = call(capsys, "info", alone)
+    assert "BLEU (greedy)" in text
+    assert "time          not recorded (no logs)" in text
+    assert main(["curves", str(alone)]) == 2
+    assert "holds a model without its logs" in capsys.readouterr().err
+
+
+def test_a_model_of_another_version_tells_what_it_can(run, tmp_path):
+    bundle = regard.load(run).bundle
+    bundle.signature.pop("finished")
+    bundle.report.clear()
+    bundle.report["train_pairs"] = 7
+    save_bundle(tmp_path / "old", bundle)
+    text = regard.info(tmp_path / "old").render()
+    assert "a trained model\n" in text
+    assert "train pairs  7\n" in text
+    assert "first symbols: '" in text
+
+
+def test_an_unfinished_run(run, tmp_path, capsys):
+    started = tmp_path / "started"
+    (started / "checkpoints").mkdir(parents=True)
+    for name in ("config.yaml", "run.json"):
+        shutil.copy(run / "checkpoints" / name, started / "checkpoints" / name)
+    text = call(capsys, "info", started)
+    assert f"unfinished: it holds no model yet; `regard resume {started}` goes on" in text
+    assert "not written yet" in text
+    plain = json.loads(call(capsys, "info", started, "--json"))
+    assert (plain["state"], plain["model"], plain["training"]["updates"]) == ("unfinished", None, None)
+    assert plain["training"]["machine"]["device"] == "cpu"
+
+
+def test_a_run_that_another_process_trains(run, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    shutil.copytree(run, tmp_path / "busy")
+    with (tmp_path / "busy" / "checkpoints" / "lock").open("w") as lock:
+        lock.write("12345 elsewhere\n")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = regard.info(tmp_path / "busy")
+    assert found.state == "training"
+    assert "being trained now by process 12345 on elsewhere" in found.render()
+
+
+def test_a_folder_of_something_else(tmp_path, capsys):
+    assert main(["info", str(tmp_path)]) == 2
+    assert "is not a trained model" in capsys.readouterr().err
+    with pytest.raises(BundleError, match="there is no folder"):
+        regard.info(tmp_path / "nowhere")
+
+
+def test_nothing_of_a_strangers_file_reaches_the_terminal(run, tmp_path):
+    bundle = regard.load(run).bundle
+    bundle.report["train"]["files"] = ["evil\x1b[2J.tsv"]
+    save_bundle(tmp_path / "evil", bundle)
+    assert "\x1b" not in regard.info(tmp_path / "evil").render()
+
+
+def test_curves_of_several_runs(run, classifier, tmp_path, capsys):
+    text = call(capsys, "curves", run, classifier, "--to", tmp_path / "c.svg", "--by", "epoch")
+    assert text == f"The curves are in {tmp_path / 'c.svg'}.\n"
+    svg = (tmp_path / "c.svg").read_text()
+    assert "BLEU of dev (greedy)" in svg
+    assert "accuracy of dev" in svg
+    assert regard.curves([run, classifier])._repr_png_().startswith(b"\x89PNG")
+
+
+def test_every_bleu_says_how_it_was_searched_for(pairs, tmp_path, capsys):
+    out = tmp_path / "mt"
+    assert main(["train", "translation", f"--data.train={pairs}", f"--out={out}", *SMALL]) == 0
+    shown = capsys.readouterr().err
+    scores = re.findall(r"(?:BLEU|chrF) [\d.]+.*?(?=,|$)", shown, re.MULTILINE)
+    assert len(scores) == 6, shown  # two validations and the end
+    assert all("(greedy)" in score for score in scores)
+    card = (out / "README.md").read_text()
+    assert "| BLEU (greedy) |" in card
+    assert "| chrF (greedy) |" in card
+    for beam, words in ((1, "greedy"), (3, "beam 3")):
+        lines = call(capsys, "evaluate", out, pairs, "--beam", beam).splitlines()
+        assert all(f"({words}; " in line for line in lines if line.startswith(("BLEU", "chrF")))
+
+
+def test_a_classifier_that_answers_one_label_is_a_warning(tmp_path, capsys):
+    file = tmp_path / "unbalanced.tsv"
+    rows = [
+        f"word{number % 11} word{number % 7} thing{number}\t{'rare' if number % 12 == 0 else 'usual'}" for number in range(240)
+    ]
+    file.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    settings = [*REVIEWS_SMALL, "--training.max_epochs=1", "--training.learning_rate=1e-5", "--data.dev_size=24"]
+    assert main(["train", "classification", f"--data.train={file}", f"--out={tmp_path / 'run'}", *settings]) == 0
+    warning = "whatever they say; the labels are unbalanced: train with training.class_weights balanced"
+    shown = capsys.readouterr().err
+    assert "(always 'usual' would give 91.7%)" in shown
+    assert "warning: the model answers 'usual' for 100.0% of the 24 dev texts, " + warning in shown
+    text = call(capsys, "evaluate", tmp_path / "run", file)
+    assert "baseline   91.67%   (always 'usual')" in text
+    assert warning in text
+    plain = json.loads(call(capsys, "evaluate", tmp_path / "run", file, "--json"))
+    assert plain["majority"] == {"label": "usual", "share": pytest.approx(220 / 240)}
+    assert warning in plain["warning"]
+
+
+def test_a_good_classifier_has_no_warning(classifier, reviews, capsys):
+    assert isinstance(regard.load(classifier).config, ClassificationConfig)
+    text = call(capsys, "evaluate", classifier, reviews)
+    assert "baseline   50.00%" in text
+    assert "warning" not in text
