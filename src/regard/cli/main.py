@@ -103,7 +103,11 @@ def _run(arguments: list[str]) -> int:
         print(f"regard {__version__}")
         return 0
     if name not in _COMMANDS:
-        raise RequestError(f"no command is named '{name}'{nearest(name, _COMMANDS)} (`regard --help` shows them)")
+        from regard.cli.habits import find_command
+
+        known = find_command(name)
+        meant = f"; in regard: {known}" if known else nearest(name, _COMMANDS)
+        raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
     return import_module(f"regard.cli.{name}").main(rest) or 0
 
 

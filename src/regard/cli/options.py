@@ -37,7 +37,12 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
             name = unknown[0].partition("=")[0]
-            self.error(f"unexpected argument '{unknown[0]}'{nearest(name, options) if name.startswith('-') else ''}")
+            if name.startswith("-"):
+                from regard.cli.habits import find_option
+
+                known = find_option(name, frozenset(options))
+                self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
+            self.error(f"unexpected argument '{unknown[0]}'")
         return parsed
 
 

@@ -5,10 +5,12 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from pathlib import Path
 
+from regard.cli.habits import find_setting, find_task, normalise
 from regard.cli.options import Parser, split_files
-from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer
+from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
 from regard.config.run import TASKS, AnyConfig, ClassificationConfig
 from regard.errors import RequestError, nearest
 from regard.ranks import read_ranks
@@ -81,10 +83,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     task, *rest = arguments
     if task not in TASKS:
-        raise RequestError(
-            f"train: nothing is named '{task}'{nearest(task, TASKS)}; expected one of: {', '.join(TASKS)} "
-            "(`regard train --help` explains)"
-        )
+        raise _unknown_task(task, rest)
     if "-h" in rest or "--help" in rest:
         print(_help(task))
         return
@@ -137,6 +136,7 @@ def _with_folder(config: AnyConfig, preset: str | None) -> AnyConfig:
 
 def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str | None]:
     """The settings of a command line in layers (task, preset, file, options), and the preset's name."""
+    _check_habits(task, arguments)
     overrides, rest = _split(task, arguments)
     options = _parser(task).read(rest)
     layers = [Layer({"task": task})]
@@ -160,6 +160,41 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
         load_config(*layers)  # a misspelt setting may be the reason
         raise RequestError(f"train {task}: nothing to train on; name {_TASKS[task].missing} with --data.train FILE")
     return layers, options.preset
+
+
+def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
+    """What to say where the first argument is not a task: perhaps another tool's name for one, or an option."""
+    if task.startswith("-"):
+        words = [part for argument in (task, *rest) for part in argument.split("=")]
+        named = next((value for name, value in pairwise(words) if normalise(name) == "task"), "")
+        meant = named if named in TASKS else find_task(named)
+        example = f"regard train {meant or 'TASK'} …"
+        return RequestError(
+            f"train: '{task}' came first, expected the task: `{example}`, with one of: {', '.join(TASKS)} "
+            "(`regard train --help` explains)"
+        )
+    meant = f"; did you mean '{find_task(task)}'?" if find_task(task) else nearest(task, TASKS)
+    return RequestError(
+        f"train: nothing is named '{task}'{meant}; expected one of: {', '.join(TASKS)} (`regard train --help` explains)"
+    )
+
+
+def _check_habits(task: str, arguments: Sequence[str]) -> None:
+    """Answer options of other tools with what regard calls them.
+
+    Raises:
+        RequestError: If there is one.
+    """
+    own = {option for action in _parser(task)._actions for option in action.option_strings}
+    known = own | {f"--{name}" for name in setting_names(TASKS[task])}
+    for argument in arguments:
+        option = argument.partition("=")[0]
+        if not option.startswith("-") or not option.lstrip("-")[:1].isalpha():
+            continue  # a value, perhaps a negative number
+        if option not in known and f"--{option.lstrip('-').replace('-', '_')}" not in known:
+            answer = find_setting(option, task)
+            if answer:
+                raise RequestError(f"train {task}: '{option}' is not an option here; in regard: {answer}")
 
 
 def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Layer:

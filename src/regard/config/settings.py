@@ -11,7 +11,8 @@ class Settings:
         super().__init_subclass__()
         if "__repr__" not in cls.__dict__:
             # `@dataclass` would write one of its own, a page long, unless the class itself has one.
-            cls.__repr__ = next(base.__dict__["__repr__"] for base in cls.__mro__[1:] if "__repr__" in base.__dict__)
+            inherited = next(base.__dict__["__repr__"] for base in cls.__mro__[1:] if "__repr__" in base.__dict__)
+            type.__setattr__(cls, "__repr__", inherited)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in _differences(self))

@@ -33,7 +33,9 @@ def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Sh
         return Share(names[int(counts.argmax())], int(counts.max()) / len(labels))
     rows, sizes = np.unique(labels.astype(bool), axis=0, return_counts=True)
     chosen = rows[int(sizes.argmax())]
-    return Share(", ".join(names[place] for place in np.flatnonzero(chosen)) or "nothing", int(sizes.max()) / len(labels))
+    return Share(
+        ", ".join(names[place] for place in np.flatnonzero(chosen).tolist()) or "nothing", int(sizes.max()) / len(labels)
+    )
 
 
 def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_labels: int, balanced: bool, name: str) -> str:
