@@ -6,12 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
+from regard.predict.notebook import bars, shortened
 from regard.record import AttentionRecord
 from regard.record.data import NOTE
 from regard.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Classification:
     """What a model makes of one text."""
 
@@ -39,6 +40,16 @@ class Classification:
     def attention(self) -> AttentionRecord | None:
         """The record, made when first asked for; None where no attention was recorded."""
         return None if self._origin is None else self._origin.record(self)
+
+    def __repr__(self) -> str:
+        several = f", labels {', '.join(map(shortened, self.labels))}" if self.labels != (self.label,) else ""
+        cut = "" if self.cut_at is None else f", the first {self.cut_at:,} tokens"
+        return f"Classification({shortened(self.text)} → {shortened(self.label)} {self.probability:.1%}{several}{cut})"
+
+    def _repr_html_(self) -> str:
+        cut = "" if self.cut_at is None else f"Only the first {self.cut_at:,} tokens were read. "
+        note = cut + (".attention shows where the model looked" if self._origin is not None else "")
+        return bars(self.text, self.probabilities.items(), note)
 
 
 @dataclass(frozen=True)

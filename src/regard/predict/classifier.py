@@ -17,6 +17,7 @@ from regard.metrics.calibration import sigmoid, softmax
 from regard.models.text_classifier import TextClassifier
 from regard.predict.classification import Classification, Origin
 from regard.predict.labelled_evaluation import LabelledEvaluation, evaluate_labelled
+from regard.predict.notebook import count_parameters, shortened, table
 from regard.predict.requests import check_texts, counting_bar
 from regard.predict.sources import pad
 from regard.text.batching import length_batches
@@ -27,6 +28,7 @@ from regard.text.tokenizer import Tokenizer
 _BLOCK = 4096
 """Lines of a stream that are classified together."""
 _BATCH_TOKENS = 8192
+_SHOWN_LABELS = 6
 
 
 class Classifier:
@@ -39,6 +41,24 @@ class Classifier:
     def __init__(self, bundle: ClassificationBundle) -> None:
         self.bundle = bundle
         self.model: TextClassifier = bundle.model.eval()
+
+    def __repr__(self) -> str:
+        names = self.labels.names
+        shown = ", ".join(map(shortened, names[:_SHOWN_LABELS])) + ", …" * (len(names) > _SHOWN_LABELS)
+        return (
+            f"Classifier({len(names):,} labels: {shown}; {type(self.model).__name__}, vocabulary {self.tokenizer.size:,}, "
+            f"{count_parameters(self.model)}, on {self.device})"
+        )
+
+    def _repr_html_(self) -> str:
+        names = self.labels.names
+        rows = [
+            ("labels", ", ".join(names[:_SHOWN_LABELS]) + ", …" * (len(names) > _SHOWN_LABELS)),
+            ("model", f"{type(self.model).__name__}, {count_parameters(self.model)}, on {self.device}"),
+            ("vocabulary", f"{self.tokenizer.size:,} symbols"),
+            ("attention", ", ".join(self.model.sites)),
+        ]
+        return table(f"Classifier, {len(names):,} labels", rows, "classifier.classify([text]) labels")
 
     @property
     def config(self) -> ClassificationConfig:

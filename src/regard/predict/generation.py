@@ -6,11 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
+from regard.predict.notebook import shortened, table
 from regard.record import AttentionRecord
 from regard.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Generation:
     """One way of going on with a prompt."""
 
@@ -30,6 +31,15 @@ class Generation:
     def attention(self) -> AttentionRecord | None:
         """The record, made when first asked for; None where no attention was recorded."""
         return None if self._origin is None else self._origin.record(self.prompt, self.text, self.log_probability)
+
+    def __repr__(self) -> str:
+        cut = "" if self.finished else ", unfinished"
+        return f"Generation({shortened(self.text)}, {self.num_tokens:,} tokens, log p {self.log_probability:.2f}{cut})"
+
+    def _repr_html_(self) -> str:
+        rows = [("prompt", self.prompt), ("text", self.text), ("tokens", f"{self.num_tokens:,}")]
+        rows.append(("log probability", f"{self.log_probability:.2f}"))
+        return table("", rows, "" if self.finished else "The length limit cut the text off.")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from regard.errors import ConfigError, RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
 from regard.predict.generation import Generation, Origin, ScoredText
 from regard.predict.language_evaluation import LanguageEvaluation, evaluate_language
+from regard.predict.notebook import count_parameters, table
 from regard.predict.requests import check_texts, counting_bar
 from regard.text.batching import length_batches
 from regard.text.plain.encoded import as_batch, cut_blocks
@@ -39,6 +40,20 @@ class LanguageModel:
     def __init__(self, bundle: LanguageBundle) -> None:
         self.bundle = bundle
         self.model: Seq2Seq = bundle.model.eval()
+
+    def __repr__(self) -> str:
+        return (
+            f"LanguageModel({type(self.model).__name__}, vocabulary {self.tokenizer.size:,}, {count_parameters(self.model)}, "
+            f"on {self.device})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("model", f"{type(self.model).__name__}, {count_parameters(self.model)}, on {self.device}"),
+            ("vocabulary", f"{self.tokenizer.size:,} symbols"),
+            ("attention", ", ".join(self.model.sites)),
+        ]
+        return table("Language model", rows, "model.generate([prompt]) goes on with a text")
 
     @property
     def config(self) -> LanguageConfig:

@@ -8,13 +8,14 @@ from itertools import groupby
 import numpy as np
 
 from regard.decoding import Hypothesis
+from regard.predict.notebook import shortened, table
 from regard.predict.sources import Source
 from regard.record import AttentionRecord
 from regard.text.symbols import END, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Translation:
     """One translation of one source."""
 
@@ -35,6 +36,17 @@ class Translation:
     def attention(self) -> AttentionRecord | None:
         """The record, made when first asked for; None where no attention was recorded."""
         return None if self._origin is None else self._origin.record(self)
+
+    def __repr__(self) -> str:
+        rest = f", {len(self.alternatives)} alternatives" if self.alternatives else ""
+        cut = "" if self.finished else ", unfinished"
+        return f"Translation({shortened(self.source)} → {shortened(self.text)}, score {self.score:.3f}{cut}{rest})"
+
+    def _repr_html_(self) -> str:
+        rows = [("source", self.source), ("translation", self.text), ("score", f"{self.score:.3f}")]
+        rows += [(f"{one.score:.3f}", one.text) for one in self.alternatives]
+        cut = "" if self.finished else "The length limit cut the translation off. "
+        return table("", rows, cut + (".attention shows where the model looked" if self._origin is not None else ""))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.predict.evaluate import Evaluation, evaluate
 from regard.predict.guiding import Guide
+from regard.predict.notebook import count_parameters, table
 from regard.predict.requests import check_texts, counting_bar
 from regard.predict.sources import Source, encode_sources, guided, join, pad
 from regard.predict.translation import ScoredPair, Translation, translation_of
@@ -44,6 +45,23 @@ class Translator:
         self.model: Seq2Seq = bundle.model.eval()
         self._tokenizers = (bundle.source_tokenizer, bundle.target_tokenizer)
         self._lowered: Seq2Seq | None = None
+
+    def __repr__(self) -> str:
+        data, sizes = self.config.data, " → ".join(f"{tokenizer.size:,}" for tokenizer in self._tokenizers)
+        return (
+            f"Translator({data.source} → {data.target}, {type(self.model).__name__}, vocabularies {sizes}, "
+            f"{count_parameters(self.model)}, on {self.device})"
+        )
+
+    def _repr_html_(self) -> str:
+        data, sizes = self.config.data, " → ".join(f"{tokenizer.size:,} symbols" for tokenizer in self._tokenizers)
+        rows = [
+            ("model", f"{type(self.model).__name__}, {count_parameters(self.model)}, on {self.device}"),
+            ("vocabularies", sizes),
+            ("attention", ", ".join(self.model.sites)),
+            ("search", self.config.decoding.describe()),
+        ]
+        return table(f"Translator, {data.source} → {data.target}", rows, "translator.translate([text]) translates")
 
     @property
     def config(self) -> TranslationConfig:

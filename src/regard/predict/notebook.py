@@ -1,0 +1,54 @@
+"""How models and their results look in a notebook: short, and with everything that a file or a user wrote escaped."""
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from regard.viz.markup import text
+
+SHOWN = 60
+"""Characters of a text in a one-line `repr`."""
+_LONGEST = 2000
+_CELL = 'style="text-align:left;vertical-align:top;padding:.15em .8em .15em 0"'
+_MOST_ROWS = 20
+
+
+def shortened(words: str) -> str:
+    """Return a text for a `repr`: quoted, escaped, and cut where it is long."""
+    return repr(words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…")
+
+
+def count_parameters(model: nn.Module) -> str:
+    """Return the number of a model's parameters, in words."""
+    return f"{sum(parameter.numel() for parameter in model.parameters()):,} parameters"
+
+
+def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> str:
+    """Return an HTML table of names and values, in the notebook's own colours.
+
+    Args:
+        title: Put above the table; may be empty.
+        rows: Names and values, as text: all of them are escaped.
+        note: A sentence below the table.
+    """
+    lines = "".join(
+        f'<tr><th scope="row" {_CELL}>{text(name, 200)}</th><td dir="auto" {_CELL}>{text(value, _LONGEST)}</td></tr>'
+        for name, value in rows
+    )
+    head = f'<div dir="auto"><b>{text(title, 200)}</b></div>' if title else ""
+    foot = f"<div><small>{text(note, _LONGEST)}</small></div>" if note else ""
+    return f"<div>{head}<table><tbody>{lines}</tbody></table>{foot}</div>"
+
+
+def bars(title: str, shares: Iterable[tuple[str, float]], note: str = "") -> str:
+    """Return an HTML table of names with their probabilities as numbers and bars."""
+    ranked = list(shares)
+    lines = "".join(
+        f'<tr><th scope="row" dir="auto" {_CELL}>{text(name, 200)}</th><td {_CELL}>{share:.1%}</td>'
+        f'<td style="min-width:10em;vertical-align:middle"><div aria-hidden="true" style="height:.6em;'
+        f'width:{100 * share:.1f}%;background:#3182bd"></div></td></tr>'
+        for name, share in ranked[:_MOST_ROWS]
+    )
+    more = f"and {len(ranked) - _MOST_ROWS:,} labels with less. " if len(ranked) > _MOST_ROWS else ""
+    foot = f"<div><small>{text(more + note, _LONGEST)}</small></div>" if more + note else ""
+    return f'<div><div dir="auto">{text(title, _LONGEST)}</div><table><tbody>{lines}</tbody></table>{foot}</div>'
