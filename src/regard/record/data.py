@@ -374,9 +374,9 @@ class AttentionRecord:
         return drawing.draw(self, site=site, head=head, title=title, special=special, caption=caption)
 
     def _repr_html_(self) -> str:
-        from regard.viz import page
+        from regard.viz import frame
 
-        return page.embed(self)
+        return frame.embed(self)
 
     def __repr__(self) -> str:
         """One line: matrices are not for reading."""

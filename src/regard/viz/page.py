@@ -8,7 +8,6 @@ their hashes, and nothing else.
 
 import base64
 import hashlib
-import html
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
@@ -38,10 +37,15 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
     Raises:
         RequestError: If there is no record.
     """
+    return _document(records)
+
+
+def _document(records: AttentionRecord | Sequence[AttentionRecord], more_style: str = "", more_script: str = "") -> str:
     many = [records] if isinstance(records, AttentionRecord) else list(records)
     if not many:
         raise RequestError("page.render: there is no record to show, expected at least one")
-    style, script = _asset("page.css") + palette(), _asset("page.js") + _asset("page_words.js")
+    style = _asset("page.css") + palette() + more_style
+    script = _asset("page.js") + _asset("page_words.js") + more_script
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     title = text(f"{many[0].source_text} → {many[0].target_text}", 120)
     options = Options(MAX_CELLS // len(many), special, caption)
@@ -52,20 +56,6 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n{_contents(many)}{articles}\n</main>\n"
         f"<script>{script}</script>\n</body>\n</html>\n"
-    )
-
-
-def embed(record: AttentionRecord) -> str:
-    """The page in a frame, for a notebook: its style and script stay inside."""
-    rows, columns = (len(words) for words in record.words(_sites(record)[0]))
-    height = 330 + 34 * rows + (80 if columns > 8 else 0)
-    if record.is_classification:
-        height = 300 + 30 * (len(record.source_text) // 80) + 24 * min(len(record.probabilities), page_words.MOST_LABELS)
-        height += 0 if len(record.sites) == 1 else 330
-    page = html.escape(render(record), quote=True)
-    return (
-        f'<iframe srcdoc="{page}" sandbox="allow-scripts" width="100%" height="{min(760, height)}" frameborder="0" '
-        f'title="Attention of: {text(record.source_text, 120)}"></iframe>'
     )
 
 

@@ -1,0 +1,66 @@
+"""The page in a frame, as a notebook shows a record: its style and script stay inside, and nothing is cut off.
+
+A frame cannot grow by itself. The page in it says how tall it is, and a script beside the frame makes the frame as tall. Where
+a notebook runs no scripts, the frame keeps its first height, which is estimated for a narrow notebook.
+"""
+
+import html
+
+from regard.record import AttentionRecord
+from regard.record.views import sides
+from regard.viz import page, page_words
+from regard.viz.markup import text
+
+_TALLEST_TABLE = 640
+"""Pixels; a taller table scrolls. In a frame, a part of the frame's own height would never settle."""
+_STYLE = f".scroll{{max-height:{_TALLEST_TABLE}px}}thead th:not(.corner){{padding-left:.2rem;padding-right:.2rem}}"
+_TELL = (
+    "(()=>{const tell=()=>parent.postMessage({regardHeight:Math.ceil("
+    "Math.max(document.body.getBoundingClientRect().height,document.body.scrollHeight))},'*');"
+    "new ResizeObserver(tell).observe(document.body);addEventListener('load',tell);tell()})();"
+)
+_LISTEN = (
+    "if(!window.regardFrames){window.regardFrames=true;addEventListener('message',(event)=>{"
+    "const height=event.data&&event.data.regardHeight;if(!(height>0&&height<20000))return;"
+    "for(const frame of document.querySelectorAll('iframe.regard-record'))"
+    "if(frame.contentWindow===event.source)frame.style.height=height+'px'})}"
+)
+_LINE, _CHARACTERS = 27, 50
+"""Pixels of a line of text, and how many characters it has in a notebook of 600 pixels."""
+
+
+def embed(record: AttentionRecord) -> str:
+    """Return the page in a frame, for a notebook."""
+    document = html.escape(page._document(record, _STYLE, _TELL), quote=True)
+    return (
+        f'<iframe class="regard-record" srcdoc="{document}" sandbox="allow-scripts" width="100%" '
+        f'style="width:100%;height:{_estimate(record)}px;border:0" '
+        f'title="Attention of: {text(record.source_text, 120)}"></iframe>'
+        f"<script>{_LISTEN}</script>"
+    )
+
+
+def _estimate(record: AttentionRecord) -> int:
+    """Pixels that the page takes where it is 600 wide; rather too many than too few."""
+    first = page._sites(record)[0]
+    height = 110 + _text(record.source_text) + _text(record.note) * 2
+    if record.is_classification:
+        height += 60 + _words(record.source_words, 40) + 32 * (1 + min(len(record.probabilities), page_words.MOST_LABELS))
+        among = [site for site in record.sites if sides(site) != ("target", "source")]
+        return height + sum(_matrix(record, site) for site in among[:1])
+    return height + _text(record.target_text) + _text(record.reference or "") + 54 + _matrix(record, first)
+
+
+def _matrix(record: AttentionRecord, site: str) -> int:
+    rows, columns = record.words(site)
+    tall = 36 if len(columns) <= 8 else 30 if len(columns) <= 24 else 24
+    table = min(_TALLEST_TABLE, 210 + tall * len(rows))
+    return 230 + table + _words(rows, 32) + _words(columns, 32)
+
+
+def _words(words: tuple[str, ...], line: int) -> int:
+    return line * (1 + sum(min(len(word), 200) + 3 for word in words) // 42)
+
+
+def _text(words: str) -> int:
+    return _LINE * (1 + len(words[:5000]) // _CHARACTERS)

@@ -1,0 +1,86 @@
+"""A record in a notebook's cell of 600 pixels: nothing is cut off, with scripts and without, light and dark."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from viz.test_page_in_a_browser import CHROMIUM, FLAGS
+
+from regard.record import AttentionRecord, record
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
+
+
+def matrix(words, *, long=False):
+    names = [("Donaudampfschifffahrtsgesellschaft" if long else "word") + str(number) for number in range(words)]
+    made = np.eye(words) * 0.8 + 0.2 / words
+    return record({"cross": np.stack([made, made]), "encoder.0": made}, names, names)
+
+
+def classified(words):
+    names = tuple(f"word{number}" for number in range(words))
+    return AttentionRecord(
+        source_tokens=names,
+        target_tokens=("good",),
+        source_words=names,
+        target_words=("good",),
+        source_word_of=tuple(range(words)),
+        target_word_of=(0,),
+        weights={
+            "pool": np.full((1, words), 1 / words, np.float32),
+            "encoder.0": np.full((words, words), 1 / words, np.float32),
+        },
+        source_text=" ".join(names),
+        target_text="good",
+        probabilities={"good": 0.75, "bad": 0.25},
+    )
+
+
+RECORDS = {
+    "one word": matrix(1),
+    "8 words": matrix(8),
+    "8 long words": matrix(8, long=True),
+    "40 words": matrix(40),
+    "120 words": matrix(120),
+    "classification of 8": classified(8),
+    "classification of 120": classified(120),
+}
+
+
+def heights(tmp_path, shown, *, dark):
+    """The heights of the frame and of the page in it, and where the page scrolls sideways."""
+    listen = (
+        "let told=0;addEventListener('message',(e)=>{told=e.data.regardHeight});"
+        "const end=Date.now()+20000;const wait=setInterval(()=>{if(!told&&Date.now()<end)return;clearInterval(wait);"
+        "setTimeout(()=>{const f=document.querySelector('iframe');const o=document.createElement('output');o.id='got';"
+        "o.textContent=[f.clientHeight,told,f.clientWidth].join();document.body.append(o)},500)},100)"
+    )
+    scheme = "dark" if dark else "light"
+    text = (
+        f'<!doctype html><html style="color-scheme:{scheme}"><body style="margin:0"><script>{listen}</script>'
+        f'<div style="width:600px;overflow:hidden">{shown}</div></body></html>'
+    )
+    path = tmp_path / "cell.html"
+    path.write_text(text, encoding="utf-8")
+    dark_mode = ["--enable-features=WebContentsForceDark", "--force-dark-mode"] if dark else []
+    flags = [flag.replace("budget=2000", "budget=30000") for flag in FLAGS]
+    command = [CHROMIUM, *flags, *dark_mode, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    frame, page, width = map(int, re.search(r'<output id="got">(.*?)</output>', dom)[1].split(","))
+    assert width == 600
+    assert page > 100
+    return frame, page
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_frame_becomes_as_tall_as_the_page(tmp_path, name):
+    frame, page = heights(tmp_path, RECORDS[name]._repr_html_(), dark=name == "40 words")
+    assert frame == page
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_where_no_script_runs_the_first_height_is_enough(tmp_path, name):
+    shown = re.sub(r"</iframe><script>.*", "</iframe>", RECORDS[name]._repr_html_(), flags=re.DOTALL)
+    frame, page = heights(tmp_path, shown, dark=name == "8 words")
+    assert page <= frame <= 2 * page + 200
