@@ -96,8 +96,8 @@ def _plan(folder: Path, config: AnyConfig, tokenizers: dict[str, Tokenizer], lab
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             if isinstance(config, TranslationConfig):
-                sizes = {f"{side}_size": tokenizer.size for side, tokenizer in tokenizers.items()}
-                return build_translator(config.model, **sizes)
+                source, target = tokenizers["source"], tokenizers["target"]
+                return build_translator(config.model, source_size=source.size, target_size=target.size)
             tokenizer = tokenizers["text"]
             if isinstance(config, LanguageConfig):
                 return build_language_model(config.model, vocabulary_size=tokenizer.size)

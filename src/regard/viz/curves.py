@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -44,7 +44,7 @@ _NOT_A_SCORE = frozenset(
 )
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6a51a3", "#8c564b")
 """The first six are those of Okabe & Ito, which colour-blind readers tell apart."""
-_DASHES: tuple[object, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
+_DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """With more runs than colours, the colours come again in the next dash."""
 _WIDTH, _TALL, _GAP = 3.6, 2.2, 0.7
 _LEFT, _BELOW = 0.62, 0.45
@@ -254,7 +254,7 @@ def _keys(made: Sequence[Panel], names: Sequence[str]) -> list[tuple[Line2D, str
     columns = {line.column for panel in made for line in panel.lines}
     keys = [(Line2D([], [], **_style(number)), names[number]) for number in sorted(drawn)]
     if {*LOSSES} <= columns:
-        grey = {"color": GREY, "linewidth": 1.4}
+        grey: dict[str, Any] = {"color": GREY, "linewidth": 1.4}
         keys.append((Line2D([], [], **{**grey, "linewidth": 0.9, "alpha": 0.55}), "training"))
         keys.append((Line2D([], [], marker="o", markersize=3, **grey), "dev"))
     return keys
@@ -264,7 +264,7 @@ def _key_width(figure: Picture, keys: Sequence[tuple[Line2D, str]]) -> float:
     return max(figure.measure([text for _, text in keys], SMALL + 1)) + 0.5
 
 
-def _style(run: int) -> dict[str, object]:
+def _style(run: int) -> dict[str, Any]:
     dash = _DASHES[run // len(_COLOURS) % len(_DASHES)]
     return {"color": _COLOURS[run % len(_COLOURS)], "linestyle": dash, "linewidth": 1.4}
 
@@ -276,7 +276,7 @@ def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
             style |= {"linewidth": 0.9, "alpha": 0.55}
         # One value makes no line, and a few are easier to see with their dots.
         marked = len(line.y) == 1 or (line.column != "train_nll" and len(line.y) <= 40)
-        axes.plot(line.x, line.y, marker="o" if marked else "", markersize=2.6, **style)  # type: ignore[arg-type]
+        axes.plot(line.x, line.y, marker="o" if marked else "", markersize=2.6, **style)
         row = panel.best(line)
         if row is not None:
             axes.plot(
@@ -286,7 +286,7 @@ def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
                 marker="o",
                 markersize=6.5,
                 markerfacecolor="none",
-                markeredgecolor=style["color"],  # type: ignore[arg-type]
+                markeredgecolor=style["color"],
             )
     axes.set_xlim(left=0)
     axes.margins(y=0.08)

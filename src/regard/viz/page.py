@@ -40,7 +40,7 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
     return _document(records)
 
 
-def _document(records: AttentionRecord | Sequence[AttentionRecord], more_style: str = "", more_script: str = "") -> str:
+def _document(records: AttentionRecord | Iterable[AttentionRecord], more_style: str = "", more_script: str = "") -> str:
     many = [records] if isinstance(records, AttentionRecord) else list(records)
     if not many:
         raise RequestError("page.render: there is no record to show, expected at least one")
