@@ -9,7 +9,7 @@ import html
 from regard.record import AttentionRecord
 from regard.record.views import sides
 from regard.viz import page, page_words
-from regard.viz.markup import text
+from regard.viz.markup import Options, text
 
 _TALLEST_TABLE = 640
 """Pixels; a taller table scrolls. In a frame, a part of the frame's own height would never settle."""
@@ -31,7 +31,7 @@ _LINE, _CHARACTERS = 27, 50
 
 def embed(record: AttentionRecord) -> str:
     """Return the page in a frame, for a notebook."""
-    document = html.escape(page._document(record, _STYLE, _TELL), quote=True)
+    document = html.escape(page.build_document(record, Options(page.MAX_CELLS), _STYLE, _TELL), quote=True)
     return (
         f'<iframe class="regard-record" srcdoc="{document}" sandbox="allow-scripts" width="100%" '
         f'style="width:100%;height:{_estimate(record)}px;border:0" '

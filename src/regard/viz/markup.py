@@ -19,9 +19,9 @@ class Options:
 
     budget: int
     """Cells of all matrices of a record; what goes beyond it is left out, heads before sites."""
-    special: bool
+    special: bool = False
     """Whether special tokens are shown like words."""
-    caption: bool
+    caption: bool = True
     """Whether to write what the weights show."""
 
 

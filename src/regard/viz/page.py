@@ -9,6 +9,7 @@ their hashes, and nothing else.
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 
@@ -37,10 +38,23 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
     Raises:
         RequestError: If there is no record.
     """
-    return _document(records)
+    return build_document(records, Options(MAX_CELLS, special, caption))
 
 
-def _document(records: AttentionRecord | Iterable[AttentionRecord], more_style: str = "", more_script: str = "") -> str:
+def build_document(
+    records: AttentionRecord | Iterable[AttentionRecord], options: Options, more_style: str = "", more_script: str = ""
+) -> str:
+    """Write the page, with further style and a further script of regard's own.
+
+    Args:
+        records: One record, or several for one page.
+        options: What is shown; its budget is that of all records together.
+        more_style: Appended to the page's style sheet.
+        more_script: Appended to the page's script.
+
+    Raises:
+        RequestError: If there is no record.
+    """
     many = [records] if isinstance(records, AttentionRecord) else list(records)
     if not many:
         raise RequestError("page.render: there is no record to show, expected at least one")
@@ -48,7 +62,7 @@ def _document(records: AttentionRecord | Iterable[AttentionRecord], more_style: 
     script = _asset("page.js") + _asset("page_words.js") + more_script
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     title = text(f"{many[0].source_text} → {many[0].target_text}", 120)
-    options = Options(MAX_CELLS // len(many), special, caption)
+    options = replace(options, budget=options.budget // len(many))
     articles = "\n".join(_article(record, number, options) for number, record in enumerate(many))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
