@@ -59,9 +59,14 @@ class Column:
 
 
 def build_column(place: int, name: str | None, rows: Sequence[Row]) -> Column:
-    """Return a column of some rows, with the beginnings of long values: a hostile file has values of millions of characters."""
+    """Return a column of some rows, without the middles of long values: a hostile file has values of millions of characters."""
     values = (row[place] for row in rows[:SAMPLE_ROWS] if place < len(row))
-    return Column(place, name, [value[:_LONGEST_CELL] if isinstance(value, str) else value for value in values])
+    return Column(place, name, [_shorten(value) if isinstance(value, str) else value for value in values])
+
+
+def _shorten(value: str) -> str:
+    half = _LONGEST_CELL // 2
+    return value if len(value) <= _LONGEST_CELL else f"{value[:half]} {value[-half:]}"
 
 
 class Wanted(ABC):
