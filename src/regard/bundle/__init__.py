@@ -3,5 +3,15 @@
 from regard.bundle.bundle import Bundle, ClassificationBundle, LanguageBundle, TranslationBundle
 from regard.bundle.load import load_bundle
 from regard.bundle.save import save_bundle
+from regard.bundle.start import Start, read_start
 
-__all__ = ["Bundle", "ClassificationBundle", "LanguageBundle", "TranslationBundle", "load_bundle", "save_bundle"]
+__all__ = [
+    "Bundle",
+    "ClassificationBundle",
+    "LanguageBundle",
+    "Start",
+    "TranslationBundle",
+    "load_bundle",
+    "read_start",
+    "save_bundle",
+]

@@ -1,5 +1,8 @@
 """What a bundle holds, and how its files are called."""
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,6 +26,12 @@ FAITHFULNESS = "faithfulness.json"
 FILES = (CONFIG, WEIGHTS, SIGNATURE, REPORT, CARD, TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER, LABELS, FAITHFULNESS)
 
 Custom = Literal["", "model", "attention"]
+
+
+def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Labels | None = None) -> str:
+    """Return a hash of vocabularies and labels in their order: where it is equal, a number means the same token or label."""
+    named = [[*labels.names], labels.multiple] if labels else []
+    return hashlib.sha256(json.dumps([[tokenizer.digest() for tokenizer in tokenizers], named]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

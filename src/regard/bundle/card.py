@@ -91,7 +91,7 @@ def _model_rows(bundle: Bundle) -> list[tuple[str, str]]:
     if bundle.custom == "model":
         rows.append(("kind", f"`{type(bundle.model).__name__}`, its maker's own"))
     else:
-        rows += [(name, f"`{value}`") for name, value in _flat(dump_config(config.model))]
+        rows += [(name, f"`{value}`") for name, value in _flat(dump_config(config.model)) if value != []]
     if isinstance(bundle, TranslationBundle):
         for side, tokenizer in (("source", bundle.source_tokenizer), ("target", bundle.target_tokenizer)):
             kind = getattr(bundle.config.tokenizers, side).kind
@@ -115,6 +115,10 @@ def _data_rows(bundle: Bundle, signature: Mapping[str, Any]) -> list[tuple[str, 
         if isinstance(report.get(key), int):
             rows.append((name, f"{report[key]:,}"))
     rows += [(name, str(signature[name])) for name in ("seed",) if name in signature]
+    origin = signature.get("started_from")
+    if isinstance(origin, Mapping):
+        name, weights = Path(str(origin.get("folder", ""))).name, str(origin.get("weights", ""))
+        rows.append(("started from", f"`{name}`, weights `{weights[:16]}`, {origin.get('updates', 0):,} updates"))
     if signature.get("data"):
         rows.append(("hash of the data", f"`{signature['data']}`"))
     return rows

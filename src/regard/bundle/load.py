@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from regard.bundle.bundle import (
     ClassificationBundle,
     LanguageBundle,
     TranslationBundle,
+    fingerprint_vocabulary,
 )
 from regard.bundle.folder import find, read, version
 from regard.bundle.signature import read_signed
@@ -76,7 +78,7 @@ def load_bundle(
 def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None, attention: nn.Module | None) -> AnyBundle:
     signature, files = read_signed(folder)
     _check_custom(folder, signature["custom"], model, attention)
-    config = _read_config(files[CONFIG], find(folder, CONFIG))
+    config = read_config_file(files[CONFIG], find(folder, CONFIG))
     if config.task != signature["task"]:
         raise BundleError(f"{find(folder, CONFIG)} is for {config.task}, but the model's signature is of {signature['task']}")
     if signature["custom"] != "model":
@@ -87,6 +89,7 @@ def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None
         source, target = _read_tokenizers(folder, files)
         sizes = {"source_size": source.size, "target_size": target.size}
         built = _fill(folder, files, model, lambda put: build_translator(config.model, **sizes, attention=put), attention)
+        built.vocabulary = fingerprint_vocabulary((source, target))
         return TranslationBundle(
             config=config, model=built.to(device).eval(), source_tokenizer=source, target_tokenizer=target, **facts
         )
@@ -105,7 +108,7 @@ def _load_classifier(
     facts: dict[str, Any],
 ) -> ClassificationBundle:
     tokenizer = _read_tokenizer(folder, files, TOKENIZER)
-    labels, temperature = _read_labels(files[LABELS], find(folder, LABELS))
+    labels, temperature = read_labels(files[LABELS], find(folder, LABELS))
 
     def build(pooling: Any) -> nn.Module:
         return build_classifier(
@@ -118,6 +121,7 @@ def _load_classifier(
         )
 
     built = _fill(folder, files, model, build, attention)
+    built.vocabulary = fingerprint_vocabulary((tokenizer,), labels)
     return ClassificationBundle(
         config=config,
         model=built.to(device).eval(),
@@ -139,6 +143,7 @@ def _load_language_model(
 ) -> LanguageBundle:
     tokenizer = _read_tokenizer(folder, files, TOKENIZER)
     built = _fill(folder, files, model, lambda _: build_language_model(config.model, vocabulary_size=tokenizer.size), None)
+    built.vocabulary = fingerprint_vocabulary((tokenizer,))
     return LanguageBundle(config=config, model=built.to(device).eval(), tokenizer=tokenizer, **facts)
 
 
@@ -168,13 +173,46 @@ def _check_custom(folder: Path, custom: str, model: object, attention: object) -
             raise RequestError(f"load: {folder} builds its own {name} from its config.yaml; leave {name} out")
 
 
-def _read_config(data: bytes, path: Path) -> AnyConfig:
+def read_config_file(data: bytes, path: Path) -> AnyConfig:
+    """Read a model's settings.
+
+    Raises:
+        BundleError: If they are damaged.
+    """
     try:
         return load_config(parse_layer(data.decode(), str(path)))
     except ConfigError as error:
         raise BundleError(f"the model's settings cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise BundleError(f"{path} is damaged: {_first_line(error)}") from error
+
+
+def check_buildable(
+    config: AnyConfig, tokenizers: tuple[Tokenizer, Tokenizer], labels: Labels | None, data: bytes, path: Path
+) -> None:
+    """Check, before any memory is taken, that a file of weights is as large as the model that a configuration describes.
+
+    Raises:
+        BundleError: If it isn't.
+    """
+    _check_depth(config, data, path)
+
+    def build(_: Any) -> nn.Module:
+        source, target = tokenizers
+        if isinstance(config, TranslationConfig):
+            return build_translator(config.model, source_size=source.size, target_size=target.size)
+        if isinstance(config, LanguageConfig):
+            return build_language_model(config.model, vocabulary_size=source.size)
+        return build_classifier(
+            config.model,
+            vocabulary_size=source.size,
+            num_labels=len(labels or ()),
+            sentence_ends=sentence_ends(source),
+            embedding_size=config.data.vectors_size,
+        )
+
+    with _explained(path), torch.random.fork_rng(devices=[]):
+        _check_size(build, data, path)
 
 
 def _check_depth(config: AnyConfig, data: bytes, path: Path) -> None:
@@ -208,7 +246,12 @@ def _read_report(data: bytes, path: Path) -> dict[str, object]:
     return report
 
 
-def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
+def read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
+    """Read a classifier's labels and temperature.
+
+    Raises:
+        BundleError: If they are damaged.
+    """
     try:
         plain = json.loads(data)
         labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
@@ -233,17 +276,24 @@ def _read_faithfulness(folder: Path, weights: str) -> str:
 
 def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
     """Build the model that the configuration describes; the caller's random numbers are left alone."""
+    with _explained(path), torch.random.fork_rng(devices=[]):
+        _check_size(build, data, path, complete=attention is None)
+        return build(attention)
+
+
+def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, complete: bool = True) -> None:
     num_stored = sum(_product(shape) for shape in read_shapes(data, path).values())
+    with torch.device("meta"):  # so that a config that claims huge sizes costs nothing
+        num_planned = _count_stored(build(None))
+    if complete and num_planned > num_stored:
+        raise BundleError(f"{path} holds {num_stored:,} numbers, expected {num_planned:,} by config.yaml and the tokenizers")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Say which model cannot be built."""
     try:
-        with torch.random.fork_rng(devices=[]):
-            with torch.device("meta"):  # so that a config that claims huge sizes costs nothing
-                planned = build(None)
-            num_planned = _count_stored(planned)
-            if attention is None and num_planned > num_stored:
-                raise BundleError(
-                    f"{path} holds {num_stored:,} numbers, expected {num_planned:,} by config.yaml and the tokenizers"
-                )
-            return build(attention)
+        yield
     except BundleError:
         raise
     except (RegardError, RuntimeError, ValueError, OverflowError, MemoryError) as error:

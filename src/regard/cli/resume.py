@@ -1,26 +1,46 @@
-"""`regard resume`: go on with a run that was interrupted."""
+"""`regard resume`: go on with a run that was interrupted, or train one longer."""
 
 from collections.abc import Sequence
 
 from regard.cli.options import Parser
+from regard.errors import RequestError
 
 
 def main(arguments: Sequence[str]) -> None:
     """Resume a run."""
+    from regard.cli.train import read_settings, say_what_next, split_settings
+
     parser = Parser(
         "resume",
         "Go on with a run that was interrupted, exactly where its last checkpoint is: same batches, same weights, bit for\n"
-        "bit. Of a cross-validation, the fold that was begun goes on, and those that were not begin.",
-        "  regard resume runs/mine",
+        "bit. Of a cross-validation, the fold that was begun goes on, and those that were not begin.\n\n"
+        "With settings, train on under these: longer (also a run that has ended), or at another learning rate. The learning\n"
+        "rate rises gradually to what the schedule of a run of the new length has.",
+        "  regard resume runs/mine\n"
+        "  regard resume runs/mine --training.max_epochs 20\n"
+        "  regard resume runs/mine --training.max_epochs 20 --training.learning_rate 5e-4",
     )
     parser.add_argument("dir", metavar="DIR", help="the run's folder")
-    folder = parser.read(arguments).dir
+    parser.add_argument(
+        "--any.setting",
+        metavar="VALUE",
+        help="a setting of `regard train` to change: training.max_epochs, max_steps, max_minutes, patience, learning_rate, "
+        "schedule, …, dropouts of the model, decoding, device, threads",
+    )
+    overrides, rest = split_settings("resume", arguments, {"--help": False})
+    folder = parser.read(rest).dir
 
-    from regard.cli.train import say_what_next
     from regard.training import holds_folds, resume, resume_folds
+    from regard.training.folder import RunFolder
 
     if holds_folds(folder):
+        if overrides:
+            raise RequestError(
+                f"resume: {folder} holds a cross-validation, whose folds are trained alike, so its settings cannot change; "
+                "start a new one with `regard train classification --folds N`"
+            )
         print(resume_folds(folder).render())
         return
-    model = resume(folder)
+    settings = read_settings(RunFolder(folder).read_start()[0].task, overrides) if overrides else {}
+    model = resume(folder, overrides=settings)
     say_what_next(folder, model.config.task)

@@ -2,7 +2,7 @@
 
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -35,6 +35,7 @@ _TASKS = {
   regard train translation --preset tutorial-luong-concat --data.train deu.txt --data.max_pairs 10000
   regard train translation --preset luong --data.train train.en,train.de --data.dev val.en,val.de --out runs/multi30k
   regard train translation --config mine.yaml --data.train pairs.csv --data.columns english,german --training.max_epochs 5
+  regard train translation --from runs/deu --data.train medicine.tsv --out runs/medicine
 """,
         "one file of pairs (.tsv .txt .csv .json .jsonl .parquet, each also .gz), or two parallel text files",
         "a file of sentence pairs",
@@ -47,6 +48,7 @@ _TASKS = {
   regard train classification --preset bilstm --data.train topics.jsonl --vectors glove.6B.100d.txt
   regard train classification --preset bag --data.train reviews.tsv --folds 10
   regard train classification --data.train positive.txt,negative.txt
+  regard train classification --from runs/reviews --data.train tweets.csv --model.freeze embeddings
 """,
         "a file with a text and a label a line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each label, "
         "or a folder of them",
@@ -58,6 +60,7 @@ _TASKS = {
   regard train language --data.train stories.txt --preset language-tiny
   regard train language --data.train book.txt --data.unit paragraph --training.max_epochs 20
   regard train language --data.train train.txt --data.dev valid.txt --out runs/language
+  regard train language --from runs/language --data.train letters.txt --out runs/letters
 """,
         "text files (each also .gz) with a text a line, or in paragraphs (data.unit)",
         "a text file",
@@ -120,7 +123,7 @@ def complete_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
         DataError: If the data cannot be read.
     """
     layers, preset = _read_layers(task, arguments)
-    if preset is not None:
+    if preset is not None or _start_of(layers):
         return _with_folder(load_config(*layers), preset)
     from regard.choose import choose_config
 
@@ -131,27 +134,29 @@ def _with_folder(config: AnyConfig, preset: str | None) -> AnyConfig:
     if config.out:
         return config
     stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
+    if config.start_from:
+        preset = f"from-{Path(config.start_from).name}"
     return replace(config, out=f"runs/{stem}-{preset}" if preset else f"runs/{stem}")
 
 
 def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str | None]:
     """The settings of a command line in layers (task, preset, file, options), and the preset's name."""
     _check_habits(task, arguments)
-    overrides, rest = _split(task, arguments)
+    own = {"--preset": True, "--config": True, "--from": True, "--overwrite": False}
+    overrides, rest = split_settings(f"train {task}", arguments, own)
     options = _parser(task).read(rest)
     layers = [Layer({"task": task})]
+    file = _checked(read_layer(options.config), options.config, task, stated=False) if options.config is not None else Layer({})
+    start = options.start_from or overrides.get("start_from") or _start_of([file])
+    if start:
+        overrides["start_from"] = start
+        layers.append(_starting_layer(start, task, options.preset))
     if options.preset is not None:
         from regard.presets import preset_layer
 
         layers.append(_checked(preset_layer(options.preset), f"preset '{options.preset}'", task))
-    if options.config is not None:
-        layers.append(_checked(read_layer(options.config), options.config, task, stated=False))
-    settings: dict[str, object] = {
-        _SHORT.get(name, name) if task == "classification" else name: overrides[name] for name in overrides
-    }
-    for name in ("data.train", "data.dev"):
-        if name in settings:
-            settings[name] = split_files(str(settings[name]))
+    layers.append(file)
+    settings = read_settings(task, overrides)
     if options.overwrite:
         settings["overwrite"] = True
     layers.append(override_layer(settings))
@@ -197,6 +202,23 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
                 raise RequestError(f"train {task}: '{option}' is not an option here; in regard: {answer}")
 
 
+def _start_of(layers: Sequence[Layer]) -> str:
+    """Return the trained model that settings name to start from."""
+    return next((str(layer.values["start_from"]) for layer in reversed(layers) if layer.values.get("start_from")), "")
+
+
+def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
+    """Return the settings of a run that starts from a trained model."""
+    if preset is not None:
+        raise RequestError(
+            f"train {task}: --from and --preset both say what the model is; drop --preset {preset}, and set what shall differ "
+            "from the model in --from by options such as --training.learning_rate"
+        )
+    from regard.training.starting import fine_tuning_layer
+
+    return _checked(fine_tuning_layer(folder), f"the model in '{folder}'", task)
+
+
 def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Layer:
     """Refuse settings of another task; without a word about it, a preset is a translation's."""
     theirs = layer.values.get("task", "translation" if stated else task)
@@ -210,6 +232,13 @@ def _parser(task: str) -> Parser:
     parser = Parser(f"train {task}", about.summary, about.examples)
     parser.add_argument("--preset", metavar="NAME", help="start from a ready-made run (`regard presets` lists them)")
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings, over those of the preset")
+    parser.add_argument(
+        "--from",
+        dest="start_from",
+        metavar="DIR",
+        help="fine-tune the trained model in DIR: start from its weights, vocabulary and settings, with a lower learning "
+        "rate, a short warm-up, and 10 epochs",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out already holds")
     shown = [
         ("data.train", about.data),
@@ -230,9 +259,33 @@ def _parser(task: str) -> Parser:
     return parser
 
 
-def _split(task: str, arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The settings (`--name value`, `--name=value`), and what argparse is to read."""
-    own = {"--preset": True, "--config": True, "--overwrite": False}
+def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
+    """Return settings by their full names, with files as lists.
+
+    Args:
+        task: The run's.
+        overrides: What `split_settings` gave.
+    """
+    settings: dict[str, object] = {
+        _SHORT.get(name, name) if task == "classification" else name: overrides[name] for name in overrides
+    }
+    for name in ("data.train", "data.dev"):
+        if name in settings:
+            settings[name] = split_files(str(settings[name]))
+    return settings
+
+
+def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, bool]) -> tuple[dict[str, str], list[str]]:
+    """Return the settings of a command line (`--name value`, `--name=value`), and what argparse is to read.
+
+    Args:
+        command: For messages.
+        arguments: Of the command.
+        own: Options that are no settings, and whether a value follows them.
+
+    Raises:
+        RequestError: If a setting has no value.
+    """
     settings: dict[str, str] = {}
     rest: list[str] = []
     waiting = list(arguments)
@@ -245,7 +298,7 @@ def _split(task: str, arguments: Sequence[str]) -> tuple[dict[str, str], list[st
             continue
         if not equals:
             if not waiting or waiting[0].startswith("--"):
-                raise RequestError(f"train {task}: {name} needs a value: {name} VALUE")
+                raise RequestError(f"{command}: {name} needs a value: {name} VALUE")
             value = waiting.pop(0)
         settings[name.removeprefix("--").replace("-", "_")] = value
     return settings, rest

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from encodings.aliases import aliases
 from typing import Any
 
-from regard.config.classifier import TransformerClassifierConfig
+from regard.config.classifier import CombinedClassifierConfig, TransformerClassifierConfig
 from regard.config.language import LanguageModelConfig
 from regard.config.model import TransformerConfig
 from regard.config.run import ClassificationConfig, LanguageConfig, RunConfig, TranslationConfig
@@ -188,6 +188,13 @@ def _classification_misfits(config: ClassificationConfig) -> Iterator[tuple[str,
         )
     if isinstance(model, TransformerClassifierConfig):
         yield from _transformer_misfits(model)
+    if isinstance(model, CombinedClassifierConfig) and model.recurrent.freeze:
+        yield "model.recurrent.freeze", "model.recurrent.freeze has no effect; set model.freeze, such as model.freeze members.1"
+    if config.start_from and data.vectors:
+        yield (
+            "data.vectors",
+            f"data.vectors is set, but a run that starts from '{config.start_from}' has its embeddings; leave data.vectors out",
+        )
 
 
 def _error(name: str, message: str, places: Mapping[str, str] | None) -> ConfigError:

@@ -66,6 +66,8 @@ class RecurrentClassifierConfig(Settings):
     """Dropout between recurrent layers."""
     output_dropout: float = 0.5
     """Dropout on the pooled state."""
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,8 @@ class BagClassifierConfig(Settings):
     """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.5
     output_dropout: float = 0.0
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,8 @@ class HierarchicalClassifierConfig(Settings):
     """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.3
     output_dropout: float = 0.3
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +138,8 @@ class TransformerClassifierConfig(Settings):
     """Dropout on what each part adds to the residual stream, and inside the feed-forward layer."""
     attention_dropout: float = 0.0
     output_dropout: float = 0.1
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +164,8 @@ class CombinedClassifierConfig(Settings):
     num_recurrent: int = 1
     """How many recurrent classifiers there are, which differ in where they start and are trained each by its own loss. Together
     they make a quarter of the scores."""
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 ClassifierConfig = (

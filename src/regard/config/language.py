@@ -64,6 +64,8 @@ class LanguageModelConfig(Settings):
     """Dropout inside the feed-forward layer."""
     attention_dropout: float = 0.0
     """Dropout on attention weights."""
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 @dataclass(frozen=True, kw_only=True)

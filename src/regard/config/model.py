@@ -84,6 +84,8 @@ class RecurrentConfig(Settings):
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
     tie_embeddings: Literal["none", "target", "all"] = "none"
     """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,8 @@ class TransformerConfig(Settings):
     """Dropout inside the feed-forward layer."""
     attention_dropout: float = 0.0
     """Dropout on attention weights."""
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
 
 
 ModelConfig = RecurrentConfig | TransformerConfig

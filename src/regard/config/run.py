@@ -29,6 +29,8 @@ class RunConfig(Settings):
     training: TrainingConfig = field(default_factory=TrainingConfig)
     out: str = ""
     """Folder of the run. Empty: `runs/` and the data's and the preset's names."""
+    start_from: str = ""
+    """Folder of a trained model to start from, with its vocabulary (`--from`). Empty: start from random weights."""
     overwrite: bool = False
     """Replace a run that `out` already holds."""
     seed: int = 1

@@ -36,6 +36,8 @@ State = TypeVar("State", bound=DecoderState)
 class Seq2Seq(nn.Module, ABC, Generic[State]):
     """A model of p(target | source), a word at a time."""
 
+    vocabulary: str = ""
+    """Fingerprint of the vocabularies that the model was trained with; empty before training."""
     sites: tuple[str, ...]
     """Names of the attention sites that `record` may name."""
     feeds_back: bool

@@ -28,6 +28,8 @@ class Classified(NamedTuple):
 class TextClassifier(nn.Module, ABC):
     """A model of p(label | text)."""
 
+    vocabulary: str = ""
+    """Fingerprint of the vocabulary and labels that the model was trained with; empty before training."""
     sites: tuple[str, ...]
     """Names of the attention sites that `record` may name, `"pool"` first."""
 

@@ -39,6 +39,7 @@ from regard.text.report import (
     ReadingReport,
 )
 from regard.text.resolve import resolve_kinds
+from regard.text.reused import digests, unknown_notes
 from regard.text.split import Split, first_occurrences, hash_pairs, split_pairs
 from regard.text.spool import Spool, spool_texts
 from regard.text.tokenizer import Tokenizer, build_tokenizers
@@ -65,7 +66,14 @@ class PreparedData:
     """Hash of the files' bytes."""
 
 
-def prepare(data: DataConfig, tokenizers: TokenizersConfig, *, seed: int, progress: bool = True) -> PreparedData:
+def prepare(
+    data: DataConfig,
+    tokenizers: TokenizersConfig,
+    *,
+    seed: int,
+    progress: bool = True,
+    learned: tuple[Tokenizer, Tokenizer] | None = None,
+) -> PreparedData:
     """Make encoded corpora and tokenizers from files of pairs, or find them made.
 
     Args:
@@ -73,6 +81,7 @@ def prepare(data: DataConfig, tokenizers: TokenizersConfig, *, seed: int, progre
         tokenizers: How texts become symbols. They are learned from the training pairs alone.
         seed: Governs which pairs are held out.
         progress: Show bars on standard error.
+        learned: Tokenizers to use as they are, of a model that training starts from, in place of new ones.
 
     Returns:
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
@@ -83,16 +92,16 @@ def prepare(data: DataConfig, tokenizers: TokenizersConfig, *, seed: int, progre
     """
     if not data.train:
         raise DataError("no training data: data.train names no file, expected one file of pairs or two parallel files")
-    digests = hash_files(data.train + data.dev)
-    fingerprint = fingerprint_of(digests)
+    hashes = hash_files(data.train + data.dev)
+    fingerprint = fingerprint_of(hashes)
     cache = cache_folder(data)
     tokenizers = _resolve(data, tokenizers)
-    entry = cache / _entry_name(data, tokenizers, seed, digests)
+    entry = cache / _entry_name(data, tokenizers, seed, hashes, learned)
 
     def make(work: Path) -> None:
         with late_bars(shown=progress) as bars:
-            _Preparation(data, tokenizers, seed, work, bars).run()
-        check_unchanged(data.train + data.dev, digests)
+            _Preparation(data, tokenizers, seed, work, bars, learned).run()
+        check_unchanged(data.train + data.dev, hashes)
 
     return find_or_make(entry, lambda: _load(entry, data, tokenizers, fingerprint), make)
 
@@ -100,8 +109,17 @@ def prepare(data: DataConfig, tokenizers: TokenizersConfig, *, seed: int, progre
 class _Preparation:
     """One run through all the steps; a class, since they share the folder and the bars."""
 
-    def __init__(self, data: DataConfig, tokenizers: TokenizersConfig, seed: int, work: Path, bars: Progress) -> None:
+    def __init__(
+        self,
+        data: DataConfig,
+        tokenizers: TokenizersConfig,
+        seed: int,
+        work: Path,
+        bars: Progress,
+        learned: tuple[Tokenizer, Tokenizer] | None,
+    ) -> None:
         self.data, self.tokenizers, self.seed, self.work, self.bars = data, tokenizers, seed, work, bars
+        self.learned = learned
 
     def run(self) -> None:
         """Leave `train.arrow`, `dev.arrow`, the tokenizers and `report.json` in the folder."""
@@ -109,10 +127,7 @@ class _Preparation:
         spool = self._read(self.data.train, train_report)
         split = self._split(spool, train_report)
         chosen = _mask(split.train, len(spool))
-        texts = ((sources, targets) for _, (sources, targets) in spool.chunks(chosen, CHUNK_PAIRS))
-        source, target = build_tokenizers(
-            self._show(texts, "counting words", len(split.train)), self.tokenizers, self.data, progress=not self.bars.disable
-        )
+        source, target = self.learned or self._learn(spool, chosen, len(split.train))
         dev_report, overlap = None, None
         dev_spool, dev_chosen = spool, _mask(split.dev, len(spool))
         if self.data.dev:
@@ -140,9 +155,15 @@ class _Preparation:
             notes=self._notes(len(dev)),
             symbols={"source": counts[0].summary(), "target": counts[1].summary()},
         )
+        report.notes += unknown_notes(report.symbols) if self.learned else []
         self._finish(source, target, report)
         for path in {spool.path, dev_spool.path}:
             path.unlink()
+
+    def _learn(self, spool: Spool, chosen: Chosen, total: int) -> tuple[Tokenizer, Tokenizer]:
+        texts = ((sources, targets) for _, (sources, targets) in spool.chunks(chosen, CHUNK_PAIRS))
+        shown = self._show(texts, "counting words", total)
+        return build_tokenizers(shown, self.tokenizers, self.data, progress=not self.bars.disable)
 
     def _read(self, paths: tuple[str, ...], report: ReadingReport) -> Spool:
         chunks = read_pairs(paths, self.data, report)
@@ -248,14 +269,21 @@ def _resolve(data: DataConfig, tokenizers: TokenizersConfig) -> TokenizersConfig
     return replace(tokenizers, source=source, target=target)
 
 
-def _entry_name(data: DataConfig, tokenizers: TokenizersConfig, seed: int, digests: Sequence[str]) -> str:
+def _entry_name(
+    data: DataConfig,
+    tokenizers: TokenizersConfig,
+    seed: int,
+    hashes: Sequence[str],
+    learned: tuple[Tokenizer, Tokenizer] | None,
+) -> str:
     settings = {
         "data": reading_settings(data),
         "endings": [endings(data.train), endings(data.dev)],
         "tokenizers": asdict(tokenizers),
         "seed": seed,
+        **digests(learned),
     }
-    return entry_name(settings, (tokenizers.source.kind, tokenizers.target.kind), digests)
+    return entry_name(settings, (tokenizers.source.kind, tokenizers.target.kind), hashes)
 
 
 def _load(entry: Path, data: DataConfig, tokenizers: TokenizersConfig, fingerprint: str) -> PreparedData | None:

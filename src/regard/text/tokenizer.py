@@ -5,6 +5,8 @@ text before: Unicode normalization, and lower-casing word by word. What a text b
 different chunk is worked out once and then looked up.
 """
 
+import hashlib
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -71,6 +73,13 @@ class Tokenizer:
     def vocabulary(self) -> tuple[str, ...]:
         """The spellings of all symbols, by id."""
         return self.symbols.tokens
+
+    def digest(self) -> str:
+        """Return a hash of all that decides which ids a text becomes: symbols, their order, and the rules."""
+        symbols = self.symbols
+        rules = [self.kind, getattr(self.scheme, "language", ""), self.lowercase, self.normalization]
+        whole = json.dumps([rules, symbols.tokens, symbols.merges, symbols.scores])
+        return hashlib.sha256(whole.encode()).hexdigest()
 
     @property
     def kind(self) -> str:

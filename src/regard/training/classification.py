@@ -1,6 +1,6 @@
 """Learning to label texts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.pooling import Pooling
-from regard.bundle import ClassificationBundle
-from regard.bundle.bundle import Custom
+from regard.bundle import ClassificationBundle, Start
+from regard.bundle.bundle import Custom, fingerprint_vocabulary
 from regard.config import ClassificationConfig
 from regard.errors import ConfigError, RequestError
 from regard.metrics.baseline import Share, most_frequent, warn_of_one_answer
@@ -22,13 +22,14 @@ from regard.models.build import build_classifier
 from regard.models.text_classifier import Example, TextClassifier
 from regard.text.batching import BucketBatchSampler, length_batches
 from regard.text.labelled.encoded import LabelledBatch, LabelledCorpus
-from regard.text.labelled.labels import Labels
+from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
 from regard.text.labelled.sentences import sentence_ends
 from regard.text.labelled.vectors import Vectors, read_vectors
 from regard.text.symbols import PAD, SPECIAL_TOKENS
 from regard.training.data import to_device
 from regard.training.machine import Machine, seed_step
+from regard.training.starting import check_vocabulary
 from regard.training.task import Scores, Task, Validator, evaluating, fitting_into_memory
 
 _PRIMING = 512  # texts at once that a model looks at before training
@@ -47,10 +48,17 @@ class ClassificationTask(Task):
 
     @classmethod
     def prepare(
-        cls, config: ClassificationConfig, *, model: ClassifierModel | None, pooling: Pooling | None, progress: bool
+        cls,
+        config: ClassificationConfig,
+        *,
+        model: ClassifierModel | None,
+        pooling: Pooling | None,
+        progress: bool,
+        start: Start | None = None,
     ) -> "ClassificationTask":
-        """Read the data, and word vectors if there are some, and build the model."""
-        data = prepare_labelled(config.data, config.tokenizer, seed=config.seed, progress=progress)
+        """Read the data, and word vectors if there are some, and build the model, with what it takes from `start`."""
+        learned = (start.tokenizers[0], start.labels) if start else None
+        data = prepare_labelled(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
         config = replace(config, tokenizer=data.tokenizer_config)
         vectors = read_vectors(config.data.vectors, data.tokenizer.vocabulary()) if config.data.vectors else None
         if vectors is not None:
@@ -61,7 +69,12 @@ class ClassificationTask(Task):
         built = _build_model(config, data, model, pooling)
         if vectors is not None:
             _put_in(vectors, built)
-        built.prime(_examples(data.train), label_weight=_label_weight(config, data))  # most models do not look
+        vocabulary = fingerprint_vocabulary((data.tokenizer,), data.labels)
+        check_vocabulary(built, vocabulary, given=model is not None)
+        if start:
+            _load_start(start, built, data, lambda labels: _build_model(config, labels, model, pooling))
+        else:
+            built.prime(_examples(data.train), label_weight=_label_weight(config, data))  # most models do not look
         custom: Custom = "model" if model is not None else "attention" if pooling is not None else ""
         return cls(config, data, built, custom)
 
@@ -303,6 +316,37 @@ def _build_model(
             "vocabulary's size and the number of labels that makes one"
         )
     return made
+
+
+def _load_start(
+    start: Start, model: TextClassifier, data: LabelledData, build: Callable[[LabelledData], TextClassifier]
+) -> None:
+    """Take the weights of a trained classifier, and of its output layer those of the labels that both have."""
+    if start.labels.names == data.labels.names:
+        start.load_into(model)
+        return
+    if start.custom:
+        raise ConfigError(
+            f"the labels here are {show_names(data.labels.names)}, but those of the model in '{start.folder}' are "
+            f"{show_names(start.labels.names)}; a model of your own can start only from one with the same labels"
+        )
+    more = Labels((*data.labels.names, *_another(data.labels.names)), data.labels.multiple, (*data.labels.counts, 0))
+    with torch.device("meta"):
+        shapes, wider = (
+            {name: tensor.shape for name, tensor in build(replace(data, labels=labels)).state_dict().items()}
+            for labels in (data.labels, more)
+        )
+    axes = {
+        name: next(axis for axis, size in enumerate(shape) if size != wider[name][axis])
+        for name, shape in shapes.items()
+        if shape != wider[name]
+    }
+    start.load_into_with_labels(model, axes, data.labels.names)
+
+
+def _another(names: Sequence[str]) -> tuple[str]:
+    """A label that isn't there yet."""
+    return ("_".join((*names, "another")),)
 
 
 def _examples(corpus: LabelledCorpus) -> Iterator[Example]:

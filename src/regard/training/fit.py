@@ -2,9 +2,9 @@
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -14,31 +14,35 @@ import torch
 from regard import __version__
 from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
-from regard.bundle import save_bundle
-from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, PlateauConfig, RunConfig, TranslationConfig
+from regard.bundle import Start, read_start, save_bundle
+from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
 from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
-from regard.plurals import counted
 from regard.text.batching import BucketBatchSampler
 from regard.training.callbacks import Checkpointing, Display, Validation
+from regard.training.changing import change_config, check_goes_on, describe_change, make_change
 from regard.training.classification import ClassificationTask, ClassifierModel, check_classification
 from regard.training.data import UpdateLoader
 from regard.training.estimate import describe_time
 from regard.training.folder import RunFolder
+from regard.training.freezing import freeze, unfreeze
 from regard.training.language import LanguageModelGiven, LanguageTask, check_language
 from regard.training.logs import Logs, NoLogs
 from regard.training.machine import Machine, prepared, resolve_machine
+from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
 from regard.training.module import TrainingModule
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Run
+from regard.training.schedule import Change
 from regard.training.shared import AgreedSignals, Agreement, FirstValidates, open_folder
 from regard.training.signals import Signals
+from regard.training.starting import check_start, with_start
 from regard.training.task import Task, Validator
 from regard.training.team import Team, joined
 from regard.training.translation import Model, TranslationTask, check_translation
-from regard.training.versions import describe_changes, symbols_of, versions
+from regard.training.versions import symbols_of, versions
 
 if TYPE_CHECKING:
     from regard.predict import Classifier, LanguageModel, Translator
@@ -46,7 +50,12 @@ if TYPE_CHECKING:
 
 @overload
 def fit(
-    config: TranslationConfig, *, model: Model | None = None, attention: Attention | None = None, progress: bool = True
+    config: TranslationConfig,
+    *,
+    model: Model | None = None,
+    attention: Attention | None = None,
+    start_from: str | Path = "",
+    progress: bool = True,
 ) -> "Translator": ...
 @overload
 def fit(
@@ -54,34 +63,54 @@ def fit(
     *,
     model: ClassifierModel | None = None,
     attention: Pooling | None = None,
+    start_from: str | Path = "",
     progress: bool = True,
 ) -> "Classifier": ...
 @overload
-def fit(config: LanguageConfig, *, model: LanguageModelGiven | None = None, progress: bool = True) -> "LanguageModel": ...
 def fit(
-    config: AnyConfig, *, model: Any = None, attention: Any = None, progress: bool = True
+    config: LanguageConfig,
+    *,
+    model: LanguageModelGiven | None = None,
+    start_from: str | Path = "",
+    progress: bool = True,
+) -> "LanguageModel": ...
+@overload
+def fit(
+    config: Mapping[str, Any], *, model: Any = None, attention: Any = None, start_from: str | Path, progress: bool = True
+) -> "Translator | Classifier | LanguageModel": ...
+def fit(
+    config: AnyConfig | Mapping[str, Any],
+    *,
+    model: Any = None,
+    attention: Any = None,
+    start_from: str | Path = "",
+    progress: bool = True,
 ) -> "Translator | Classifier | LanguageModel":
     """Train a translator, a classifier or a language model.
 
     Args:
-        config: The run. `out` names its folder, `runs/` and the training file's name if empty.
+        config: The run. `out` names its folder, `runs/` and the training file's name if empty. With `start_from`, also a
+            mapping of the settings to be set for fine-tuning: `{"data.train": ["new.tsv"], "out": "runs/new"}`.
         model: A model of your own in place of the configured one, or a function that makes it: of the two vocabulary sizes for
             a translator, of the vocabulary's size and the number of labels for a classifier, of the vocabulary's size for a
             language model.
         attention: A mechanism of your own, as an object. For a translator an `Attention`, put into the configured decoder, with
             queries as wide as the decoder (`model.decoder.hidden_size`) and keys as wide as the encoder's states
             (`model.encoder.states_size`); for a classifier a pooling of its states.
+        start_from: Folder of a trained model whose weights and vocabulary training starts from.
         progress: Whether to report on standard error.
 
     Returns:
         The translator, classifier or language model, which is also kept in the run's folder.
 
     Raises:
+        BundleError: If `start_from` is not a trained model.
         ConfigError: If a setting is wrong or the folder is taken. Nothing has been written then.
         DataError: If the data cannot be read. Nothing has been written then.
         TrainingError: If the loss is not finite, or the disk is full. The last checkpoint is kept.
         Interrupted: If Ctrl-C or SIGTERM stopped the run. A checkpoint is kept.
     """
+    config = with_start(config, start_from)
     check_config(config)
     if model is not None and attention is not None:
         raise ConfigError("fit was given a model and an attention; put the attention into the model, and give that alone")
@@ -103,24 +132,27 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
     folder.check_free(overwrite=config.overwrite)
     overwrite = config.overwrite
     config = replace(config, overwrite=False)  # it was asked for once: a run from the kept settings must ask again
+    start = team.by_first(lambda: read_start(config.start_from)) if config.start_from else None
+    if start is not None:
+        check_start(config, start, model, attention)
     if config.chosen:
         chosen = "\n  ".join(config.chosen)
         reporter.say(f"settings chosen from the data (any of them can be set, or a preset named):\n  {chosen}")
-    elif model is None and _is_plain(config):
+    elif model is None and start is None and _is_plain(config):
         reporter.say(
             "model and training have the plain defaults of their classes, which suit no data in particular; "
             f"regard.choose_config('{config.task}', …) chooses settings from the data"
         )
     with prepared(machine):
-        made = _build_task(config, team, model, attention, progress=progress)
+        made = _build_task(config, team, model, attention, start, progress=progress)
         run, sampler = _build_run(made, folder, machine, team)
         task = run.task
-        reporter.say(task.data.report.render())
+        reporter.say("\n".join([task.data.report.render(), *describe_beginning(task, start)]))
         made_of = {"fingerprint": task.data.fingerprint, "symbols": symbols_of(task.data.train), "custom": task.custom}
-        facts = {**versions(), **made_of, **machine.to_dict()}
+        facts = {**versions(), **made_of, **machine.to_dict(), "started_from": dict(task.started_from)}
         with folder.held():
             folder.check_free(overwrite=overwrite)  # again: another run may have come and gone while the data were prepared
-            folder.start(task.config, facts)
+            folder.start(task.config, facts, start.pack() if start else None)
             return _train(run, sampler, reporter)
 
 
@@ -131,12 +163,20 @@ def _is_plain(config: AnyConfig) -> bool:
 
 
 def resume(
-    folder: str | Path, *, model: Any = None, attention: Any = None, progress: bool = True
+    folder: str | Path,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    model: Any = None,
+    attention: Any = None,
+    progress: bool = True,
 ) -> "Translator | Classifier | LanguageModel":
     """Go on with a run exactly where it stopped: on the same machine it ends with the same bits as one never stopped.
 
     Args:
         folder: The run's folder.
+        overrides: Settings to change from here on, by dotted names: `{"training.max_epochs": 20}` also trains a run longer that
+            has ended. The folder keeps them. Lengths, the learning rate and its schedule, regularization, decoding and the
+            device may change; data, batches and the model may not.
         model: The model given to `fit`, made anew, if one was given.
         attention: The mechanism given to `fit`, if one was given.
         progress: Whether to report on standard error.
@@ -145,7 +185,7 @@ def resume(
         The translator, classifier or language model, which is also kept in the run's folder.
 
     Raises:
-        ConfigError: If the folder holds no run, or a model of one's own is needed.
+        ConfigError: If the folder holds no run, a model of one's own is needed, or a setting may not change.
         DataError: If the data have changed.
         BundleError: If the checkpoint is damaged.
         TrainingError: As `fit`.
@@ -155,21 +195,23 @@ def resume(
         place = open_folder(folder, team)
         place.check_begun()
         with place.held():
-            return _resume(place, team, model, attention, progress)
+            return _resume(place, team, model, attention, overrides or {}, progress=progress)
 
 
-def _resume(place: RunFolder, team: Team, model: Any, attention: Any, progress: bool) -> Any:
+def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides: Mapping[str, Any], *, progress: bool) -> Any:
     """Go on in a folder that is held."""
     folder = place.path
-    config, facts = place.read_start()
+    old, facts = place.read_start()
+    kept, names = change_config(old, overrides, folder) if overrides else (old, [])
     for name, given in (("model", model), ("attention", attention)):
         if (facts["custom"] == name) != (given is not None):
             needed = f"was given a {name} of its own; resume it from Python: regard.resume('{folder}', {name}=…)"
             raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was given no {name} of its own'}")
-    config = replace(config, out=str(folder))
+    config = replace(kept, out=str(folder))
     machine, reporter = resolve_machine(config, team.ranks), build_reporter(progress=progress and team.first)
+    start = Start.unpack(place.load_start()) if facts.get("started_from") else None
     with prepared(machine):
-        task = _build_task(config, team, model, attention, progress=progress)
+        task = _build_task(config, team, model, attention, start, progress=progress)
         if task.data.fingerprint != facts["fingerprint"]:
             raise DataError(
                 f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
@@ -186,7 +228,16 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, progress: 
             reporter.say(f"going back to the checkpoint before the last: {damage}")
         if state is not None:
             run.load_state_dict(state)
-        reporter.say(_describe_resume(run, facts))
+        change = Change(**facts["change"]) if facts.get("change") else None
+        if names:
+            made, finished = make_change(run, old, change, len(sampler), names), run.progress.finished
+            run.apply(made)
+            check_goes_on(run, finished, names, folder)
+            place.change_settings(kept, asdict(made))
+            reporter.say(describe_change(run, made, old, names))
+        elif change is not None:
+            run.apply(change)
+        reporter.say(describe_resume(run, facts))
         return _train(run, sampler, reporter)
 
 
@@ -194,22 +245,24 @@ def _default_out(config: AnyConfig) -> str:
     return str(Path("runs", Path(config.data.train[0]).name.partition(".")[0] or "run"))
 
 
-def _build_task(config: AnyConfig, team: Team, model: Any, attention: Any, *, progress: bool) -> Task:
+def _build_task(config: AnyConfig, team: Team, model: Any, attention: Any, start: Start | None, *, progress: bool) -> Task:
     """Prepare the data and build the model, the same in every process."""
     progress = progress and team.first
-    task = team.in_turns(lambda: _task_of(config, model, attention, progress=progress))
+    task = team.in_turns(lambda: _task_of(config, model, attention, start, progress=progress))
+    task.started_from = start.origin if start else {}
+    task.frozen = freeze(task.model, config.model.freeze)
     versions = {"regard": __version__, "torch": torch.__version__, "data": task.data.fingerprint}
     team.check_alike(versions | {"settings": render_config(replace(config, threads=0, out=""))})
     team.align(task.model)
     return task
 
 
-def _task_of(config: AnyConfig, model: Any, attention: Any, *, progress: bool) -> Task:
+def _task_of(config: AnyConfig, model: Any, attention: Any, start: Start | None, *, progress: bool) -> Task:
     if isinstance(config, TranslationConfig):
-        return TranslationTask.prepare(config, model=model, attention=attention, progress=progress)
+        return TranslationTask.prepare(config, model=model, attention=attention, progress=progress, start=start)
     if isinstance(config, ClassificationConfig):
-        return ClassificationTask.prepare(config, model=model, pooling=attention, progress=progress)
-    return LanguageTask.prepare(config, model=model, progress=progress)
+        return ClassificationTask.prepare(config, model=model, pooling=attention, progress=progress, start=start)
+    return LanguageTask.prepare(config, model=model, progress=progress, start=start)
 
 
 def _build_run(task: Task, folder: RunFolder, machine: Machine, team: Team) -> tuple[Run, BucketBatchSampler]:
@@ -220,7 +273,7 @@ def _build_run(task: Task, folder: RunFolder, machine: Machine, team: Team) -> t
 def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
     task, run.say = run.task, reporter.say
     validator = task.validator(run.machine)
-    if validator is None and (idle := _idle_without_dev(task.config)):
+    if validator is None and (idle := idle_without_dev(task.config)):
         reporter.say(
             f"nothing is held out to validate on (data.dev, data.dev_size), so {' and '.join(idle)} "
             f"{'have' if len(idle) > 1 else 'has'} no effect"
@@ -241,8 +294,9 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
     finally:
         reporter.stop()
         logs.close()
+        unfreeze(task.frozen)
     scores = _finish(run, validator)
-    reporter.say(_describe_end(run, scores))
+    reporter.say(describe_end(run, scores))
     return task.predictor(task.bundle(_signature(run, scores)))
 
 
@@ -308,48 +362,8 @@ def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
         "kept": run.final_steps(),
         "finished": run.progress.finished,
         "scores": scores,
+        **({"started_from": dict(run.task.started_from)} if run.task.started_from else {}),
     }
-
-
-def _describe_resume(run: Run, facts: dict[str, Any]) -> str:
-    head = f"going on with {run.folder.path} after update {run.progress.step:,} of {run.total_steps:,}"
-    if run.progress.finished:
-        head = f"the run in {run.folder.path} has ended; writing its model again"
-    here = run.machine.to_dict()
-    before, now = facts.get("processes", 1), here.pop("processes")
-    if before != now:
-        others = f"{before} process{'es' * (before != 1)} trained before, and {now} do{'es' * (now == 1)} now"
-        head += f"\n  {others}: the batches are the same; dropout and rounding are not"
-    changed = describe_changes(facts, {**versions(), **here})
-    return "\n  ".join([head, *(["not bit for bit as it would have gone on:", *changed] if changed else [])])
-
-
-def _idle_without_dev(config: RunConfig) -> list[str]:
-    """Settings that go by validations."""
-    idle = ["training.patience"] if config.training.patience else []
-    return idle + ["training.schedule plateau"] * isinstance(config.training.schedule, PlateauConfig)
-
-
-def _describe_end(run: Run, scores: dict[str, Any]) -> str:
-    progress = run.progress
-    epochs = progress.step / run.epoch_steps
-    speed = progress.count / progress.seconds if progress.seconds else 0.0
-    lines = [
-        f"trained {epochs:,.4g} epoch{'s' * (epochs != 1)} ({counted(progress.step, 'update')}) in "
-        f"{_seconds(progress.seconds)} s, "
-        f"validation and writing {_seconds(progress.validation_seconds)} s more; {speed:,.0f} {run.task.unit}/s"
-    ]
-    if scores:
-        mean = f"the mean of the last {len(run.final_steps())} validations' weights"
-        what = mean if len(run.final_steps()) > 1 else f"the model after update {run.final_steps()[0]:,}"
-        lines.append(f"kept {what}; on dev: {run.task.describe_scores(scores)}")
-        if warning := run.task.warn(scores):
-            lines.append(warning)
-    return "\n".join(lines)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 @contextmanager

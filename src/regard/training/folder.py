@@ -2,6 +2,7 @@
 
     checkpoints/config.yaml           the settings; with this file, the folder holds a run
     checkpoints/run.json              what else the result depends on: the data's hash, the device, the threads; and checksums
+    checkpoints/start.ckpt            the trained model that the run started from, if it did
     checkpoints/last.ckpt             everything that an exact resume needs
     checkpoints/previous.ckpt         the one before, for the day on which the last one turns out to be damaged
     checkpoints/weights-00001200.ckpt weights of a validation that the final model may be made of: the best, or the last n
@@ -36,9 +37,10 @@ from regard.disk import FULL, flush, locked, seal_of, unseal, write_whole
 from regard.errors import BundleError, ConfigError, TrainingError
 
 _LAST, _PREVIOUS, _LOCK, _REPLACING = "last.ckpt", "previous.ckpt", "lock", "replacing"
-_CHECKPOINT = re.compile(r"(config\.yaml|run\.json|last\.ckpt|previous\.ckpt|weights-\d{8,}\.ckpt)(\.new)?")
+_START = "start.ckpt"
+_CHECKPOINT = re.compile(r"(config\.yaml|run\.json|start\.ckpt|last\.ckpt|previous\.ckpt|weights-\d{8,}\.ckpt)(\.new)?")
 _LOG = re.compile(r"metrics\.csv|events\.out\.tfevents\..*")
-_BEFORE_IT_BEGAN = frozenset((_LOCK, "run.json", "run.json.new", "config.yaml.new"))
+_BEFORE_IT_BEGAN = frozenset((_LOCK, _START, f"{_START}.new", "run.json", "run.json.new", "config.yaml.new"))
 _COPY_OR_ANEW = "copy it again from where it is whole, or train anew"
 
 
@@ -142,16 +144,22 @@ class RunFolder:
                     yield
                 finally:
                     if whole / "checkpoints" in made and not self.holds_run():
-                        with suppress(OSError):
-                            (self.checkpoints / "run.json").unlink(missing_ok=True)
+                        for name in ("run.json", _START):
+                            with suppress(OSError):
+                                (self.checkpoints / name).unlink(missing_ok=True)
         finally:
             if not self.holds_run():
                 for path in made:  # from the inside out; what is not empty is somebody's
                     with suppress(OSError):
                         path.rmdir()
 
-    def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
+    def start(self, config: RunConfig, facts: dict[str, Any], model: dict[str, Any] | None = None) -> None:
         """Begin a run in the folder, which is held, in place of the run that it may hold.
+
+        Args:
+            config: The settings.
+            facts: What else the result depends on.
+            model: The trained model that the run starts from, as `Start.pack` gives it.
 
         Raises:
             TrainingError: If the folder cannot be written.
@@ -164,6 +172,8 @@ class RunFolder:
             self.logs.mkdir(exist_ok=True)
         except OSError as error:
             raise write_error(self.path, error) from error
+        if model is not None:
+            self._save(self.checkpoints / _START, model)
         self._write(self.checkpoints / "run.json", _render_facts({**facts, "config": hashlib.sha256(settings).hexdigest()}))
         self._write(self.checkpoints / "config.yaml", settings)
         with suppress(OSError):  # beside settings it says nothing
@@ -204,12 +214,46 @@ class RunFolder:
                 f"cannot resume '{self.path}': checkpoints/run.json is missing or damaged ({error}); {_COPY_OR_ANEW}"
             ) from error
         path = self.checkpoints / "config.yaml"
-        if hashlib.sha256(path.read_bytes()).hexdigest() != facts["config"]:
+        before, digest = facts.pop("before", None), hashlib.sha256(path.read_bytes()).hexdigest()
+        if isinstance(before, dict) and before.get("config") == digest:
+            facts |= before  # a change of settings was broken off before the settings were written, and has not taken place
+        if digest != facts["config"]:
             raise BundleError(
                 f"cannot resume '{self.path}': checkpoints/config.yaml was edited or damaged: it is not the one that the run "
                 f"began with; {_COPY_OR_ANEW}"
             )
         return read_config(path), facts
+
+    def change_settings(self, config: RunConfig, change: dict[str, Any]) -> None:
+        """Replace the settings of the run in the folder, which is held.
+
+        The new settings count from the moment at which config.yaml has been renamed: before it, run.json has the checksums of
+        both, and the old settings with it.
+
+        Args:
+            config: The new settings.
+            change: What `read_start` gives as `change` from then on, plain data.
+
+        Raises:
+            TrainingError: If the folder cannot be written. The old settings count.
+        """
+        _, facts = self.read_start()
+        settings = render_config(config).encode()
+        before = {"config": facts["config"], "change": facts.get("change")}
+        now = {"config": hashlib.sha256(settings).hexdigest(), "change": change, "before": before}
+        self._write(self.checkpoints / "run.json", _render_facts({**facts, **now}))
+        self._write(self.checkpoints / "config.yaml", settings)
+
+    def load_start(self) -> dict[str, Any]:
+        """Read the trained model that the run started from.
+
+        Raises:
+            BundleError: If it is missing or damaged.
+        """
+        try:
+            return self._load(self.checkpoints / _START)
+        except BundleError as error:
+            raise BundleError(f"cannot resume '{self.path}': {error}; {_COPY_OR_ANEW}") from error
 
     def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
         """Write the last checkpoint; the one that was the last is the one before from now on.

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.bundle import LanguageBundle
-from regard.bundle.bundle import Custom
+from regard.bundle import LanguageBundle, Start
+from regard.bundle.bundle import Custom, fingerprint_vocabulary
 from regard.config import LanguageConfig
 from regard.errors import ConfigError
 from regard.models.build import build_language_model
@@ -20,6 +20,7 @@ from regard.text.plain.encoded import TextCorpus
 from regard.text.plain.prepare import TextData, prepare_texts
 from regard.training.machine import Machine, seed_step
 from regard.training.objective import objective
+from regard.training.starting import check_vocabulary
 from regard.training.task import Scores, Task, Validator, evaluating, fitting_into_memory
 from regard.training.validation import mean_nll
 
@@ -36,13 +37,20 @@ class LanguageTask(Task):
     model: Seq2Seq
 
     @classmethod
-    def prepare(cls, config: LanguageConfig, *, model: LanguageModelGiven | None, progress: bool) -> "LanguageTask":
-        """Read the data and build the model."""
-        data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress)
+    def prepare(
+        cls, config: LanguageConfig, *, model: LanguageModelGiven | None, progress: bool, start: Start | None = None
+    ) -> "LanguageTask":
+        """Read the data and build the model, with the vocabulary and the weights of `start` if there is one."""
+        learned = start.tokenizers[0] if start else None
+        data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
         config = replace(config, tokenizer=data.tokenizer_config)
         seed_step(config.seed, 0)
         custom: Custom = "model" if model is not None else ""
-        return cls(config, data, _build_model(config, data.tokenizer.size, model), custom)
+        built = _build_model(config, data.tokenizer.size, model)
+        check_vocabulary(built, fingerprint_vocabulary((data.tokenizer,)), given=model is not None)
+        if start:
+            start.load_into(built)
+        return cls(config, data, built, custom)
 
     def sampler(self) -> BucketBatchSampler:
         """Batches by length."""

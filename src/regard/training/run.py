@@ -13,7 +13,7 @@ from regard.training.folder import RunFolder
 from regard.training.logs import Row
 from regard.training.machine import Machine
 from regard.training.optimizer import MovingAverage, build_optimizer
-from regard.training.schedule import Plateau, learning_rate_factor
+from regard.training.schedule import Change, Plateau, learning_rate_factor, planned_steps
 from regard.training.task import Task
 from regard.training.team import Team
 
@@ -104,9 +104,10 @@ class Run:
         self.history: list[Row] = []
         self.say: Callable[[str], None] = lambda text: None
         """Tells the user something."""
-        updates = training.max_epochs * -(-epoch_batches // training.accumulate)
-        self.total_steps = min(updates, training.max_steps) if training.max_steps else updates
-        self.epoch_steps = updates // training.max_epochs
+        self.change: Change | None = None
+        """When its settings were last changed."""
+        self.total_steps = planned_steps(training, epoch_batches)
+        self.epoch_steps = -(-epoch_batches // training.accumulate)
 
     @property
     def epoch(self) -> int:
@@ -126,7 +127,31 @@ class Run:
         """The learning rate of an update, numbered from 1."""
         training = self.config.training
         factor = learning_rate_factor(training.schedule, step, self.total_steps)
-        return training.learning_rate * factor * self.plateau.scale
+        rate = training.learning_rate * factor * self.plateau.scale
+        return rate if self.change is None else self.change.soften(rate, training.schedule, step, self.total_steps)
+
+    def limits_reached(self) -> list[str]:
+        """Return the settings that end the run where it is, with what they are."""
+        training, progress = self.config.training, self.progress
+        minutes = (progress.seconds + progress.validation_seconds) / 60
+        reached = {
+            "max_epochs": progress.epoch >= training.max_epochs,
+            "max_steps": 0 < training.max_steps <= progress.step,
+            "max_minutes": 0 < training.max_minutes <= minutes,
+            "patience": 0 < training.patience <= progress.bad_validations,
+        }
+        return [f"training.{name} {getattr(training, name):,g}" for name, holds in reached.items() if holds]
+
+    def apply(self, change: Change) -> None:
+        """Go on under settings that were changed: a run that had ended goes on if no limit holds it any more.
+
+        It does nothing to a checkpoint that was written after the change.
+        """
+        self.change = change
+        if self.progress.step <= change.step:
+            self.progress.finished = bool(self.limits_reached())
+            if change.resets_plateau:
+                self.plateau = Plateau()
 
     def record_validation(self, value: float, scores: dict[str, Any]) -> bool:
         """Take note of a validation of the weights as they are.

@@ -13,6 +13,7 @@ from regard.config import (
     PlateauConfig,
     ScheduleConfig,
     TeacherForcingConfig,
+    TrainingConfig,
 )
 
 
@@ -46,6 +47,47 @@ def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float
         case LinearDecayConfig(final=final):
             return 1 - (1 - final) * part
     return 1.0
+
+
+def planned_steps(training: TrainingConfig, epoch_batches: int) -> int:
+    """Return the updates of a whole run, unless time or patience ends it.
+
+    Args:
+        training: The settings.
+        epoch_batches: Batches in an epoch.
+    """
+    updates = training.max_epochs * -(-epoch_batches // training.accumulate)
+    return min(updates, training.max_steps) if training.max_steps else updates
+
+
+@dataclass(frozen=True)
+class Change:
+    """The moment at which a run's settings were changed, after which its learning rate must not jump."""
+
+    step: int
+    """Updates that were made before."""
+    rate: float | None
+    """Learning rate of the last of them; None if there was none."""
+    resets_plateau: bool = False
+    """Whether the learning rate was set, so that what a plateau had lowered it to is void."""
+
+    def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
+        """Return over how many updates a rate rises to the new schedule's: its warm-up, but at most a tenth of what is left."""
+        return max(1, min(schedule.warmup_steps or 100, (total - self.step) // 10))
+
+    def soften(self, rate: float, schedule: ScheduleConfig, step: int, total: int) -> float:
+        """Return the learning rate of an update, which rises linearly from the old rate to the new schedule's.
+
+        Args:
+            rate: The new schedule's.
+            schedule: The new schedule.
+            step: Number of the update, from 1.
+            total: Updates of the whole run.
+        """
+        if self.rate is None or step <= self.step or rate <= self.rate:
+            return rate
+        part = min(1.0, (step - self.step) / self.ramp_steps(schedule, total))
+        return self.rate + (rate - self.rate) * part
 
 
 @dataclass

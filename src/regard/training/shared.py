@@ -44,9 +44,17 @@ class SharedFolder(RunFolder):
             self._team.by_first(lambda: stack.enter_context(self._own.held()))
             yield
 
-    def start(self, config: RunConfig, facts: dict[str, Any]) -> None:
+    def start(self, config: RunConfig, facts: dict[str, Any], model: dict[str, Any] | None = None) -> None:
         """As `RunFolder`."""
-        self._team.by_first(lambda: self._own.start(config, facts))
+        self._team.by_first(lambda: self._own.start(config, facts, model))
+
+    def change_settings(self, config: RunConfig, change: dict[str, Any]) -> None:
+        """As `RunFolder`."""
+        self._team.by_first(lambda: self._own.change_settings(config, change))
+
+    def load_start(self) -> dict[str, Any]:
+        """As `RunFolder`."""
+        return self._team.by_first(lambda: self._own.load_start())
 
     def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
         """As `RunFolder`."""

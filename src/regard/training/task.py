@@ -1,8 +1,9 @@
 """What depends on the task that is learned: data, model, loss and scores. All else of training is one for all."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -111,6 +112,10 @@ class Task(ABC):
         custom: What part of the model is the user's own object.
     """
 
+    started_from: Mapping[str, Any] = MappingProxyType({})
+    """Which trained model it started from, for the signature; empty if from random weights."""
+    frozen: Sequence[nn.Parameter] = ()
+    """Parameters that training leaves as they are (`model.freeze`)."""
     unit: ClassVar[str]
     """What speed is told in: the things whose losses add up."""
     columns: ClassVar[tuple[str, ...]]

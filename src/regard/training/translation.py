@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.base import Attention
-from regard.bundle import TranslationBundle
-from regard.bundle.bundle import Custom
+from regard.bundle import Start, TranslationBundle
+from regard.bundle.bundle import Custom, fingerprint_vocabulary
 from regard.config import RecurrentConfig, TranslationConfig
 from regard.errors import ConfigError
 from regard.models.build import build_translator
@@ -21,6 +21,7 @@ from regard.text.prepare import PreparedData, prepare
 from regard.training.machine import Machine, seed_step
 from regard.training.objective import draw_gold, objective
 from regard.training.schedule import gold_probability
+from regard.training.starting import check_vocabulary
 from regard.training.task import Task, fitting_into_memory
 from regard.training.validation import TranslationValidator
 
@@ -46,15 +47,26 @@ class TranslationTask(Task):
 
     @classmethod
     def prepare(
-        cls, config: TranslationConfig, *, model: Model | None, attention: Attention | None, progress: bool
+        cls,
+        config: TranslationConfig,
+        *,
+        model: Model | None,
+        attention: Attention | None,
+        progress: bool,
+        start: Start | None = None,
     ) -> "TranslationTask":
-        """Read the data and build the model."""
-        data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress)
+        """Read the data and build the model, with the vocabulary and the weights of `start` if there is one."""
+        learned = start.tokenizers if start else None
+        data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
         if config.data.alignments:
             data = guide(data, config.data)
         config = replace(config, tokenizers=data.tokenizers)
         seed_step(config.seed, 0)
         built = _build_model(config, data, model, attention)
+        vocabulary = fingerprint_vocabulary((data.source_tokenizer, data.target_tokenizer))
+        check_vocabulary(built, vocabulary, given=model is not None)
+        if start:
+            start.load_into(built)
         if config.data.alignments and "cross" not in built.sites:
             raise ConfigError("data.alignments trains attention, and this model has none over the source (no site `cross`)")
         custom: Custom = "model" if model is not None else "attention" if attention is not None else ""

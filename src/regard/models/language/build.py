@@ -6,7 +6,7 @@ from regard.config import LanguageModelConfig
 from regard.layers.transformer_build import build_causal
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_embedding
-from regard.models.transformer.build import build_blueprint, build_positions
+from regard.models.transformer.build import build_blueprint, build_positions, initial_std
 
 
 def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
@@ -21,7 +21,7 @@ def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -
     """
     size = config.hidden_size
     blueprint = build_blueprint(config)
-    embedding = build_embedding(vocabulary_size, size, std=size**-0.5)
+    embedding = build_embedding(vocabulary_size, size, std=initial_std(size, tied=config.tie_embeddings))
     output = nn.Linear(size, vocabulary_size, bias=config.output_bias)
     nn.init.xavier_uniform_(output.weight)
     if config.tie_embeddings:

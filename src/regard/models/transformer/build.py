@@ -26,7 +26,9 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
     """
     size = config.hidden_size
     blueprint = build_blueprint(config)
-    source, target = (build_embedding(words, size, std=size**-0.5) for words in (source_size, target_size))
+    tied = {"source": config.tie_embeddings == "all", "target": config.tie_embeddings != "none"}
+    source = build_embedding(source_size, size, std=initial_std(size, tied=tied["source"]))
+    target = build_embedding(target_size, size, std=initial_std(size, tied=tied["target"]))
     output = nn.Linear(size, target_size, bias=config.output_bias)
     nn.init.xavier_uniform_(output.weight)
     check_tying(source, target, size, config.tie_embeddings)
@@ -46,6 +48,20 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
         alignment_layer=None if config.alignment_layer < 0 else config.alignment_layer,
         alignment_head=None if config.alignment_head < 0 else config.alignment_head,
     )
+
+
+def initial_std(size: int, *, tied: bool) -> float:
+    """Return the standard deviation that embeddings of width D are drawn with: D^-½, or D^-¾ if they are the output layer too.
+
+    A decoder's features resemble the embedding of the word that was read. With D^-½, a tied output layer gives it a score
+    of about √D, which is more than ln V: an untrained model is certain that every word is repeated. With D^-¾ the score is D^¼,
+    which is small against ln V for every usual width.
+
+    Args:
+        size: D.
+        tied: Whether the output layer is the embedding.
+    """
+    return size**-0.75 if tied else size**-0.5
 
 
 def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprint:

@@ -33,9 +33,10 @@ from regard.text.labelled.files import find_files
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.readers import WHAT, LabelledChunk, read_labelled
 from regard.text.labelled.report import LabelledReport
-from regard.text.labelled.selection import Selection, check_dev_labels, select
+from regard.text.labelled.selection import Selection, check_dev_labels, number_as, select
 from regard.text.report import ReadingReport
 from regard.text.resolve import resolve_kind
+from regard.text.reused import digests, unknown_notes
 from regard.text.split import LARGEST_DEV_PART
 from regard.text.tokenizer import Tokenizer, build_tokenizer
 
@@ -60,7 +61,14 @@ class LabelledData:
     """Hash of the files' bytes."""
 
 
-def prepare_labelled(data: LabelledDataConfig, tokenizer: TokenizerConfig, *, seed: int, progress: bool = True) -> LabelledData:
+def prepare_labelled(
+    data: LabelledDataConfig,
+    tokenizer: TokenizerConfig,
+    *,
+    seed: int,
+    progress: bool = True,
+    learned: tuple[Tokenizer, Labels] | None = None,
+) -> LabelledData:
     """Make encoded corpora and a tokenizer from files of labelled texts, or find them made.
 
     Args:
@@ -68,6 +76,8 @@ def prepare_labelled(data: LabelledDataConfig, tokenizer: TokenizerConfig, *, se
         tokenizer: How texts become symbols. They are learned from the training texts alone.
         seed: Governs which texts are held out.
         progress: Show bars on standard error.
+        learned: Tokenizer and labels of a model that training starts from. The tokenizer is used as it is; so are the labels if
+            they include all that these texts have.
 
     Returns:
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
@@ -81,7 +91,7 @@ def prepare_labelled(data: LabelledDataConfig, tokenizer: TokenizerConfig, *, se
         raise DataError("no training data: data.train names no file, expected one of labelled texts")
     train, form = find_files(data.train, data)
     dev, dev_form = find_files(data.dev, data) if data.dev else ([], form)
-    digests = hash_files([str(file.path) for file in (*train, *dev)], WHAT)
+    hashes = hash_files([str(file.path) for file in (*train, *dev)], WHAT)
     fixed = resolve_kind(tokenizer, (chunk.text for chunk in read_labelled(data.train, data, ReadingReport())))
     settings = {
         "labelled": LABELLED_VERSION,
@@ -90,17 +100,18 @@ def prepare_labelled(data: LabelledDataConfig, tokenizer: TokenizerConfig, *, se
         "labels": [[file.label for file in files] for files in (train, dev)],
         "tokenizer": asdict(fixed),
         "seed": seed,
+        **(digests((learned[0],)) | {"known": [learned[1].names, learned[1].multiple]} if learned else {}),
     }
     cache = cache_folder(data)
-    entry = cache / entry_name(settings, (fixed.kind,), digests)
+    entry = cache / entry_name(settings, (fixed.kind,), hashes)
     found = [[str(file.path) for file in files] for files in (train, dev)]
 
     def make(work: Path) -> None:
         with late_bars(shown=progress) as bars:
-            _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars).run()
-        check_unchanged([str(file.path) for file in (*train, *dev)], digests, WHAT)
+            _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars, learned).run()
+        check_unchanged([str(file.path) for file in (*train, *dev)], hashes, WHAT)
 
-    return find_or_make(entry, lambda: _load(entry, found, fixed, fingerprint_of(digests)), make)
+    return find_or_make(entry, lambda: _load(entry, found, fixed, fingerprint_of(hashes)), make)
 
 
 class _Preparation:
@@ -114,16 +125,21 @@ class _Preparation:
         seed: int,
         work: Path,
         bars: Progress,
+        learned: tuple[Tokenizer, Labels] | None,
     ) -> None:
         self.data, self.tokenizer, self.chosen_by_text = data, tokenizer, chosen_by_text
         self.seed, self.work, self.bars = seed, work, bars
+        self.learned = learned
 
     def run(self) -> None:
         """Leave `train.arrow`, `dev.arrow`, `tokenizer.json`, `labels.json` and `report.json` in the folder."""
         data, train_report = self.data, ReadingReport()
         whole = self._read(data.train, train_report)
         selection = select(whole, data, self.seed, train_report)
-        labels = Labels(tuple(whole.names), whole.multiple, tuple(selection.train_counts))
+        label_counts = selection.train_counts
+        if self.learned:
+            whole, label_counts = number_as(whole, label_counts, self.learned[1])
+        labels = Labels(tuple(whole.names), whole.multiple, tuple(label_counts))
         dev_report, overlap = None, None
         dev, dev_chosen = whole, selection.dev
         if data.dev:
@@ -131,14 +147,7 @@ class _Preparation:
             dev = check_dev_labels(self._read(data.dev, dev_report), labels, dev_report)
             dev_chosen = np.ones(len(dev.spool), np.bool_)
             overlap = int(np.isin(dev.spool.hashes[0], whole.spool.hashes[0][selection.train]).sum())
-        texts = (texts for _, (texts,) in whole.spool.chunks(selection.train, CHUNK_TEXTS))
-        tokenizer = build_tokenizer(
-            self._show(texts, "counting words", int(selection.train.sum())),
-            self.tokenizer,
-            language=data.language,
-            normalization=data.normalization,
-            progress=not self.bars.disable,
-        )
+        tokenizer = self.learned[0] if self.learned else self._learn(whole, selection)
         counts = SymbolCounts(tokenizer)
         train_tokens, train_cut = self._encode(whole, selection.train, tokenizer, labels, "train.arrow", counts)
         _, dev_cut = self._encode(dev, dev_chosen, tokenizer, labels, "dev.arrow")
@@ -157,9 +166,20 @@ class _Preparation:
             symbols={"text": counts.summary()},
         )
         report.notes = self._notes(report, selection)
+        report.notes += unknown_notes(report.symbols) if self.learned else []
         self._finish(tokenizer, labels, report)
         for path in {whole.spool.path, dev.spool.path}:
             path.unlink()
+
+    def _learn(self, whole: Collection, selection: Selection) -> Tokenizer:
+        texts = (texts for _, (texts,) in whole.spool.chunks(selection.train, CHUNK_TEXTS))
+        return build_tokenizer(
+            self._show(texts, "counting words", int(selection.train.sum())),
+            self.tokenizer,
+            language=self.data.language,
+            normalization=self.data.normalization,
+            progress=not self.bars.disable,
+        )
 
     def _read(self, paths: tuple[str, ...], report: ReadingReport) -> Collection:
         chunks = read_labelled(paths, self.data, report)

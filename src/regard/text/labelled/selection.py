@@ -89,6 +89,35 @@ def check_dev_labels(dev: Collection, labels: Labels, report: ReadingReport) -> 
     return replace(dev, names=list(labels.names), labels=LabelRows(renumbered[dev.labels.flat], dev.labels.offsets))
 
 
+def number_as(texts: Collection, counts: list[int], known: Labels) -> tuple[Collection, list[int]]:
+    """Number the labels as a trained model does, if it knows all of them; else leave them as they are.
+
+    Args:
+        texts: The texts with their own labels.
+        counts: Training texts with each of these.
+        known: The model's labels.
+
+    Returns:
+        The texts, and the counts of the labels that they have now; 0 for labels of the model that no text here has.
+
+    Raises:
+        DataError: If texts have several labels here and one for the model, or the other way round.
+    """
+    if texts.multiple != known.multiple:
+        here, there = ("several labels", "one label") if texts.multiple else ("one label", "several labels")
+        raise DataError(
+            f"texts have {here} each, but those of the model that training starts from have {there}; set "
+            "data.label_separator as it was for that model, or train a new model"
+        )
+    if not set(texts.names) <= set(known.names):
+        return texts, counts
+    numbers = np.array([known.number(name) for name in texts.names], np.int32)
+    placed = np.zeros(len(known), np.int64)
+    placed[numbers] = counts
+    rows = LabelRows(numbers[texts.labels.flat], texts.labels.offsets)
+    return replace(texts, names=list(known.names), labels=rows), placed.tolist()
+
+
 def _check_labels(
     texts: Collection, labels: LabelRows, groups: npt.NDArray[np.int64], places: npt.NDArray[np.int64], report: ReadingReport
 ) -> None:

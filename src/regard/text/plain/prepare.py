@@ -32,6 +32,7 @@ from regard.text.plain.readers import WHAT, read_texts
 from regard.text.plain.report import REPEATED, TextReport
 from regard.text.report import BEYOND_MAX_TEXTS, ReadingReport
 from regard.text.resolve import resolve_kind
+from regard.text.reused import digests, unknown_notes
 from regard.text.split import LARGEST_DEV_PART, first_occurrences, split_pairs
 from regard.text.spool import Spool, spool_texts
 from regard.text.tokenizer import Tokenizer, build_tokenizer
@@ -58,7 +59,14 @@ class TextData:
     """Hash of the files' bytes."""
 
 
-def prepare_texts(data: TextDataConfig, tokenizer: TokenizerConfig, *, seed: int, progress: bool = True) -> TextData:
+def prepare_texts(
+    data: TextDataConfig,
+    tokenizer: TokenizerConfig,
+    *,
+    seed: int,
+    progress: bool = True,
+    learned: Tokenizer | None = None,
+) -> TextData:
     """Make encoded corpora and a tokenizer from text files, or find them made.
 
     Args:
@@ -66,6 +74,7 @@ def prepare_texts(data: TextDataConfig, tokenizer: TokenizerConfig, *, seed: int
         tokenizer: How texts become symbols. They are learned from the training texts alone.
         seed: Governs which texts are held out.
         progress: Show bars on standard error.
+        learned: A tokenizer to use as it is, of a model that training starts from, in place of a new one.
 
     Returns:
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
@@ -76,7 +85,7 @@ def prepare_texts(data: TextDataConfig, tokenizer: TokenizerConfig, *, seed: int
     """
     if not data.train:
         raise DataError("no training data: data.train names no file, expected a text file")
-    digests = hash_files(data.train + data.dev, WHAT)
+    hashes = hash_files(data.train + data.dev, WHAT)
     fixed = resolve_kind(tokenizer, (chunk.text for chunk in read_texts(data.train, data, ReadingReport())))
     settings = {
         "texts": TEXT_VERSION,
@@ -85,26 +94,35 @@ def prepare_texts(data: TextDataConfig, tokenizer: TokenizerConfig, *, seed: int
         "endings": [endings(data.train), endings(data.dev)],
         "tokenizer": asdict(fixed),
         "seed": seed,
+        **digests(None if learned is None else (learned,)),
     }
     cache = cache_folder(data)
-    entry = cache / entry_name(settings, (fixed.kind,), digests)
+    entry = cache / entry_name(settings, (fixed.kind,), hashes)
 
     def make(work: Path) -> None:
         with late_bars(shown=progress) as bars:
-            _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars).run()
-        check_unchanged(data.train + data.dev, digests, WHAT)
+            _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars, learned).run()
+        check_unchanged(data.train + data.dev, hashes, WHAT)
 
-    return find_or_make(entry, lambda: _load(entry, data, fixed, fingerprint_of(digests)), make)
+    return find_or_make(entry, lambda: _load(entry, data, fixed, fingerprint_of(hashes)), make)
 
 
 class _Preparation:
     """One run through all the steps; a class, since they share the folder and the bars."""
 
     def __init__(
-        self, data: TextDataConfig, tokenizer: FixedTokenizerConfig, chosen_by_text: bool, seed: int, work: Path, bars: Progress
+        self,
+        data: TextDataConfig,
+        tokenizer: FixedTokenizerConfig,
+        chosen_by_text: bool,
+        seed: int,
+        work: Path,
+        bars: Progress,
+        learned: Tokenizer | None,
     ) -> None:
         self.data, self.tokenizer, self.chosen_by_text = data, tokenizer, chosen_by_text
         self.seed, self.work, self.bars = seed, work, bars
+        self.learned = learned
 
     def run(self) -> None:
         """Leave `train.arrow`, `dev.arrow`, `tokenizer.json` and `report.json` in the folder."""
@@ -118,14 +136,7 @@ class _Preparation:
             dev_spool = self._read(data.dev, dev_report)
             dev = np.ones(len(dev_spool), np.bool_)
             overlap = int(np.isin(dev_spool.hashes[0], spool.hashes[0][train]).sum())
-        texts = (texts for _, (texts,) in spool.chunks(train, CHUNK_TEXTS))
-        tokenizer = build_tokenizer(
-            self._show(texts, "counting words", int(train.sum())),
-            self.tokenizer,
-            language=data.language,
-            normalization=data.normalization,
-            progress=not self.bars.disable,
-        )
+        tokenizer = self.learned or self._learn(spool, train)
         counts = SymbolCounts(tokenizer)
         train_tokens, train_cut = self._encode(spool, train, tokenizer, "train.arrow", counts)
         dev_tokens, dev_cut = self._encode(dev_spool, dev, tokenizer, "dev.arrow")
@@ -141,11 +152,22 @@ class _Preparation:
             symbols={"text": counts.summary()},
         )
         report.notes = self._notes(report.dev_texts, train_cut + dev_cut)
+        report.notes += unknown_notes(report.symbols) if self.learned else []
         tokenizer.save(self.work / "tokenizer.json")
         plain = json.dumps(report.to_dict(), ensure_ascii=False, indent=1)
         (self.work / "report.json").write_text(plain, encoding="utf-8")
         for path in {spool.path, dev_spool.path}:
             path.unlink()
+
+    def _learn(self, spool: Spool, chosen: Chosen) -> Tokenizer:
+        texts = (texts for _, (texts,) in spool.chunks(chosen, CHUNK_TEXTS))
+        return build_tokenizer(
+            self._show(texts, "counting words", int(chosen.sum())),
+            self.tokenizer,
+            language=self.data.language,
+            normalization=self.data.normalization,
+            progress=not self.bars.disable,
+        )
 
     def _read(self, paths: tuple[str, ...], report: ReadingReport) -> Spool:
         chunks = read_texts(paths, self.data, report)

@@ -1,0 +1,120 @@
+"""Settings of a run that may change when it goes on."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.config import AnyConfig
+from regard.config.loading import dump_config, load_config, override_layer
+from regard.errors import ConfigError
+from regard.training.run import Run
+from regard.training.schedule import Change, learning_rate_factor, planned_steps
+
+_LENGTHS = ("max_epochs", "max_steps", "max_minutes", "patience")
+_RATES = ("learning_rate", "schedule", "weight_decay", "label_smoothing", "clip_norm", "teacher_forcing", "alignment_weight")
+_OTHERS = ("validate_every", "validation_pairs", "checkpoint_every", "max_skipped", "calibrate", "precision", "tensorboard")
+_MAY_CHANGE = re.compile(
+    r"device|threads|data\.cache|(decoding|generation)\..+|model\.(.+\.)?\w*dropout|model\.alignment_(layer|head)"
+    rf"|training\.({'|'.join((*_LENGTHS, *_RATES, *_OTHERS))})(\..+)?"
+)
+_LONGER = re.compile(rf"training\.({'|'.join((*_LENGTHS, *_RATES))})(\..+)?")
+_SHOWN = (
+    "lengths (training.max_epochs, max_steps, max_minutes, patience), the learning rate and its schedule, regularization, "
+    "how often it validates and writes checkpoints, decoding, and the device"
+)
+
+
+def change_config(config: AnyConfig, overrides: Mapping[str, Any], folder: Path) -> tuple[AnyConfig, list[str]]:
+    """Change settings of a run that goes on.
+
+    Args:
+        config: The run's settings.
+        overrides: Settings by dotted names.
+        folder: The run's, for messages.
+
+    Returns:
+        The new settings, and the names of those that differ.
+
+    Raises:
+        ConfigError: If a setting is unknown, out of range, or decides what the run has learned so far.
+    """
+    if re.fullmatch(r"fold-\d+", folder.name) and (folder.parent / "fold-1").is_dir():
+        raise ConfigError(
+            f"'{folder}' is a fold of a cross-validation, whose folds are trained alike, so its settings cannot change; "
+            "start a new cross-validation with other settings"
+        )
+    changed = load_config(dump_config(config), override_layer(overrides))
+    before, now = _flat(dump_config(config)), _flat(dump_config(changed))
+    names = [name for name in {**before, **now} if before.get(name, _MISSING) != now.get(name, _MISSING)]
+    wrong = next((name for name in names if not _MAY_CHANGE.fullmatch(name)), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"cannot resume '{folder}' with another {wrong}: a run goes on with the data, the batches and the model that it "
+            f"began with; what may change is: {_SHOWN}. To go on from its model otherwise, start a new run from it: "
+            f"regard train {config.task} --from {folder} --data.train FILE"
+        )
+    return changed, names
+
+
+_MISSING = object()
+
+
+def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in plain.items():
+        flat |= _flat(value, f"{path}{name}.") if isinstance(value, Mapping) else {f"{path}{name}": value}
+    return flat
+
+
+def make_change(run: Run, old: AnyConfig, change: Change | None, epoch_batches: int, names: list[str]) -> Change:
+    """Return the moment at which a run's settings change, for a run that stands at its last checkpoint.
+
+    Args:
+        run: The run, under its new settings.
+        old: Its old settings.
+        change: When they were changed before, if they were.
+        epoch_batches: Batches in an epoch.
+        names: The settings that differ.
+    """
+    step, training = run.progress.step, old.training
+    rate = None
+    if step:
+        total = planned_steps(training, epoch_batches)
+        rate = training.learning_rate * learning_rate_factor(training.schedule, step, total) * run.plateau.scale
+        rate = rate if change is None else change.soften(rate, training.schedule, step, total)
+    resets = any(name == "training.learning_rate" or name.startswith("training.schedule") for name in names)
+    return Change(step, rate, resets)
+
+
+def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) -> None:
+    """Check that settings that are to make a run longer do so.
+
+    Raises:
+        ConfigError: If the run would end at once.
+    """
+    limits = run.limits_reached()
+    if limits and (not was_finished or any(_LONGER.fullmatch(name) for name in names)):
+        done = f"{run.progress.epoch:,} epochs and {run.progress.step:,} updates are done"
+        if any("patience" in limit for limit in limits):
+            done += f", the last {run.progress.bad_validations:,} validations brought nothing better"
+        raise ConfigError(
+            f"cannot train longer in '{folder}': {done}, so the run ends at once by {' and '.join(limits)}; set "
+            f"{'it' if len(limits) == 1 else 'them'} higher, or to 0 for no limit where that is allowed"
+        )
+
+
+def describe_change(run: Run, change: Change, old: AnyConfig, names: list[str]) -> str:
+    """Say what was changed, and what that means for the learning rate."""
+    before, now = _flat(dump_config(old)), _flat(dump_config(run.config))
+    lines = ["settings changed: " + ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)]
+    step, schedule = run.progress.step, run.config.training.schedule
+    if not run.progress.finished and change.rate is not None:
+        ramp = change.ramp_steps(schedule, run.total_steps)
+        reached = run.learning_rate(min(step + ramp, run.total_steps))
+        over = f" over {ramp:,} updates" if reached > change.rate else ""
+        lines.append(
+            f"the learning rate was {change.rate:.3g}, becomes {reached:.3g}{over}, and then follows the schedule "
+            f"{schedule.kind} of a run of {run.total_steps:,} updates"
+        )
+    return "\n  ".join(lines)

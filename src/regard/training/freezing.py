@@ -1,0 +1,84 @@
+"""Parts of a model that training leaves as they are, by their names (`model.freeze`)."""
+
+from collections.abc import Iterable, Sequence
+
+from torch import nn
+
+from regard.errors import ConfigError, nearest
+from regard.layers.positions import LearnedPositions
+
+EMBEDDINGS = "embeddings"
+"""Stands for every table of vectors that tokens, n-grams or positions have."""
+_TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions)
+_SHOWN = 12
+
+
+def freeze(model: nn.Module, names: Sequence[str]) -> list[nn.Parameter]:
+    """Take parts of a model out of training.
+
+    Args:
+        model: Of any kind.
+        names: `embeddings`, or names of modules or parameters as `named_parameters()` has them, or beginnings of these up to
+            a full stop. A weight that two parts share is frozen in both.
+
+    Returns:
+        The parameters that were trainable and are not any more; give them to `unfreeze` afterwards.
+
+    Raises:
+        ConfigError: If a name is unknown, or nothing would be left to train.
+    """
+    chosen = {id(weight): weight for name in names for weight in _named(model, name)}
+    frozen = [weight for weight in chosen.values() if weight.requires_grad]
+    for weight in frozen:
+        weight.requires_grad_(False)
+    if names and not any(weight.requires_grad for weight in model.parameters()):
+        unfreeze(frozen)
+        raise ConfigError(
+            f"model.freeze is '{','.join(names)}', which is the whole model, so nothing is left to train; leave a part out"
+        )
+    return frozen
+
+
+def unfreeze(weights: Iterable[nn.Parameter]) -> None:
+    """Make parameters trainable again."""
+    for weight in weights:
+        weight.requires_grad_(True)
+
+
+def describe_frozen(model: nn.Module, frozen: Sequence[nn.Parameter]) -> str:
+    """Say how much of a model is frozen.
+
+    Args:
+        model: The model.
+        frozen: What `freeze` gave.
+    """
+    fixed, total = (sum(weight.numel() for weight in some) for some in (frozen, model.parameters()))
+    return f"frozen (model.freeze): {fixed:,} of {total:,} weights; the other {total - fixed:,} are trained"
+
+
+def _named(model: nn.Module, name: str) -> list[nn.Parameter]:
+    if name == EMBEDDINGS:
+        found = [weight for part in model.modules() if isinstance(part, _TABLES) for weight in part.parameters(recurse=False)]
+    else:
+        # With duplicates: a shared weight has several names.
+        every = model.named_parameters(remove_duplicate=False)
+        found = [weight for full, weight in every if full == name or full.startswith(f"{name}.")]
+    if found:
+        return found
+    parts = [part for part, module in model.named_children() if next(module.parameters(), None) is not None]
+    deeper = {full[:end] for full in _full_names(model) for end in _stops(full)}
+    meant = nearest(name, [EMBEDDINGS, *parts]) or nearest(name, sorted(deeper))
+    shown = ", ".join([EMBEDDINGS, *parts][:_SHOWN])
+    raise ConfigError(
+        f"model.freeze names '{name:.60}', which this model has not{meant}; its parts are: {shown}, and what is in them, "
+        f"such as {min(_full_names(model), default='')}"
+    )
+
+
+def _full_names(model: nn.Module) -> list[str]:
+    return [full for full, _ in model.named_parameters(remove_duplicate=False)]
+
+
+def _stops(full: str) -> list[int]:
+    """Where a name's beginnings end, its own end among them."""
+    return [place for place, letter in enumerate(full) if letter == "."] + [len(full)]

@@ -1,0 +1,63 @@
+"""What a run says at its beginning, when it goes on, and at its end."""
+
+from typing import Any
+
+from regard.bundle import Start
+from regard.config import PlateauConfig, RunConfig
+from regard.plurals import counted
+from regard.training.freezing import describe_frozen
+from regard.training.run import Run
+from regard.training.starting import describe_start, label_notes
+from regard.training.task import Task
+from regard.training.versions import describe_changes, versions
+
+
+def describe_beginning(task: Task, start: Start | None) -> list[str]:
+    """Say which model a run starts from, and what of it is frozen."""
+    frozen = [describe_frozen(task.model, task.frozen)] if task.frozen else []
+    if start is None:
+        return frozen
+    return [describe_start(start, task.config, [*label_notes(start, task), *frozen])]
+
+
+def describe_resume(run: Run, facts: dict[str, Any]) -> str:
+    """Say where a run goes on, and what differs from when it began."""
+    head = f"going on with {run.folder.path} after update {run.progress.step:,} of {run.total_steps:,}"
+    if run.progress.finished:
+        head = f"the run in {run.folder.path} has ended; writing its model again"
+    here = run.machine.to_dict()
+    before, now = facts.get("processes", 1), here.pop("processes")
+    if before != now:
+        others = f"{before} process{'es' * (before != 1)} trained before, and {now} do{'es' * (now == 1)} now"
+        head += f"\n  {others}: the batches are the same; dropout and rounding are not"
+    changed = describe_changes(facts, {**versions(), **here})
+    return "\n  ".join([head, *(["not bit for bit as it would have gone on:", *changed] if changed else [])])
+
+
+def idle_without_dev(config: RunConfig) -> list[str]:
+    """Return the settings that have no effect without validations."""
+    idle = ["training.patience"] if config.training.patience else []
+    return idle + ["training.schedule plateau"] * isinstance(config.training.schedule, PlateauConfig)
+
+
+def describe_end(run: Run, scores: dict[str, Any]) -> str:
+    """Say how much was trained, how fast, and which model was kept."""
+    progress = run.progress
+    epochs = progress.step / run.epoch_steps
+    speed = progress.count / progress.seconds if progress.seconds else 0.0
+    lines = [
+        f"trained {epochs:,.4g} epoch{'s' * (epochs != 1)} ({counted(progress.step, 'update')}) in "
+        f"{_seconds(progress.seconds)} s, "
+        f"validation and writing {_seconds(progress.validation_seconds)} s more; {speed:,.0f} {run.task.unit}/s"
+    ]
+    if scores:
+        mean = f"the mean of the last {len(run.final_steps())} validations' weights"
+        what = mean if len(run.final_steps()) > 1 else f"the model after update {run.final_steps()[0]:,}"
+        lines.append(f"kept {what}; on dev: {run.task.describe_scores(scores)}")
+        if warning := run.task.warn(scores):
+            lines.append(warning)
+    return "\n".join(lines)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

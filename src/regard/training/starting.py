@@ -1,0 +1,196 @@
+"""Starting a run from a trained model: its settings and what may be changed in them, its weights, and its vocabulary."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from regard.bundle import Start, read_start
+from regard.config import AnyConfig, RunConfig, TranslationConfig
+from regard.config.loading import Layer, apply_overrides, dump_config, load_config, override_layer
+from regard.errors import ConfigError
+from regard.text.labelled.labels import show_names
+
+if TYPE_CHECKING:
+    from regard.training.task import Task
+
+RATE_PART = 0.25
+"""Learning rate of fine-tuning, as a part of the rate that the model was trained with."""
+WARMUP_STEPS = 20
+MAX_EPOCHS = 10
+
+_DATA_KEPT = (
+    *("source", "target", "language", "unit", "label_separator", "vectors_size"),
+    *("max_tokens", "normalization", "drop_repeats"),
+)
+"""Settings of `data` that say how text is read; the others are about the files."""
+_CHANGEABLE = ("freeze", "alignment_layer", "alignment_head")
+"""Settings of `model` that no weight depends on, besides the dropouts."""
+
+
+def fine_tuning_layer(folder: str | Path) -> Layer:
+    """Return the settings that a run which starts from a trained model has unless it is told otherwise.
+
+    Model, tokenizers and decoding are those of the trained model, and so are the batches, the optimizer and the regularization.
+    The learning rate is a quarter of its rate; it rises over 20 updates and then falls linearly to zero over 10 epochs.
+
+    Args:
+        folder: The trained model's.
+
+    Raises:
+        BundleError: If it holds none.
+    """
+    return Layer(_settings(read_start(folder), str(folder)))
+
+
+def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> AnyConfig:
+    """Make the configuration of a run that starts from a trained model.
+
+    Args:
+        folder: The trained model's.
+        overrides: Settings by dotted names; `data.train` at least.
+
+    Raises:
+        BundleError: If the folder holds no trained model.
+        ConfigError: If a setting is unknown, of the wrong type or out of range.
+    """
+    return load_config(fine_tuning_layer(folder), override_layer(overrides))
+
+
+def _settings(start: Start, folder: str) -> dict[str, Any]:
+    plain = dump_config(start.config)
+    kept: dict[str, Any] = {
+        name: plain[name] for name in ("task", "tokenizers", "tokenizer", "decoding", "generation") if name in plain
+    }
+    training = plain["training"]
+    changes: dict[str, Any] = {
+        "max_epochs": MAX_EPOCHS,
+        "max_steps": 0,
+        "max_minutes": 0,
+        "validate_every": 0,
+        "learning_rate": float(f"{training['learning_rate'] * RATE_PART:.3g}"),
+        "schedule": {"kind": "linear_decay", "warmup_steps": WARMUP_STEPS},
+    }
+    if "teacher_forcing" in training:
+        changes["teacher_forcing.start"] = training["teacher_forcing"]["end"]
+    return {
+        **kept,
+        "start_from": folder,
+        "model": {**plain["model"], "freeze": []},
+        "data": {name: plain["data"][name] for name in _DATA_KEPT if name in plain["data"]},
+        "training": apply_overrides(training, changes),
+    }
+
+
+def check_start(config: AnyConfig, start: Start, model: object, attention: object) -> None:
+    """Check that a run can start from a trained model.
+
+    Raises:
+        ConfigError: If it is for another task, or model or tokenizers are configured otherwise.
+    """
+    name, made = config.start_from, start.config
+    if made.task != config.task:
+        raise ConfigError(f"start_from is '{name}', a model for {made.task}; this run is for {config.task}")
+    for what, given in (("model", model), ("attention", attention)):
+        if (start.custom == what) != (given is not None):
+            needed = f"has a {what} of its own: give {what}=… to regard.fit, an object made as it was for training"
+            raise ConfigError(
+                f"the model in '{name}' {needed}"
+                if given is None
+                else f"fit was given a {what} and start_from '{name}', whose model builds its own; give one of the two"
+            )
+    if Path(config.out).absolute() == Path(name).absolute():
+        raise ConfigError(f"out is '{config.out}', the folder of the model that the run starts from; name another folder")
+    if not start.custom and getattr(start.config.model, "kind", "") == "combined":
+        raise ConfigError(
+            f"the model in '{name}' is of kind 'combined', whose linear classifier is fitted to all texts at once, so "
+            "it cannot be fine-tuned. Train a new model on both files together"
+        )
+    theirs, ours = (_flat(_compared(one)) for one in (made, config))
+    wrong = next((key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key) and not _may_change(key)), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"{wrong} is {ours.get(wrong, 'missing')}, but {theirs.get(wrong, 'missing')} in the model of '{name}', which the "
+            "run starts from; its weights fit no other sizes and no other vocabulary. Leave model and tokenizers as they are: "
+            f"regard.fit({{'data.train': …}}, start_from='{name}'), or `regard train {config.task} --from {name}`"
+        )
+
+
+def _compared(config: AnyConfig) -> dict[str, Any]:
+    names = ("model", "tokenizers") if isinstance(config, TranslationConfig) else ("model", "tokenizer")
+    plain = dump_config(config)
+    return {name: plain[name] for name in names}
+
+
+def _may_change(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last.endswith("dropout") or last in _CHANGEABLE
+
+
+def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in plain.items():
+        full = f"{path}{name}"
+        flat |= _flat(value, f"{full}.") if isinstance(value, Mapping) else {full: value}
+    return flat
+
+
+def with_start(config: AnyConfig | Mapping[str, Any], start_from: str | Path) -> AnyConfig:
+    """Return the configuration of `fit`, which takes settings by dotted names where a model is named to start from.
+
+    Raises:
+        ConfigError: If the settings are wrong, or two models are named.
+    """
+    if isinstance(config, Mapping):
+        folder = str(start_from) or str(config.get("start_from", ""))
+        if not folder:
+            raise ConfigError(
+                "fit was given settings by name and no start_from; make a configuration of them with regard.load_config or "
+                "regard.load_preset, or name the folder of a trained model to start from"
+            )
+        return load_fine_tuning(folder, {name: value for name, value in config.items() if name != "start_from"})
+    if start_from and config.start_from not in ("", str(start_from)):
+        raise ConfigError(f"fit was given start_from '{start_from}', and its configuration has '{config.start_from}'; name one")
+    return replace(config, start_from=str(start_from) or config.start_from)
+
+
+def describe_start(start: Start, config: RunConfig, notes: list[str]) -> str:
+    """Say which model a run starts from, and how it goes on."""
+    rate, updates = config.training.learning_rate, start.origin.get("updates", 0)
+    head = f"starting from the model in {start.folder} ({updates:,} updates), at a learning rate of up to {rate:g}"
+    return "\n  ".join([head, *notes])
+
+
+def label_notes(start: Start, task: "Task") -> list[str]:
+    """Say which labels are new to the trained model, and which of its labels are no longer there."""
+    labels = getattr(task.data, "labels", None)
+    if labels is None or labels.names == start.labels.names:
+        return []
+    old = start.labels.names
+    new, gone = [name for name in labels.names if name not in old], [name for name in old if name not in labels.names]
+    shown = [("new, with random weights in the output layer", new), ("no longer there", gone)]
+    parts = [f"{what}: {show_names(some)}" for what, some in shown if some]
+    return [f"labels: {len(labels) - len(new):,} kept by their names; {'; '.join(parts)}"]
+
+
+def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
+    """Check that a model was not trained with another vocabulary than the run's, and let it know this one.
+
+    Args:
+        model: A `Seq2Seq` or a `TextClassifier`.
+        vocabulary: What `fingerprint_vocabulary` gave for the run's data.
+        given: Whether the model is the user's own object.
+
+    Raises:
+        ConfigError: If the model knows another.
+    """
+    known = getattr(model, "vocabulary", "")
+    if given and known and known != vocabulary:
+        raise ConfigError(
+            "the model given to fit was trained with another vocabulary, or other labels, than these data have, so its tokens "
+            "would be confused with others. To train it on, name its folder, whose vocabulary is then used: "
+            "regard.fit({'data.train': …}, start_from='runs/…'), or `regard train … --from runs/…`"
+        )
+    model.vocabulary = vocabulary  # type: ignore[assignment]

@@ -1,0 +1,303 @@
+"""Runs that start from a trained model: its vocabulary and weights, parts that are frozen, and labels that differ."""
+
+import json
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.config import (
+    BahdanauDecoderConfig,
+    ClassificationConfig,
+    ClassificationTrainingConfig,
+    EncoderConfig,
+    LabelledDataConfig,
+    LanguageConfig,
+    LanguageModelConfig,
+    LanguageTrainingConfig,
+    RecurrentClassifierConfig,
+    RecurrentConfig,
+    TextDataConfig,
+    WordsConfig,
+)
+from regard.config.loading import render_config
+from regard.errors import BundleError, ConfigError, Interrupted
+from regard.training import fit, resume
+from regard.training.callbacks import Validation
+from regard.training.starting import load_fine_tuning
+
+SMALL = RecurrentConfig(embedding_size=8, encoder=EncoderConfig(hidden_size=8), decoder=BahdanauDecoderConfig(hidden_size=8))
+
+
+@pytest.fixture
+def base(config, change):
+    """The folder of a trained translator."""
+    config = change(replace(config, model=SMALL), max_epochs=1)
+    fit(config, progress=False)
+    return Path(config.out)
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Pairs of which some letters are unknown to the base."""
+    draw, path = random.Random(3), tmp_path / "other.tsv"
+    lines = sorted({" ".join(draw.choices("hgfedcbaXY", k=draw.randint(2, 6))) for _ in range(120)})
+    path.write_text("".join(f"{line}\t{line[::-1]}\n" for line in lines))
+    return path
+
+
+def settings(other, tmp_path, **more):
+    return {
+        "data.train": str(other),
+        "data.dev_size": 10,
+        "data.cache": str(tmp_path / "cache"),
+        "out": str(tmp_path / "new"),
+    } | more
+
+
+def test_the_old_vocabulary_and_weights_are_where_it_starts(base, other, tmp_path, capfd):
+    old = regard.load(base, device="cpu")
+    given = settings(other, tmp_path, **{"training.max_steps": 1, "training.learning_rate": 1e-9, "training.ema_decay": 0})
+    new = fit(given, start_from=base)
+    assert new.bundle.source_tokenizer.vocabulary() == old.bundle.source_tokenizer.vocabulary()
+    for name, weights in old.model.state_dict().items():
+        assert torch.allclose(new.model.state_dict()[name], weights, atol=1e-6), name
+    said = capfd.readouterr().err
+    assert "source tokens in training (" in said
+    assert "the vocabulary is the starting model's; it doesn't know " in said
+    assert f"starting from the model in {base} (" in said
+    origin = json.loads((tmp_path / "new" / "signature.json").read_text())["started_from"]
+    assert origin["weights"] == json.loads((base / "signature.json").read_text())["files"]["model.safetensors"]
+    assert "started from" in (tmp_path / "new" / "README.md").read_text()
+
+
+def test_unknown_tokens_are_counted(base, other, tmp_path):
+    new = fit(settings(other, tmp_path, **{"training.max_steps": 1}), start_from=base, progress=False)
+    tokenizer = new.bundle.source_tokenizer
+    lines = [line.split("\t")[0] for line in other.read_text().splitlines()]
+    [note] = [note for note in new.bundle.report["notes"] if "source tokens" in note]
+    in_all = sum(tokenizer.encode(line).ids.count(1) for line in lines)
+    count = int(note.partition("know ")[2].split(" of ")[0].replace(",", ""))
+    assert 0 < count <= in_all
+    assert "a new model, which learns a vocabulary from these texts, may be better" in note
+
+
+def test_defaults_of_fine_tuning(base, tmp_path):
+    config = load_fine_tuning(base, {"data.train": "x.tsv"})
+    old = regard.read_config(base / "config.yaml")
+    assert config.start_from == str(base)
+    assert (config.model, config.tokenizers, config.decoding) == (old.model, old.tokenizers, old.decoding)
+    assert config.training.learning_rate == old.training.learning_rate / 4
+    assert (config.training.schedule.kind, config.training.max_epochs, config.training.max_steps) == ("linear_decay", 10, 0)
+    assert config.training.schedule.warmup_steps <= 50
+    assert config.training.batch_tokens == old.training.batch_tokens
+    assert config.training.teacher_forcing.start == old.training.teacher_forcing.end
+    assert config.data.source == old.data.source
+    assert config.data.train == ("x.tsv",)
+
+
+@pytest.mark.parametrize("killed", [1, 5])
+def test_it_resumes_bit_for_bit_when_the_old_model_is_gone(base, other, tmp_path, monkeypatch, killed):
+    given = settings(other, tmp_path, **{"training.max_steps": 8, "training.validate_every": 3, "model.freeze": "encoder"})
+    whole = fit(given | {"out": str(tmp_path / "whole")}, start_from=base, progress=False)
+    inner = Validation.on_train_batch_end
+
+    def stop(self, trainer, *arguments):
+        if self._run.progress.step == killed:
+            raise KeyboardInterrupt
+        inner(self, trainer, *arguments)
+
+    monkeypatch.setattr(Validation, "on_train_batch_end", stop)
+    with pytest.raises((KeyboardInterrupt, SystemExit, Interrupted)):
+        fit(given, start_from=base, progress=False)
+    monkeypatch.undo()
+    shutil.rmtree(base)
+    shutil.rmtree(tmp_path / "cache")
+    again = resume(tmp_path / "new", progress=False)
+    for name, weights in whole.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], weights), name
+
+
+def test_a_frozen_part_stays_and_the_rest_moves(base, other, tmp_path, capfd):
+    old = regard.load(base, device="cpu")
+    new = fit(settings(other, tmp_path, **{"training.max_steps": 2, "model.freeze": "encoder,embeddings"}), start_from=base)
+    moved = {name for name, weights in old.model.state_dict().items() if not torch.equal(new.model.state_dict()[name], weights)}
+    assert moved
+    assert not [name for name in moved if name.startswith(("encoder.", "source_embedding", "target_embedding"))]
+    assert any(name.startswith("decoder.") for name in moved)
+    assert all(weights.requires_grad for weights in new.model.parameters())
+    assert "frozen (model.freeze): " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "encodr",
+            r"model.freeze names 'encodr', which this model has not; did you mean 'encoder'\?; its parts are: embeddings, ",
+        ),
+        ("embedding", r"did you mean 'embeddings'\?"),
+        ("encoder,decoder,embeddings,bridge,output", "which is the whole model, so nothing is left to train"),
+    ],
+)
+def test_names_to_freeze_that_are_wrong(base, other, tmp_path, name, message):
+    with pytest.raises(ConfigError, match=message):
+        fit(settings(other, tmp_path, **{"model.freeze": name}), start_from=base, progress=False)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_cannot_be_started_from(base, other, tmp_path):
+    given = settings(other, tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"model.encoder.hidden_size is 9, but 8 in the model of '.*', which the run starts from"
+    ):
+        fit(given | {"model.encoder.hidden_size": 9}, start_from=base, progress=False)
+    with pytest.raises(ConfigError, match=r"tokenizers.source.lowercase is True, but False in the model of"):
+        fit(given | {"tokenizers.source.lowercase": True}, start_from=base, progress=False)
+    with pytest.raises(
+        ConfigError, match=r"out is '.*', the folder of the model that the run starts from; name another folder"
+    ):
+        fit(given | {"out": str(base), "overwrite": True}, start_from=base, progress=False)
+    with pytest.raises(BundleError, match=r"there is no folder .*nowhere"):
+        fit(given, start_from=tmp_path / "nowhere", progress=False)
+    with pytest.raises(ConfigError, match=r"start_from is '.*', a model for translation; this run is for language"):
+        fit(LanguageConfig(data=TextDataConfig(train=(str(other),)), out=given["out"]), start_from=base, progress=False)
+    with pytest.raises(ConfigError, match=r"fit was given settings by name and no start_from"):
+        fit(given, start_from="", progress=False)
+    with pytest.raises(ConfigError, match=r"fit was given a model and start_from '.*', whose model builds its own"):
+        fit(given, start_from=base, model=lambda source, target: None, progress=False)
+
+
+def test_a_configuration_in_a_file_names_what_it_starts_from(base, other, tmp_path):
+    config = load_fine_tuning(base, settings(other, tmp_path, **{"training.max_steps": 2}))
+    path = tmp_path / "settings.yaml"
+    path.write_text(render_config(config))
+    new = fit(regard.read_config(path), progress=False)
+    assert new.bundle.signature["started_from"]["folder"] == str(base)
+
+
+def test_a_model_with_another_vocabulary_of_equal_size_is_refused(base, config, change, tmp_path):
+    """By size alone the model would fit, and take one letter for another."""
+    translator = regard.load(base, device="cpu")
+    path = tmp_path / "renamed.tsv"
+    letters = str.maketrans("abcdefgh", "bcdefghi")
+    path.write_text(Path(config.data.train[0]).read_text().translate(letters))
+    mine = change(replace(config, model=SMALL, out=str(tmp_path / "mine")), max_epochs=1)
+    mine = replace(mine, data=replace(mine.data, train=(str(path),)))
+    message = r"the model given to fit was trained with another vocabulary.* start_from='runs/…'\), or `regard train … --from"
+    with pytest.raises(ConfigError, match=message):
+        fit(mine, model=translator.model, progress=False)
+    assert not (tmp_path / "mine").exists()
+    same = replace(mine, data=config.data)
+    fit(same, model=translator.model, progress=False)  # the very data it was trained on
+    with pytest.raises(ConfigError, match="trained with another vocabulary"):
+        fit(mine, model=lambda source, target: translator.model, progress=False)
+
+
+# Classifiers
+
+
+def reviews(path, labels, shift=0):
+    words = {"good": ["fine", "great", "warm"], "bad": ["dull", "poor", "flat"], "odd": ["weird", "queer", "mad"]}
+    nouns = ["film", "plot", "cast", "score", "end", "book", "song", "tale"]
+    lines = [
+        f"the {noun} is {word} and the {nouns[(place + shift + 1) % 8]} is {word}\t{label}\n"
+        for label in labels
+        for word in words[label]
+        for place, noun in enumerate(nouns)
+    ]
+    path.write_text("text\tlabel\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    """The folder of a trained classifier of good and bad."""
+    data = LabelledDataConfig(
+        train=(str(reviews(tmp_path / "a.tsv", ["good", "bad"])),), cache=str(tmp_path / "cache"), dev_size=6
+    )
+    config = ClassificationConfig(
+        data=data,
+        tokenizer=WordsConfig(),
+        model=RecurrentClassifierConfig(embedding_size=8, hidden_size=8, embedding_dropout=0.0, output_dropout=0.0),
+        training=ClassificationTrainingConfig(
+            max_epochs=6, learning_rate=0.02, batch_sentences=8, tensorboard=False, precision="float32", average_last=1
+        ),
+        out=str(tmp_path / "classifier"),
+        threads=1,
+    )
+    fit(config, progress=False)
+    return Path(config.out)
+
+
+def fine_tune(classifier, path, tmp_path, **more):
+    given = {"data.train": str(path), "data.cache": str(tmp_path / "cache"), "out": str(tmp_path / "new"), "data.dev_size": 4}
+    return fit(given | {"training.max_steps": 1, "training.learning_rate": 1e-9} | more, start_from=classifier)
+
+
+def test_the_same_labels_keep_their_numbers(classifier, tmp_path):
+    old = regard.load(classifier, device="cpu")
+    new = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["bad", "good"], 3), tmp_path)
+    assert new.bundle.labels.names == old.bundle.labels.names
+    texts = ["the film is great", "the plot is dull"]
+    for one, other in zip(old.classify(texts), new.classify(texts), strict=True):
+        assert one.label == other.label
+    assert torch.allclose(old.model.output.weight, new.model.output.weight, atol=1e-6)
+
+
+def test_new_labels_have_new_rows_and_known_ones_keep_theirs(classifier, tmp_path, capfd):
+    """As many labels as before, so that a copy by number would fit, and be wrong."""
+    old = regard.load(classifier, device="cpu")
+    new = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["good", "odd"]), tmp_path)
+    assert old.bundle.labels.names == ("bad", "good")
+    assert new.bundle.labels.names == ("good", "odd")
+    assert torch.allclose(new.model.output.weight[0], old.model.output.weight[1], atol=1e-6)
+    assert torch.allclose(new.model.output.bias[0], old.model.output.bias[1], atol=1e-6)
+    assert not torch.allclose(new.model.output.weight[1], old.model.output.weight[0], atol=1e-2)
+    assert "labels: 1 kept by their names; new, with random weights in the output layer: 'odd'; no longer there: 'bad'" in (
+        capfd.readouterr().err
+    )
+
+
+def test_more_labels(classifier, tmp_path):
+    new = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["good", "odd", "bad"]), tmp_path, **{"training.max_epochs": 3})
+    assert new.bundle.labels.names == ("bad", "good", "odd")
+
+
+def test_fewer_labels_keep_all_that_the_model_knows(classifier, tmp_path):
+    first = fine_tune(classifier, reviews(tmp_path / "b.tsv", ["good", "odd", "bad"]), tmp_path)
+    assert len(first.bundle.labels.names) == 3
+    second = fine_tune(tmp_path / "new", reviews(tmp_path / "c.tsv", ["odd", "bad"], 2), tmp_path, out=str(tmp_path / "newer"))
+    assert second.bundle.labels.names == ("bad", "good", "odd")
+    assert second.bundle.labels.counts[1] == 0
+
+
+def test_language_models(tmp_path):
+    song, tale = tmp_path / "song.txt", tmp_path / "tale.txt"
+    song.write_text("".join(f"one two {word} three four\n" for word in ("red", "blue", "green", "black") * 10))
+    tale.write_text("".join(f"one {word} two five\n" for word in ("red", "blue", "six") * 10))
+    shape = LanguageModelConfig(hidden_size=16, num_layers=1, num_heads=2, feed_forward_size=16)
+    config = LanguageConfig(
+        data=TextDataConfig(train=(str(song),), dev_size=0, drop_repeats=False, cache=str(tmp_path / "cache")),
+        tokenizer=WordsConfig(),
+        model=shape,
+        training=LanguageTrainingConfig(max_epochs=1, tensorboard=False, precision="float32"),
+        out=str(tmp_path / "song"),
+        threads=1,
+    )
+    old = fit(config, progress=False)
+    given = {"data.train": str(tale), "data.cache": str(tmp_path / "cache"), "out": str(tmp_path / "tale"), "data.dev_size": 0}
+    new = fit(
+        given | {"model.freeze": "decoder.layers.0.attention", "training.max_epochs": 2},
+        start_from=tmp_path / "song",
+        progress=False,
+    )
+    assert new.tokenizer.vocabulary() == old.tokenizer.vocabulary()
+    changed = [name for name, value in old.model.state_dict().items() if not torch.equal(value, new.model.state_dict()[name])]
+    assert changed
+    assert not [name for name in changed if name.startswith("decoder.layers.0.attention.")]
+    assert "doesn't know 40 of " in " ".join(new.bundle.report["notes"])  # six, five

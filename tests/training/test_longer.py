@@ -1,0 +1,176 @@
+"""Runs that are trained longer, or otherwise, than they were begun."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from test_resume import Stop, model_bytes, signal_at, stop_at  # noqa: F401 (fixtures)
+from tiny import TinyTranslator
+
+from regard.config import LinearDecayConfig, PlateauConfig
+from regard.config.loading import read_config
+from regard.disk import write_whole
+from regard.errors import BundleError, ConfigError, Interrupted
+from regard.training import fit, resume
+from regard.training.folder import RunFolder
+from regard.training.schedule import Change
+
+
+def progress_of(config):
+    state = torch.load(Path(config.out, "checkpoints", "last.ckpt"), weights_only=True)
+    return state["progress"], state["history"]
+
+
+@pytest.fixture
+def ended(config, change):
+    """A run that has ended, with a rate that has fallen to zero."""
+    config = change(config, max_epochs=2, schedule=LinearDecayConfig(warmup_steps=4), average_last=1, validation_pairs=0)
+    config = change(config, monitor="loss")
+    fit(config, model=TinyTranslator, progress=False)
+    return config
+
+
+def longer(config, progress=False, **overrides):
+    overrides = {f"training.{name}": value for name, value in overrides.items()}
+    return resume(config.out, overrides=overrides, model=TinyTranslator, progress=progress)
+
+
+def test_a_run_that_has_ended_is_trained_longer(ended, capfd):
+    before, weights = progress_of(ended), model_bytes(ended)
+    assert before[0]["finished"]
+    longer(ended, progress=True, max_epochs=4)
+    after, history = progress_of(ended)
+    assert (after["epoch"], after["step"]) == (4, 2 * before[0]["step"])
+    assert model_bytes(ended) != weights
+    kept = read_config(Path(ended.out, "checkpoints", "config.yaml"))
+    assert kept == replace(ended, tokenizers=kept.tokenizers, training=replace(ended.training, max_epochs=4))
+    said = capfd.readouterr().err
+    assert "settings changed: training.max_epochs 2 → 4" in said
+    assert re.search(
+        r"the learning rate was [\d.e-]+, becomes [\d.e-]+ over \d+ updates, and then follows the schedule linear", said
+    )
+    assert history[-1]["learning_rate"] < history[-2]["learning_rate"]
+
+
+def test_plain_resume_goes_on_bit_for_bit_after_a_change(ended, stop_at):  # noqa: F811
+    """Killed at the first update under new settings, and later, it ends as one that was not."""
+    folder = Path(ended.out)
+    twin = Path(ended.out + "-twin")
+    copy(folder, twin)
+    longer(replace(ended, out=str(twin)), max_epochs=4)
+    for step in (progress_of(ended)[0]["step"] + 1, progress_of(ended)[0]["step"] + 9):
+        disarm = stop_at(step)
+        with pytest.raises(Stop):
+            longer(ended, max_epochs=4)
+        disarm()
+    resume(ended.out, model=TinyTranslator, progress=False)
+    assert model_bytes(ended) == (twin / "model.safetensors").read_bytes()
+
+
+def copy(folder, twin):
+    for path in folder.rglob("*"):
+        if path.is_file():
+            (twin / path.relative_to(folder)).parent.mkdir(parents=True, exist_ok=True)
+            (twin / path.relative_to(folder)).write_bytes(path.read_bytes())
+
+
+def test_a_kill_between_the_two_files_leaves_the_old_settings(ended, monkeypatch):
+    weights = model_bytes(ended)
+
+    def die(path, *parts):
+        if path.name == "config.yaml":
+            raise Stop
+        write_whole(path, *parts)
+
+    monkeypatch.setattr("regard.training.folder.write_whole", die)
+    with pytest.raises(Stop):
+        longer(ended, max_epochs=4)
+    monkeypatch.undo()
+    config, facts = RunFolder(ended.out).read_start()
+    assert config.training.max_epochs == 2
+    assert not facts.get("change")
+    resume(ended.out, model=TinyTranslator, progress=False)
+    assert model_bytes(ended) == weights
+    assert progress_of(ended)[0]["epoch"] == 2
+    longer(ended, max_epochs=3)
+    assert progress_of(ended)[0]["epoch"] == 3
+
+
+def test_settings_edited_by_hand_are_still_refused(ended):
+    longer(ended, max_epochs=3)
+    path = Path(ended.out, "checkpoints", "config.yaml")
+    path.write_text(path.read_text().replace("max_epochs: 3", "max_epochs: 9"))
+    with pytest.raises(BundleError, match=r"config.yaml was edited or damaged"):
+        longer(ended)
+
+
+def test_an_interrupted_run_gets_another_rate(config, signal_at):  # noqa: F811
+    signal_at(7)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    signal_at(10_000)
+    longer(config, learning_rate=1e-5)
+    assert [row["learning_rate"] for row in progress_of(config)[1]][-1] == 1e-5
+
+
+def test_a_plateau_begins_again_at_a_rate_that_was_set(config, change):
+    config = change(config, max_epochs=2, monitor="loss", schedule=PlateauConfig(patience=0, factor=0.01), learning_rate=50.0)
+    fit(config, model=TinyTranslator, progress=False)
+    longer(config, max_epochs=3, learning_rate=0.01)
+    assert progress_of(config)[1][-1]["learning_rate"] == pytest.approx(0.01)
+
+
+def test_decoding_of_an_ended_run_changes_without_training(ended):
+    weights, step = model_bytes(ended), progress_of(ended)[0]["step"]
+    model = resume(ended.out, overrides={"decoding.beam_size": 2}, model=TinyTranslator, progress=False)
+    assert model.config.decoding.beam_size == 2
+    assert (model_bytes(ended), progress_of(ended)[0]["step"]) == (weights, step)
+
+
+def test_what_the_rate_rises_from():
+    schedule, change = LinearDecayConfig(warmup_steps=10), Change(100, 0.001)
+    assert change.soften(0.5, schedule, 100, 300) == 0.5  # an older checkpoint goes by the new schedule
+    rates = [change.soften(0.5, schedule, step, 300) for step in range(101, 112)]
+    assert rates[0] == pytest.approx(0.001 + 0.0499)
+    assert rates[9:] == [0.5, 0.5]
+    assert change.soften(0.0005, schedule, 101, 300) == 0.0005  # a lower rate holds at once
+    assert Change(100, 0.0).ramp_steps(LinearDecayConfig(), 150) == 5  # a tenth of what is left
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"data.max_tokens": 3}, r"cannot resume '.*' with another data.max_tokens: a run goes on with the data, .* --from "),
+        ({"training.batch_tokens": 99}, "with another training.batch_tokens"),
+        ({"training.optimizer": "muon"}, "with another training.optimizer"),
+        ({"model.encoder.hidden_size": 8}, "with another model.encoder.hidden_size"),
+        ({"tokenizers.source.kind": "bpe"}, "with another tokenizers.source.kind"),
+        ({"seed": 5}, "with another seed"),
+        ({"training.epochs": 5}, r"unknown setting 'training.epochs'; did you mean 'training.max_epochs'\?"),
+        (
+            {"training.max_epochs": 1},
+            r"cannot train longer in '.*': 2 epochs and \d+ updates are done, .* training.max_epochs 1; ",
+        ),
+        ({"training.learning_rate": 1e-4}, r"so the run ends at once by training.max_epochs 2; set it higher"),
+    ],
+)
+def test_what_may_not_change(ended, overrides, message):
+    before = Path(ended.out, "checkpoints", "run.json").read_bytes()
+    with pytest.raises(ConfigError, match=message):
+        resume(ended.out, overrides=overrides, model=TinyTranslator, progress=False)
+    assert Path(ended.out, "checkpoints", "run.json").read_bytes() == before
+
+
+def test_patience_holds_until_it_is_raised(config, change):
+    config = change(config, max_epochs=50, patience=1, monitor="loss", learning_rate=20.0, clip_norm=0.0)
+    fit(config, model=TinyTranslator, progress=False)
+    done = progress_of(config)[0]["epoch"]
+    assert done < 50
+    with pytest.raises(
+        ConfigError, match=r"the last 1 validations brought nothing better, so the run ends at once by training.pat"
+    ):
+        longer(config, max_epochs=60)
+    longer(config, max_epochs=done + 1, patience=9)
+    assert progress_of(config)[0]["epoch"] == done + 1
