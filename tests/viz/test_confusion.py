@@ -22,6 +22,11 @@ def made(size, seed=0):
     return counts, [f"label {n} of a kind"[: 8 + n % 9] + str(n) for n in range(size)]
 
 
+def test_lines_about_labels_from_right_to_left_run_from_left_to_right(tmp_path):
+    confusion.draw(np.array([[1, 2], [0, 1]]), ["טוב", "רע"], tmp_path / "c.svg")
+    assert "\u200e2 × טוב\u200e → רע\u200e (67% of טוב\u200e)" in texts(tmp_path / "c.svg")
+
+
 def test_counts_names_accuracy_and_what_is_confused_are_said(tmp_path):
     confusion.draw(np.array([[40, 10], [0, 50]]), ["bad", "good"], tmp_path / "c.svg")
     shown = texts(tmp_path / "c.svg")

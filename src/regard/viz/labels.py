@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
-_LEFT_TO_RIGHT = "\u200e"
+LEFT_TO_RIGHT = "\u200e"
+"""A mark without a width, which has the direction of Latin letters."""
 
 
 def label(word: str, limit: int = 48) -> str:
@@ -36,7 +37,7 @@ def isolated(word: str) -> str:
 
     Without the mark, a number that follows the word would change places with it.
     """
-    return word + _LEFT_TO_RIGHT if runs_right_to_left([word]) else word
+    return word + LEFT_TO_RIGHT if runs_right_to_left([word]) else word
 
 
 def _visible(character: str) -> str:

@@ -82,7 +82,9 @@ def _view(
         columns = "read"
     for axis, words in ((rows, view.rows), (columns, view.columns)):
         data["words"].setdefault(axis, [label(word, 200) for word in words])
-    told = " ".join([caption.shows(record, [site], head), *caption.hides([view])]) if options.caption else ""
+    told = (
+        " ".join([caption.shows(record, [site], head), *caption.hides([view])]) if options.caption and view.matrix.size else ""
+    )
     cells = units(view.matrix, data["places"])
     return {"site": label(site, 80), "head": head, "rows": rows, "columns": columns, "told": told, "cells": cells}
 

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from regard.errors import RequestError, nearest
 from regard.record.files import write_atomically
 from regard.viz import colour, fonts
+from regard.viz.labels import LEFT_TO_RIGHT, runs_right_to_left
 from regard.viz.numbers import tick
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -83,7 +84,9 @@ class Picture(Figure):
         tall = self.get_size_inches()[1]
         for number, line in enumerate(lines):
             top = tall - EDGE - (len(lines) - number) * SMALL_LINE
-            self.write(line, EDGE, top, ha="left", fontsize=SMALL, color=GREY)
+            # A line that begins with a word from right to left is still part of a text from left to right.
+            mark = LEFT_TO_RIGHT if runs_right_to_left([line]) else ""
+            self.write(mark + line, EDGE, top, ha="left", fontsize=SMALL, color=GREY)
 
     def measure(self, texts: Sequence[str], size: float) -> list[float]:
         """Widths in inches."""
