@@ -110,7 +110,7 @@ def test_apply_overrides_leaves_its_argument():
         ({"modle": {}}, "unknown setting 'modle'; did you mean 'model'?"),
         (
             {"zzz": {}},
-            "unknown setting 'zzz'; known here: task, training, out, overwrite, seed, device, threads, data, tokenizers, "
+            "unknown setting 'zzz'; known here: task, training, out, start_from, overwrite, seed, device, threads, chosen, data, tokenizers, "
             "model, decoding",
         ),
         (

@@ -14,11 +14,11 @@ from regard.bundle.load import (
     CONFIG,
     _check_depth,
     _first_line,
-    _read_config,
-    _read_labels,
     _read_report,
     _read_tokenizer,
     _read_tokenizers,
+    read_config_file,
+    read_labels,
 )
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import read_shapes
@@ -66,7 +66,7 @@ def inspect_bundle(folder: str | Path) -> Inspection:
 
 def _inspect(folder: Path) -> Inspection:
     signature, files = read_signed(folder)
-    config = _read_config(files[CONFIG], find(folder, CONFIG))
+    config = read_config_file(files[CONFIG], find(folder, CONFIG))
     if config.task != signature["task"]:
         raise BundleError(f"{find(folder, CONFIG)} is for {config.task}, but the model's signature is of {signature['task']}")
     if isinstance(config, TranslationConfig):
@@ -74,7 +74,7 @@ def _inspect(folder: Path) -> Inspection:
         tokenizers = {"source": source, "target": target}
     else:
         tokenizers = {"text": _read_tokenizer(folder, files, TOKENIZER)}
-    labels = _read_labels(files[LABELS], find(folder, LABELS))[0] if isinstance(config, ClassificationConfig) else None
+    labels = read_labels(files[LABELS], find(folder, LABELS))[0] if isinstance(config, ClassificationConfig) else None
     model = None
     if signature["custom"] != "model":
         _check_depth(config, files[WEIGHTS], find(folder, WEIGHTS))

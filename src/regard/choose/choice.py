@@ -69,15 +69,16 @@ VALIDATIONS = 10
 """Validations in a run of many epochs."""
 
 
-def length_settings(given: Given, *, epochs: int, epoch_updates: float) -> dict[str, Any]:
+def length_settings(given: Given, *, epochs: int, epoch_updates: float, most_warmup: int = MOST_WARMUP) -> dict[str, Any]:
     """Choose how long to train, how long the learning rate rises, and how often to validate.
 
     Args:
         given: What the user set. Where that bounds the training, no other bound is chosen.
         epochs: Passes over the data.
         epoch_updates: Updates of an epoch, roughly.
+        most_warmup: Updates over which the learning rate rises in a long run.
     """
-    own_epochs, own_steps = (_number(given.find(f"training.max_{unit}")) for unit in ("epochs", "steps"))
+    own_epochs, own_steps = (to_number(given.find(f"training.max_{unit}")) for unit in ("epochs", "steps"))
     settings: dict[str, Any] = {}
     if own_steps is None:
         settings["training.max_steps"] = 0
@@ -85,13 +86,13 @@ def length_settings(given: Given, *, epochs: int, epoch_updates: float) -> dict[
         settings["training.max_epochs"] = UNBOUNDED if own_steps else epochs
     updates = epoch_updates * (own_epochs or epochs)
     updates = min(updates, own_steps) if own_epochs and own_steps else own_steps or updates
-    settings["training.schedule.warmup_steps"] = min(max(round(updates / 10), 1), MOST_WARMUP)
+    settings["training.schedule.warmup_steps"] = min(max(round(updates / 10), 1), most_warmup)
     many = updates > 1.5 * VALIDATIONS * epoch_updates
     settings["training.validate_every"] = max(round(updates / VALIDATIONS), 1) if many else 0
     return settings
 
 
-def _number(value: Any) -> int | None:
+def to_number(value: Any) -> int | None:
     """Return a setting as a positive number; None if it is not one, which the strict loader reports."""
     try:
         return max(int(value), 0) or None

@@ -1,8 +1,13 @@
-"""Settings for a classifier, chosen from the labelled texts."""
+"""Settings for a classifier, chosen from the labelled texts.
+
+The kind of model goes by the amount of text. Each starts from the preset of its kind, whose settings were chosen by
+cross-validation; runs with few updates get a shorter warm-up and a shorter moving average, which the presets' would outlast.
+"""
 
 from collections.abc import Mapping
+from typing import Any
 
-from regard.choose.choice import Choice, Given, count
+from regard.choose.choice import Choice, Given, count, length_settings, to_number
 from regard.choose.survey import STAND_IN, LabelledSurvey, survey_labelled
 from regard.config import (
     BagClassifierConfig,
@@ -22,6 +27,10 @@ _MODELS: Mapping[str, type] = {
 }
 _PRESETS = {"recurrent": "bilstm"}
 """Presets by the kind of their model, where the two differ in name."""
+_EPOCHS = {"combined": 5, "bag": 8, "recurrent": 8, "transformer": 8, "hierarchical": 8}
+_BATCHES = {"recurrent": 32}
+"""Texts in a batch, where they aren't 64."""
+_MOST_WARMUP, _LONGEST_AVERAGE = 50, 0.99
 _COMBINED_UP_TO = 2_000_000
 """Words up to which the recurrent members of a combined classifier train within minutes; above, a bag of n-grams does."""
 
@@ -41,6 +50,13 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
     words = survey.texts * survey.text.units
     preferred = "recurrent" if data.vectors else "combined" if words <= _COMBINED_UP_TO else "bag"
     kind = given.kind("model", _MODELS, preferred)
+    batch = to_number(given.find("training.batch_sentences")) or _BATCHES.get(kind, 64)
+    epochs, epoch_updates = _EPOCHS[kind], survey.texts / batch
+    settings: dict[str, Any] = length_settings(given, epochs=epochs, epoch_updates=epoch_updates, most_warmup=_MOST_WARMUP)
+    updates = epoch_updates * (to_number(given.find("training.max_epochs")) or epochs)
+    settings["training.ema_decay"] = max(min(_LONGEST_AVERAGE, 1 - 10 / max(updates, 1)), 0)
+    if data.vectors:  # of whole words
+        settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
     labels = count(len(survey.labels), "label")
     found = f"{count(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
-    return Choice(_PRESETS.get(kind, kind), {}, (found,))
+    return Choice(_PRESETS.get(kind, kind), settings, (found,))

@@ -15,7 +15,7 @@ from regard.config import BahdanauDecoderConfig, DataConfig, LuongDecoderConfig,
 
 _MODELS: Mapping[str, type] = {"transformer": TransformerConfig, "recurrent": RecurrentConfig}
 _DECODERS: Mapping[str, type] = {"luong": LuongDecoderConfig, "bahdanau": BahdanauDecoderConfig}
-_TOKENS_PER_WORD = 1.25
+_TOKENS_PER_WORD = 1.4
 """Subwords and punctuation marks for each word between spaces, roughly."""
 
 
@@ -26,24 +26,30 @@ class _Row:
     words: float
     pieces: int
     """Size of a joint vocabulary."""
-    width: int
     layers: int
     """Of the encoder, and as many of the decoder."""
+    width: int
     dropout: float
     batch_tokens: int
-    epochs: int
 
 
 _ROWS = (
-    _Row(words=10_000, pieces=1_000, width=128, layers=3, dropout=0.3, batch_tokens=512, epochs=120),
-    _Row(words=100_000, pieces=2_500, width=128, layers=4, dropout=0.3, batch_tokens=2048, epochs=45),
-    _Row(words=1_000_000, pieces=5_000, width=128, layers=4, dropout=0.15, batch_tokens=2048, epochs=10),
-    _Row(words=10_000_000, pieces=8_000, width=256, layers=4, dropout=0.1, batch_tokens=4096, epochs=5),
-    _Row(words=math.inf, pieces=16_000, width=512, layers=6, dropout=0.1, batch_tokens=8192, epochs=3),
+    _Row(words=10_000, pieces=1_000, layers=3, width=128, dropout=0.3, batch_tokens=512),
+    _Row(words=100_000, pieces=2_500, layers=4, width=128, dropout=0.3, batch_tokens=2048),
+    _Row(words=1_000_000, pieces=5_000, layers=4, width=128, dropout=0.2, batch_tokens=4096),
+    _Row(words=10_000_000, pieces=8_000, layers=4, width=256, dropout=0.1, batch_tokens=4096),
+    _Row(words=math.inf, pieces=16_000, layers=6, width=512, dropout=0.1, batch_tokens=8192),
 )
+_RECURRENT_BETWEEN = (10_000, 100_000)
+"""Target words between which a recurrent model translates better than a Transformer."""
+_TOKENS_TO_TRAIN_ON = 4_000_000
+"""Target tokens to train on: some twelve minutes on two cores for the smaller rows."""
+_FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
 """Epochs of a recurrent model by log10 of the number of target words."""
+
+_RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
 _CHARACTERS_BELOW = 2_000_000
 """Target words below which a side without spaces is cut into characters; above, subwords have enough examples."""
@@ -68,22 +74,19 @@ def choose_for_pairs(survey: PairSurvey, given: Given) -> Choice:
         "on average",
         *(f"the {side} has no spaces between words" for side, text in survey.sides.items() if text.unspaced),
     )
-    preset = _find_preset(given)
-    if preset in _DECODERS:
-        epochs = round(interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS))
-        return Choice(preset, held_out | length_settings(given, epochs=epochs, epoch_updates=words / 1536), found)
+    preferred = "recurrent" if _RECURRENT_BETWEEN[0] < words <= _RECURRENT_BETWEEN[1] else "transformer"
+    kind = given.kind("model", _MODELS, preferred)
+    if kind == "recurrent":
+        preset = given.kind("model.decoder", _DECODERS, "luong")
+        return Choice(preset, held_out | _recurrent(survey, words, given), found)
     row = next(row for row in _ROWS if words <= row.words)
-    settings = _transformer(row, words, given) | _tokenizers(survey, row, words, given)
-    return Choice(preset, held_out | settings, found)
+    settings = _transformer(row, survey.pairs, words, given) | _tokenizers(survey, row.pieces, words, given)
+    return Choice("transformer-tiny", held_out | settings, found)
 
 
-def _find_preset(given: Given) -> str:
-    if given.kind("model", _MODELS, "transformer") == "transformer":
-        return "transformer-tiny"
-    return given.kind("model.decoder", _DECODERS, "luong")
-
-
-def _transformer(row: _Row, words: float, given: Given) -> dict[str, Any]:
+def _transformer(row: _Row, pairs: int, words: float, given: Given) -> dict[str, Any]:
+    tokens = words * _TOKENS_PER_WORD + pairs  # each target ends with a symbol
+    epochs = round(min(max(_TOKENS_TO_TRAIN_ON / max(tokens, 1), _FEWEST_EPOCHS), _MOST_EPOCHS))
     return {
         "model.hidden_size": row.width,
         "model.encoder_layers": row.layers,
@@ -92,11 +95,29 @@ def _transformer(row: _Row, words: float, given: Given) -> dict[str, Any]:
         "model.feed_forward_size": 2 * row.width,
         "model.embedding_dropout": row.dropout,
         "model.layer_dropout": row.dropout,
-        **length_settings(given, epochs=row.epochs, epoch_updates=words * _TOKENS_PER_WORD / row.batch_tokens),
+        **length_settings(given, epochs=epochs, epoch_updates=tokens / row.batch_tokens),
         "training.batch_tokens": row.batch_tokens,
         "training.label_smoothing": 0.1,
         **_optimizer(given),
     }
+
+
+def _recurrent(survey: PairSurvey, words: float, given: Given) -> dict[str, Any]:
+    epochs = round(interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS))
+    settings = length_settings(given, epochs=epochs, epoch_updates=words * _TOKENS_PER_WORD / _RECURRENT_BATCH)
+    if words > _RECURRENT_BETWEEN[1]:
+        return settings | _characters(survey, given)
+    search = {"decoding.length_penalty": 0, "decoding.replace_unknown": False}
+    kinds = {f"tokenizers.{side}.kind": "bpe" for side in survey.sides if given.find("tokenizers") is None}
+    return settings | search | kinds | _tokenizers(survey, _RECURRENT_PIECES, words, given)
+
+
+def _characters(survey: PairSurvey, given: Given) -> dict[str, Any]:
+    """Choose characters for sides without spaces between words, where the preset would look for words."""
+    if given.find("tokenizers") is not None:
+        return {}
+    sides = [side for side, text in survey.sides.items() if text.unspaced]
+    return {f"tokenizers.{side}.kind": "characters" for side in sides} | ({"data.max_tokens": 500} if sides else {})
 
 
 def _optimizer(given: Given) -> dict[str, Any]:
@@ -107,18 +128,19 @@ def _optimizer(given: Given) -> dict[str, Any]:
     return {"training.learning_rate": 1e-3, "training.weight_decay": 0.01 if chosen == "adamw" else 0}
 
 
-def _tokenizers(survey: PairSurvey, row: _Row, words: float, given: Given) -> dict[str, Any]:
+def _tokenizers(survey: PairSurvey, pieces: int, words: float, given: Given) -> dict[str, Any]:
     """Choose the tokenizers, and whether one vocabulary serves both sides."""
     if given.find("tokenizers") is not None:
         return _joint(str(given.find("tokenizers.joint")).lower() == "true")
     if survey.related and not any(text.unspaced for text in survey.sides.values()):
-        return {f"tokenizers.{side}.size": _size(row, *survey.sides.values()) for side in survey.sides}
+        sizes = {f"tokenizers.{side}.size": _size(pieces, *survey.sides.values()) for side in survey.sides}
+        return sizes | _joint(True)
     settings = _joint(False)
     for side, text in survey.sides.items():
         if text.unspaced and words < _CHARACTERS_BELOW:
             settings |= {f"tokenizers.{side}.kind": "characters", "data.max_tokens": 500}
         else:
-            settings[f"tokenizers.{side}.size"] = _size(row, text)
+            settings[f"tokenizers.{side}.size"] = _size(pieces, text)
     return settings
 
 
@@ -126,6 +148,6 @@ def _joint(joint: bool) -> dict[str, Any]:
     return {"tokenizers.joint": joint, "model.tie_embeddings": "all" if joint else "target"}
 
 
-def _size(row: _Row, *texts: TextSurvey) -> int:
-    """Return a row's vocabulary size, with room for all characters."""
-    return max(row.pieces, 500 + max(text.num_characters for text in texts))
+def _size(pieces: int, *texts: TextSurvey) -> int:
+    """Return a vocabulary's size, with room for all characters."""
+    return max(pieces, 500 + max(text.num_characters for text in texts))
