@@ -110,8 +110,8 @@ def test_apply_overrides_leaves_its_argument():
         ({"modle": {}}, "unknown setting 'modle'; did you mean 'model'?"),
         (
             {"zzz": {}},
-            "unknown setting 'zzz'; known here: task, training, out, start_from, overwrite, seed, device, threads, chosen, data, tokenizers, "
-            "model, decoding",
+            "unknown setting 'zzz'; known here: task, training, out, start_from, overwrite, seed, device, threads, chosen, "
+            "data, tokenizers, model, decoding",
         ),
         (
             {"model": {"decoder": {"input_feeding": True}}},
