@@ -36,7 +36,7 @@ class _Row:
 _ROWS = (
     _Row(words=10_000, pieces=1_000, layers=3, width=128, dropout=0.3, batch_tokens=512),
     _Row(words=100_000, pieces=2_500, layers=4, width=128, dropout=0.3, batch_tokens=2048),
-    _Row(words=1_000_000, pieces=5_000, layers=4, width=128, dropout=0.2, batch_tokens=4096),
+    _Row(words=1_000_000, pieces=5_000, layers=4, width=128, dropout=0.15, batch_tokens=4096),
     _Row(words=10_000_000, pieces=8_000, layers=4, width=256, dropout=0.1, batch_tokens=4096),
     _Row(words=math.inf, pieces=16_000, layers=6, width=512, dropout=0.1, batch_tokens=8192),
 )
