@@ -21,8 +21,7 @@ def pairs(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def config(pairs, tmp_path):
+def make_config(pairs, out):
     """A run that uses what an exact resume must restore: a schedule, a moving average, mixed feeding, accumulation."""
     training = TranslationTrainingConfig(
         max_epochs=3,
@@ -35,7 +34,28 @@ def config(pairs, tmp_path):
         tensorboard=False,
     )
     data = DataConfig(train=(str(pairs),), dev_size=30, cache=str(pairs.parent / "cache"))
-    return TranslationConfig(data=data, training=training, out=str(tmp_path / "run"), threads=1)
+    return TranslationConfig(data=data, training=training, out=str(out), threads=1)
+
+
+@pytest.fixture
+def config(pairs, tmp_path):
+    """See `make_config`."""
+    return make_config(pairs, tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def trained(pairs, tmp_path_factory):
+    """`trained(name, train)`: the folder of a run that `train` is called to make once, whose config it gets."""
+    kept = {}
+
+    def run(name, train):
+        if name not in kept:
+            out = tmp_path_factory.mktemp("trained") / name
+            train(make_config(pairs, out))
+            kept[name] = out
+        return kept[name]
+
+    return run
 
 
 @pytest.fixture

@@ -34,11 +34,10 @@ SMALL = RecurrentConfig(embedding_size=8, encoder=EncoderConfig(hidden_size=8), 
 
 
 @pytest.fixture
-def base(config, change):
-    """The folder of a trained translator."""
-    config = change(replace(config, model=SMALL), max_epochs=1)
-    fit(config, progress=False)
-    return Path(config.out)
+def base(trained, change, tmp_path):
+    """The folder of a trained translator, which a test may remove."""
+    made = trained("base", lambda config: fit(change(replace(config, model=SMALL), max_epochs=1), progress=False))
+    return Path(shutil.copytree(made, tmp_path / "base"))
 
 
 @pytest.fixture
@@ -192,7 +191,7 @@ def test_a_model_with_another_vocabulary_of_equal_size_is_refused(base, config, 
     with pytest.raises(ConfigError, match=message):
         fit(mine, model=translator.model, progress=False)
     assert not (tmp_path / "mine").exists()
-    same = replace(mine, data=config.data)
+    same = replace(mine, data=config.data, out=str(tmp_path / "same"))
     fit(same, model=translator.model, progress=False)  # the very data it was trained on
     with pytest.raises(ConfigError, match="trained with another vocabulary"):
         fit(mine, model=lambda source, target: translator.model, progress=False)
@@ -214,12 +213,11 @@ def reviews(path, labels, shift=0):
     return path
 
 
-@pytest.fixture
-def classifier(tmp_path):
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
     """The folder of a trained classifier of good and bad."""
-    data = LabelledDataConfig(
-        train=(str(reviews(tmp_path / "a.tsv", ["good", "bad"])),), cache=str(tmp_path / "cache"), dev_size=6
-    )
+    folder = tmp_path_factory.mktemp("classifier")
+    data = LabelledDataConfig(train=(str(reviews(folder / "a.tsv", ["good", "bad"])),), cache=str(folder / "cache"), dev_size=6)
     config = ClassificationConfig(
         data=data,
         tokenizer=WordsConfig(),
@@ -227,7 +225,7 @@ def classifier(tmp_path):
         training=ClassificationTrainingConfig(
             max_epochs=6, learning_rate=0.02, batch_sentences=8, tensorboard=False, precision="float32", average_last=1
         ),
-        out=str(tmp_path / "classifier"),
+        out=str(folder / "classifier"),
         threads=1,
     )
     fit(config, progress=False)

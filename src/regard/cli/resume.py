@@ -1,14 +1,16 @@
 """`regard resume`: go on with a run that was interrupted, or train one longer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from regard.cli.options import Parser
+from regard.config.loading import setting_names
+from regard.config.run import TASKS
 from regard.errors import RequestError
 
 
 def main(arguments: Sequence[str]) -> None:
     """Resume a run."""
-    from regard.cli.train import read_settings, say_what_next, split_settings
+    from regard.cli.train import say_what_next, split_settings
 
     parser = Parser(
         "resume",
@@ -31,7 +33,6 @@ def main(arguments: Sequence[str]) -> None:
     folder = parser.read(rest).dir
 
     from regard.training import holds_folds, resume, resume_folds
-    from regard.training.folder import RunFolder
 
     if holds_folds(folder):
         if overrides:
@@ -41,6 +42,26 @@ def main(arguments: Sequence[str]) -> None:
             )
         print(resume_folds(folder).render())
         return
-    settings = read_settings(RunFolder(folder).read_start()[0].task, overrides) if overrides else {}
+    settings = _read_changes(folder, overrides) if overrides else {}
     model = resume(folder, overrides=settings)
     say_what_next(folder, model.config.task)
+
+
+def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object]:
+    """Return settings by their full names; options of other tools get what regard calls them.
+
+    Raises:
+        RequestError: If there is one of another tool.
+    """
+    from regard.cli.habits import find_setting
+    from regard.cli.train import read_settings
+    from regard.training.folder import RunFolder
+
+    task = RunFolder(folder).read_start()[0].task
+    settings = read_settings(task, overrides)
+    known = set(setting_names(TASKS[task]))
+    for name in settings:
+        answer = "" if name in known else find_setting(f"--{name}", task)
+        if answer:
+            raise RequestError(f"resume: '--{name}' is not an option here; in regard: {answer}")
+    return settings

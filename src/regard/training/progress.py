@@ -1,4 +1,7 @@
-"""What a run says while it goes: bars in a terminal, plain lines elsewhere, or nothing. All to standard error."""
+"""What a run says while it goes: bars in a terminal, plain lines elsewhere, or nothing. All to standard error.
+
+For notebooks, see `notebook.py`.
+"""
 
 import sys
 import time
@@ -138,9 +141,13 @@ class Pace:
 
 
 def build_reporter(*, progress: bool) -> Reporter:
-    """Bars where standard error is a terminal, lines where it is not, silence if no progress is wanted."""
+    """Build what suits: bars in a terminal, a bar and curves in a notebook, lines elsewhere, silence without `progress`."""
+    from regard.training.notebook import Notebook, in_notebook
+
     if not progress:
         return Reporter()
+    if in_notebook():
+        return Notebook()
     console = Console(stderr=True)
     return Bars(console) if console.is_terminal else Lines()
 
