@@ -81,7 +81,7 @@ class _Remembered(ExitStack):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._known: dict[tuple[str, bytes], Any] = {}
-        self._readers = [] if name == CONFIG else [("_read_config", lambda data, path: data)]
+        self._readers = [] if name == CONFIG else [("read_config_file", lambda data, path: data)]
         self._readers += [] if name == TOKENIZER else [("_read_tokenizer", lambda folder, files, name: files[name])]
         self._readers += [("_fill", lambda folder, files, *rest: files[WEIGHTS])] if name in ("report.json", SIGNATURE) else []
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import TinyTranslator
 from training.conftest import make_config
 from training.test_resume import Stop, model_bytes, signal_at, stop_at  # noqa: F401 (fixtures)
-from tiny import TinyTranslator
 
 from regard.config import LinearDecayConfig, PlateauConfig
 from regard.config.loading import read_config

@@ -228,3 +228,13 @@ def test_sides_separated_by_bars(tmp_path):
 )
 def test_guesses_of_languages(text, code):
     assert guess_language([text]) == code
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "UTF_16", "utf-32"])
+def test_a_file_without_a_mark_is_little_endian(tmp_path, encoding):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(
+        "\n".join(f"the dog {n}\tder Hund läuft {n}" for n in range(20)).encode(f"{encoding.replace('_', '-')}-le")
+    )
+    chunks = read_pairs([path], DataConfig(encoding=encoding), ReadingReport())
+    assert [text for chunk in chunks for text in chunk.target][3] == "der Hund läuft 3"

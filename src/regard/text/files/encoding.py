@@ -49,7 +49,10 @@ class _Recoded:
         """Return the next bytes; a few more or fewer than asked for."""
         while True:
             data, self._begin = self._begin or self._file.read(size), b""
-            text = self._decoder.decode(data, final=not data)
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeError:  # some codecs refuse a file as a whole
+                return b"\xff" * len(data)
             if text and self._first:
                 text, self._first = text.removeprefix("\ufeff"), False
             if text or not data:
@@ -92,6 +95,8 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
             begin = begin.removeprefix(mark)
         else:
             found = encoding
+            if not marked and codecs.lookup(encoding).name in ("utf-16", "utf-32"):
+                found = f"{codecs.lookup(encoding).name}-le"  # as Windows writes it; Python refuses files without a mark
             if marked and is_utf8(encoding):
                 begin = begin.removeprefix(codecs.BOM_UTF8)
         yield _Begun(file, begin) if is_utf8(found) else _Recoded(file, found, begin)
