@@ -115,9 +115,10 @@ def test_an_interrupted_run_gets_another_rate(config, signal_at):  # noqa: F811
 
 
 def test_a_plateau_begins_again_at_a_rate_that_was_set(config, change, monkeypatch):
-    config = change(config, max_epochs=2, monitor="loss", schedule=PlateauConfig(patience=0, factor=0.01), learning_rate=50.0)
+    config = change(config, max_epochs=2, monitor="loss", schedule=PlateauConfig())
+    monkeypatch.setattr(Plateau, "update", lambda plateau, *arguments: setattr(plateau, "scale", 0.25))
     fit(config, model=TinyTranslator, progress=False)
-    assert progress_of(config)[1][-1]["learning_rate"] < 50.0
+    assert progress_of(config)[1][-1]["learning_rate"] == config.training.learning_rate / 4
     monkeypatch.setattr(Plateau, "update", lambda *arguments: None)
     longer(config, max_epochs=3, learning_rate=0.01)
     assert progress_of(config)[1][-1]["learning_rate"] == pytest.approx(0.01)
