@@ -67,7 +67,7 @@ def _named(model: nn.Module, name: str) -> list[nn.Parameter]:
         return found
     parts = [part for part, module in model.named_children() if next(module.parameters(), None) is not None]
     deeper = {full[:end] for full in _full_names(model) for end in _stops(full)}
-    meant = nearest(name, [EMBEDDINGS, *parts]) or nearest(name, sorted(deeper))
+    meant = nearest(name, [EMBEDDINGS, *parts, *sorted(deeper)])
     shown = ", ".join([EMBEDDINGS, *parts][:_SHOWN])
     raise ConfigError(
         f"model.freeze names '{name:.60}', which this model has not{meant}; its parts are: {shown}, and what is in them, "
