@@ -1,6 +1,7 @@
 """Runs that start from a trained model: its vocabulary and weights, parts that are frozen, and labels that differ."""
 
 import json
+import pickle
 import random
 import shutil
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import regard
+from regard.bundle import Start, read_start
 from regard.config import (
     BahdanauDecoderConfig,
     ClassificationConfig,
@@ -169,6 +171,14 @@ def test_what_cannot_be_started_from(base, other, tmp_path):
         fit(given, start_from="", progress=False)
     with pytest.raises(ConfigError, match=r"fit was given a model and start_from '.*', whose model builds its own"):
         fit(given, start_from=base, model=lambda source, target: None, progress=False)
+
+
+def test_what_it_starts_from_goes_to_other_processes_and_into_a_checkpoint(base):
+    start = read_start(base)
+    assert len(start.tokenizers) == 2
+    for again in (pickle.loads(pickle.dumps(start)), Start.unpack(start.pack())):
+        assert again == start
+        assert again.config == start.config
 
 
 def test_a_configuration_in_a_file_names_what_it_starts_from(base, other, tmp_path):

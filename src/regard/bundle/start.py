@@ -39,6 +39,10 @@ class Start:
     origin: Mapping[str, Any]
     """Plain data for the signature of what is trained from it."""
 
+    def __reduce__(self) -> tuple[type["Start"], tuple[Any, ...]]:
+        """Go to another process without what was made of the files."""
+        return Start, (self.folder, self.files, self.custom, self.origin)
+
     @cached_property
     def config(self) -> AnyConfig:
         """Return the settings of the run that made it."""
