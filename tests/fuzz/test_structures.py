@@ -173,6 +173,13 @@ def test_any_table_of_parquet(tmp_path, columns, data):
             list(read([path], config, ReadingReport()))  # type: ignore[operator]
 
 
+def test_lists_that_are_null_are_no_texts(tmp_path):
+    path, lists = tmp_path / "a.parquet", pa.nulls(1, pa.list_(pa.string()))
+    path.write_bytes(parquet(pa.table([lists, lists], names=["source", "text"])))
+    with pytest.raises(DataError, match="no usable"):
+        list(read_labelled([path], LabelledDataConfig(), ReadingReport()))
+
+
 def change(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
     resign(folder, [name])

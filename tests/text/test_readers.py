@@ -115,6 +115,11 @@ def test_parallel_pairs_come_back_whatever_the_blocks(tmp_path, pairs, block):
         assert read(source, target)[0] == pairs
 
 
+def test_punctuation_alone_is_no_header(tmp_path):
+    source, target = write(tmp_path, ":\n0\n", "a.en"), write(tmp_path, ":\n0\n", "a.de")
+    assert read(source, target)[0] == [(":", ":"), ("0", "0")]
+
+
 def test_lines_keep_their_numbers_over_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(lines_module, "BLOCK_BYTES", 7)
     path = write(tmp_path, "".join(f"a{i}\tb{i}\n" if i % 3 else "\n" for i in range(1, 50)))

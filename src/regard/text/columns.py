@@ -61,7 +61,8 @@ class PairColumns(Wanted):
         sources, targets = ({place for place, cell in enumerate(first) if self._names_side(cell, side)} for side in (0, 1))
         if sources and targets and len(sources | targets) > 1:
             return True
-        return all(is_metadata(cell) or fold(cell) in _PLAIN or self._names_any(cell) for cell in first)
+        named = [fold(cell) in _PLAIN or self._names_any(cell) for cell in first]
+        return any(named) and all(name or is_metadata(cell) for name, cell in zip(named, first, strict=True))
 
     def example(self, names: Sequence[str]) -> str:
         """Return `--data.columns` with two columns."""

@@ -113,7 +113,7 @@ class _Cleaner:
             where: Added to the reasons in the report.
         """
         over_long = [text is OVER_LONG_LINE for text in texts]
-        texts = [text if isinstance(text, str) else spell(text) for text in texts]
+        texts = [text if isinstance(text, str) else spell(text) if text != [] else "" for text in texts]
         if max(map(len, texts), default=0) > LONGEST_SIDE:
             texts = [text[:LONGEST_SIDE] for text in texts]
         texts = normalise(texts, self.data.normalization)
