@@ -29,6 +29,15 @@ def test_lines_that_are_not_utf8_are_counted(tmp_path, capsys):
     assert "1 lines of standard input are not all UTF-8 (the first: line 2)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_says_how_lines_are_encoded(tmp_path, encoding, packed):
+    text = ("ein Haus\nĊ ਊ\n" * 3).encode(encoding)  # letters with a byte that ends a line in UTF-8
+    (tmp_path / "a.txt").write_bytes(gzip.compress(text) if packed else text)
+    assert list(read_lines(str(tmp_path / "a.txt"), "translate")) == ["ein Haus", "Ċ ਊ"] * 3
+    assert lines._measure(str(tmp_path / "a.txt"))[0] == 6
+
+
 def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
     for name in ("a.csv", "b.TSV.gz", "c.jsonl"):
         (tmp_path / name).write_text("text,label\ngood,1\n")

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, add_machine_options, load_translator, record_of, whole_number
-from regard.cli.pairs import read_given_pairs
+from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -27,10 +27,11 @@ def main(arguments: Sequence[str]) -> None:
         help="read a word's attention at the step that produces it, or at the next, which consumes it (default: produce, or\n"
         "the run's model.alignment_step; a few pairs with known links tell which is better)",
     )
+    add_layout_options(parser, *PAIR_LAYOUT)
     add_machine_options(parser)
     options = parser.read(arguments)
     translator = load_translator(options, "align")
-    chunks, report = read_given_pairs(options.files, translator.config)
+    chunks, report = read_given_pairs(options, translator.config)
     step = options.step or translator.model.alignment_step
     sites = None if options.site is None else (options.site,)
     printed = 0

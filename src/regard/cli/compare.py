@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, add_machine_options, add_search_options, kind_of, positive_number, set_threads
-from regard.cli.pairs import read_given_pairs, read_given_texts
+from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs, read_given_texts
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     add_search_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_layout_options(parser, *PAIR_LAYOUT, "text", "label")
     add_machine_options(parser)
     options = parser.read(arguments)
 
@@ -57,7 +58,7 @@ def _compare_classifiers(first: "Classifier", second: "Classifier", options: arg
 
     if options.beam is not None:
         raise RequestError(f"compare: --beam is for translators, and {options.first} holds a classifier")
-    texts, labels, report = read_given_texts(options.files, first)
+    texts, labels, report = read_given_texts(options, first)
     print(report.render(), file=sys.stderr)
     return compare_classifiers(
         first,
@@ -73,7 +74,7 @@ def _compare_classifiers(first: "Classifier", second: "Classifier", options: arg
 def _compare_translators(first: "Translator", second: "Translator", options: argparse.Namespace) -> "TranslatorComparison":
     from regard.analysis.comparison import compare_translators
 
-    chunks, report = read_given_pairs(options.files, first.config)
+    chunks, report = read_given_pairs(options, first.config)
     sources, targets = [], []
     for chunk in chunks:
         sources += chunk.source

@@ -17,7 +17,7 @@ from regard.cli.options import (
     kind_of,
     load_model,
 )
-from regard.cli.pairs import read_given_pairs, read_given_texts, read_plain_texts
+from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs, read_given_texts, read_plain_texts
 from regard.errors import RequestError
 from regard.plurals import counted
 
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--reliability", metavar="FILE", help=f"draw its reliability diagram ({' '.join(_PICTURES)})")
     add_caption_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_layout_options(parser, *PAIR_LAYOUT, "text", "label")
     add_machine_options(parser)
     options = parser.read(arguments)
     if not (options.caption or options.confusion or options.reliability):
@@ -81,14 +82,14 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _evaluate_language_model(model: "LanguageModel", options: argparse.Namespace) -> None:
-    texts, report = read_plain_texts(options.files, model.config)
+    texts, report = read_plain_texts(options, model.config)
     print(report.render(), file=sys.stderr)
     scores = model.evaluate(texts, progress=True)
     print(json.dumps(scores.to_dict(), ensure_ascii=False) if options.json else scores.render())
 
 
 def _evaluate_translator(translator: "Translator", options: argparse.Namespace) -> None:
-    chunks, report = read_given_pairs(options.files, translator.config)
+    chunks, report = read_given_pairs(options, translator.config)
     sources, references = [], []
     for chunk in chunks:
         sources += chunk.source
@@ -108,7 +109,7 @@ def _evaluate_translator(translator: "Translator", options: argparse.Namespace) 
 def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) -> None:
     if options.confusion and classifier.labels.multiple:
         raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
-    texts, labels, report = read_given_texts(options.files, classifier)
+    texts, labels, report = read_given_texts(options, classifier)
     print(report.render(), file=sys.stderr)
     found = classifier.evaluate(texts, labels, progress=True)
     print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())

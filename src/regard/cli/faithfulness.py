@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, add_machine_options, kind_of, load_classifier, positive_number
-from regard.cli.pairs import read_given_texts
+from regard.cli.pairs import TEXT_LAYOUT, add_layout_options, read_given_texts
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> None:
     from regard.bundle.bundle import WEIGHTS
     from regard.bundle.save import save_faithfulness
 
-    texts, labels, report = read_given_texts(options.files, classifier)
+    texts, labels, report = read_given_texts(options, classifier)
     print(report.render(), file=sys.stderr)
     found = measure_faithfulness(
         classifier,
@@ -69,6 +69,7 @@ def _parser() -> Parser:
         "--permutations", type=positive_number, default=100, metavar="N", help="of each text's weights (default: 100)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_layout_options(parser, *TEXT_LAYOUT)
     add_machine_options(parser)
     return parser
 

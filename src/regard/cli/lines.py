@@ -1,6 +1,7 @@
 """Lines that a command is given to work on: from a file, or from standard input as they come."""
 
 import argparse
+import codecs
 import gzip
 import hashlib
 import sys
@@ -23,6 +24,12 @@ from regard.text.parts import PartedFile
 
 _AT_ONCE = 1024
 """Most lines of standard input taken together."""
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
@@ -53,9 +60,19 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
 
 
 def _lines_in(path: str) -> Iterator[str]:
-    # As in files of pairs, a line ends at \n and nowhere else.
-    with _opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+    with _decoded(path) as lines:
         yield from _readable(lines, path)
+
+
+@contextmanager
+def _decoded(path: str) -> Iterator[TextIOWrapper]:
+    """Open a file as text: UTF-8, or what its byte order mark says."""
+    with _opened(path) as file:
+        begin = file.peek(4)[:4]  # type: ignore[attr-defined]  # both readers have it
+        encoding = next((name for mark, name in _MARKS if begin.startswith(mark)), "utf-8-sig")
+        # As in files of pairs, a line ends at \n and nowhere else.
+        with TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n") as lines:
+            yield lines
 
 
 def _readable(lines: Iterable[str], where: str) -> Iterator[str]:
@@ -147,13 +164,13 @@ def output_part(options: argparse.Namespace, command: str, together: int) -> Ite
 
 def _measure(path: str) -> tuple[int, str]:
     """How many lines a file has, and a hash of them."""
-    count, digest, last = 0, hashlib.sha256(), b"\n"
-    with _opened(path) as file:
-        while data := file.read(1 << 20):
-            count += data.count(b"\n")
-            digest.update(data)
-            last = data[-1:]
-    return count + (last != b"\n"), digest.hexdigest()
+    count, digest, last = 0, hashlib.sha256(), "\n"
+    with _decoded(path) as file:
+        while text := file.read(1 << 20):
+            count += text.count("\n")
+            digest.update(text.encode())
+            last = text[-1]
+    return count + (last != "\n"), digest.hexdigest()
 
 
 def _key(options: argparse.Namespace, digest: str, processes: int) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, add_ensemble_option, add_machine_options, load_translator
-from regard.cli.pairs import read_given_pairs
+from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs
 from regard.plurals import counted
 
 
@@ -24,10 +24,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
     parser.add_argument("--json", action="store_true", help="one JSON object a pair: line, texts, score, log p of each token")
     add_ensemble_option(parser)
+    add_layout_options(parser, *PAIR_LAYOUT)
     add_machine_options(parser)
     options = parser.read(arguments)
     translator = load_translator(options, "score")
-    chunks, report = read_given_pairs(options.files, translator.config)
+    chunks, report = read_given_pairs(options, translator.config)
     printed, pairs, tokens, total = 0, 0, 0, 0.0
     for chunk in chunks:
         for line, one in zip(chunk.line, translator.score(chunk.source, chunk.target), strict=True):
