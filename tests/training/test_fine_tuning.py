@@ -16,6 +16,8 @@ from regard.config import (
     BahdanauDecoderConfig,
     ClassificationConfig,
     ClassificationTrainingConfig,
+    CombinedClassifierConfig,
+    CountedClassifierConfig,
     EncoderConfig,
     LabelledDataConfig,
     LanguageConfig,
@@ -282,6 +284,20 @@ def test_fewer_labels_keep_all_that_the_model_knows(classifier, tmp_path):
     second = fine_tune(tmp_path / "new", reviews(tmp_path / "c.tsv", ["odd", "bad"], 2), tmp_path, out=str(tmp_path / "newer"))
     assert second.bundle.labels.names == ("bad", "good", "odd")
     assert second.bundle.labels.counts[1] == 0
+
+
+def test_a_combined_classifier_learns_from_new_texts_and_labels(classifier, tmp_path):
+    """Its linear member too, which is fitted rather than trained."""
+    shape = RecurrentClassifierConfig(embedding_size=8, hidden_size=8)
+    model = CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=4099), recurrent=shape)
+    old = replace(regard.load(classifier, device="cpu").config, model=model, out=str(tmp_path / "combined"))
+    fit(old, progress=False)
+    texts = ["the film is great", "the plot is dull", "the cast is weird and the song is mad"]
+    assert [one.label for one in regard.load(old.out, device="cpu").classify(texts[:2])] == ["good", "bad"]
+    new = fine_tune(old.out, reviews(tmp_path / "b.tsv", ["odd", "good"]), tmp_path)
+    assert [one.label for one in new.classify(texts)[::2]] == ["good", "odd"]
+    again = fine_tune(old.out, reviews(tmp_path / "c.tsv", ["good", "bad"], 3), tmp_path, out=str(tmp_path / "newer"))
+    assert [one.label for one in again.classify(texts[:2])] == ["good", "bad"]
 
 
 def test_language_models(tmp_path):

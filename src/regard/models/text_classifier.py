@@ -69,3 +69,11 @@ class TextClassifier(nn.Module, ABC):
             examples: All of them, in any order and in batches of any size.
             label_weight: What each label's loss is multiplied by; None for all alike.
         """
+
+    def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
+        """Look at the training texts once before a trained model is trained further; not every model does.
+
+        Args:
+            examples: As for `prime`.
+            label_weight: As for `prime`.
+        """

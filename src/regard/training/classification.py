@@ -73,8 +73,8 @@ class ClassificationTask(Task):
         check_vocabulary(built, vocabulary, given=model is not None)
         if start:
             _load_start(start, built, data, lambda labels: _build_model(config, labels, model, pooling))
-        else:
-            built.prime(_examples(data.train), label_weight=_label_weight(config, data))  # most models do not look
+        look = built.refine if start else built.prime  # most models do not look
+        look(_examples(data.train), label_weight=_label_weight(config, data))
         custom: Custom = "model" if model is not None else "attention" if pooling is not None else ""
         return cls(config, data, built, custom)
 
@@ -337,9 +337,10 @@ def _load_start(
             for labels in (data.labels, more)
         )
     axes = {
-        name: next(axis for axis, size in enumerate(shape) if size != wider[name][axis])
+        name: axis
         for name, shape in shapes.items()
-        if shape != wider[name]
+        for axis, size in enumerate(shape)
+        if wider[name][axis] == size + 1  # other axes may be cut to the memory that many labels need
     }
     start.load_into_with_labels(model, axes, data.labels.names)
 

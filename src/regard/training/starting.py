@@ -103,11 +103,6 @@ def check_start(config: AnyConfig, start: Start, model: object, attention: objec
             )
     if Path(config.out).absolute() == Path(name).absolute():
         raise ConfigError(f"out is '{config.out}', the folder of the model that the run starts from; name another folder")
-    if not start.custom and getattr(start.config.model, "kind", "") == "combined":
-        raise ConfigError(
-            f"the model in '{name}' is of kind 'combined', whose linear classifier is fitted to all texts at once, so "
-            "it cannot be fine-tuned. Train a new model on both files together"
-        )
     theirs, ours = (_flat(_compared(one)) for one in (made, config))
     wrong = next((key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key) and not _may_change(key)), None)
     if wrong is not None:

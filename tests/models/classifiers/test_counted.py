@@ -92,6 +92,36 @@ def test_the_same_texts_give_the_same_weights():
     assert torch.equal(one.keys, other.keys)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_new_texts_add_to_what_a_fitted_model_knows(several):
+    old, new = texts(several=several), texts(several=several)
+    model = build()
+    model.prime([old])
+    before, keys = model.evidence.clone(), model.keys.clone()
+    first, second = WORDS - 2, WORDS - 1  # noise in the old texts; each decides for one label in the new ones
+    label = torch.arange(TEXTS) % 2
+    tokens = (first + label).unsqueeze(1).expand_as(new[0]).masked_fill(~new[1], 0)
+    model.refine([(tokens, new[1], new[2])])
+    others = list(range(first))
+    assert torch.equal(model.evidence[others], before[others])
+    assert torch.equal(model.keys[keys != 0], keys[keys != 0])
+    alone = torch.tensor([[first], [second]])
+    assert model(alone, alone > 0).logits.argmax(1).tolist() == [0, 1]
+    assert (model.evidence[first] - before[first])[0] > 0.5
+    assert (model.evidence[second] - before[second])[1] > 0.5
+
+
+def test_few_new_texts_change_little_of_what_many_said():
+    tokens, mask, label = texts()
+    model = build()
+    model.prime([(tokens, mask, label)])
+    given = label[:8].clone()
+    given[0] = 1 - given[0]  # one of eight texts has the wrong label
+    model.refine([(tokens[:8], mask[:8], given)])
+    right = model(tokens[1:], mask[1:]).logits.argmax(1) == label[1:]
+    assert right.float().mean() > 0.9
+
+
 def test_a_combined_classifier_trains_its_recurrent_members_alone():
     recurrent = RecurrentClassifierConfig(embedding_size=5, hidden_size=3)
     config = CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=97), recurrent=recurrent, num_recurrent=2)

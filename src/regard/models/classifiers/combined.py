@@ -70,5 +70,10 @@ class CombinedClassifier(TextClassifier):
         for member in curious:
             member.prime(kept, label_weight=label_weight)
 
+    def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
+        """Let each member that wants to look at the new training texts."""
+        for member in self._members():
+            member.refine(examples, label_weight=label_weight)
+
     def _members(self) -> list[TextClassifier]:
         return list(self.members)  # type: ignore[arg-type]

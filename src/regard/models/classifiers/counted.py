@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -128,34 +129,49 @@ class CountedClassifier(TextClassifier):
 
     @torch.no_grad()
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Count, and fit the gains and b by L-BFGS. Of very many texts, every second, or every fourth, and so on, is read."""
+        """Count, and fit the gains and b by L-BFGS. If there are very many texts, only every second, fourth, … is read.
+
+        A model that was fitted before keeps its evidence T₀, and T = T₀ + g∘r with gains that shrink towards 0, and a b that
+        shrinks towards the old one: what the new texts say little about stays as it was.
+        """
         kept = _spread(examples, _MOST)
         self._give_out_buckets(kept)
         texts, seen = self._read(kept)
         ratios = log_ratios(texts.counts, _SMOOTHING)
-        gains = torch.ones_like(ratios, requires_grad=True)
-        bias = torch.zeros_like(self.bias, requires_grad=True)
+        known = self.evidence[seen]
+        fitted = bool(self.evidence.any())
+        usual = 0.0 if fitted else 1.0
+        before = functional.embedding_bag(texts.rows, known, texts.starts, mode="sum")
+        gains = torch.full_like(ratios, usual).requires_grad_()
+        bias = self.bias.clone().requires_grad_()
         optimizer = torch.optim.LBFGS((gains, bias), max_iter=_ITERATIONS, history_size=_HISTORY, line_search_fn="strong_wolfe")
 
         def objective() -> Tensor:
             optimizer.zero_grad()
-            sums = functional.embedding_bag(texts.rows, gains * ratios, texts.starts, mode="sum")
+            sums = before + functional.embedding_bag(texts.rows, gains * ratios, texts.starts, mode="sum")
             logits = sums * texts.scale + bias
             if texts.label.ndim == 1:
                 loss = functional.cross_entropy(logits, texts.label, weight=label_weight, reduction="sum") / len(logits)
             else:
                 gold = texts.label.to(logits.dtype)
                 loss = functional.binary_cross_entropy_with_logits(logits, gold, weight=label_weight)
-            loss = loss + self.shrinkage / 2 * (gains - 1).square().sum() / len(logits)
+            change = (gains - usual).square().sum()
+            if fitted:
+                change = change + (bias - self.bias).square().sum()
+            loss = loss + self.shrinkage / 2 * change / len(logits)
             loss.backward()
             return loss
 
         optimizer.step(objective)
-        self.evidence.zero_()[seen] = gains * ratios
+        self.evidence[seen] = known + gains * ratios
         self.bias.copy_(bias)
 
+    def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
+        """Add what the new texts say, as `prime` does for a model that was fitted before."""
+        self.prime(examples, label_weight=label_weight)
+
     def _give_out_buckets(self, examples: Sequence[Example]) -> None:
-        """To the training texts' n-grams, the more frequent first; no other n-gram has evidence."""
+        """Give free buckets to the training texts' n-grams, the more frequent first; no other n-gram has evidence."""
         found = [
             hashes[whole] for tokens, mask, _ in examples for _, hashes, whole in self._ngrams(tokens.masked_fill(~mask, PAD))
         ]
@@ -163,9 +179,10 @@ class CountedClassifier(TextClassifier):
             return
         hashes, counts = torch.cat(found).unique(return_counts=True)
         ordered = hashes[counts.argsort(stable=True)].cpu().numpy()
-        keys = self.keys.cpu().numpy()
+        before = self.keys.cpu().numpy()
+        keys = before.copy()
         keys[ordered % self.num_buckets] = ordered  # where several go to one place, NumPy keeps the last
-        self.keys.copy_(torch.from_numpy(keys))
+        self.keys.copy_(torch.from_numpy(np.where(before == 0, keys, before)))
 
     def _read(self, examples: Iterable[Example]) -> "tuple[_Texts, Int[Tensor, ' R']]":
         """The texts, and the rows of the table that they have; only of these is anything known."""
