@@ -110,6 +110,16 @@ def test_tables_without_a_header(tmp_path):
     assert "--data.columns 0,1" in message
 
 
+def test_a_first_line_of_codes_is_no_header_of_codes(tmp_path):
+    numbered = [f"go{i}" for i in range(24)]
+    turned = [f"og{i}" for i in range(24)]
+    assert pairs(write(tmp_path, None, numbered, turned, name="x.tsv"), columns=("0", "1")) == list(
+        zip(numbered, turned, strict=True)
+    )
+    with_names = write(tmp_path, "source,target", numbered, turned, name="y.tsv")
+    assert pairs(with_names, columns=("source", "target"))[0] == ("go0", "og0")
+
+
 def test_a_row_number_is_no_sentence(tmp_path):
     message = refused(pairs, write(tmp_path, "id,Anglais", NUMBERS, ENGLISH))
     assert "no column looks like the source (column 'id' holds numbers)" in message

@@ -78,6 +78,11 @@ def is_number(cell: str) -> bool:
     return bool(_NUMBER.fullmatch(cell.strip())) or cell.strip().lower() in ("nan", "inf", "-inf")
 
 
+def is_code(cell: str) -> bool:
+    """Return True if a cell is written like a code (`A-17`, `user_3`), as some names of columns are too."""
+    return bool(_CODE.fullmatch(cell.strip()))
+
+
 def is_mark(cell: str) -> bool:
     """Return True if a cell holds a number, a date or an address, which no header does."""
     cell = cell.strip()

@@ -8,7 +8,7 @@ from statistics import median
 
 from regard.errors import DataError
 from regard.text.files.columns import SAMPLE_ROWS, Column, Wanted, build_column, choose_columns, is_place
-from regard.text.files.content import MANY, is_mark
+from regard.text.files.content import MANY, is_code, is_mark
 from regard.text.files.names import is_unspaced
 from regard.text.report import COLUMN_NUMBERS, HEADER
 
@@ -95,7 +95,8 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: Wante
         return False
     return (
         wanted.recognises(first)
-        or any(column.name and column.content.kind in ("numbers", "dates", "addresses", "codes") for column in below)
+        or any(column.name and column.content.kind in ("numbers", "dates", "addresses") for column in below)
+        or any(column.name and column.content.kind == "codes" and not is_code(column.name) for column in below)
         or any(map(_is_identifier, below))
         or _differs(below)
     )
