@@ -131,9 +131,16 @@ def test_device_that_is_not_there():
 
 
 def test_auto_precision_asks_the_processor(monkeypatch):
-    for amx, bf16, expected in ((False, False, False), (True, False, True), (False, True, True)):
+    processors = {
+        "without": (False, False, True, False),
+        "with Intel's matrix unit": (True, True, False, True),
+        "Intel's without it": (False, True, False, False),
+        "AMD's": (False, True, True, True),
+    }
+    for amx, bf16, amd, expected in processors.values():
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda answer=amx: answer)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda answer=bf16: answer)
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda answer=amd: {"sse4a": answer}, raising=False)
         assert resolve_machine(TranslationConfig(device="cpu")).bfloat16 is expected
 
 

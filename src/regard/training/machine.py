@@ -90,8 +90,14 @@ def _resolve_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device:
         return precision == "bfloat16"
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    # Without these instructions, products in bfloat16 are emulated and slower than in float32.
-    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    # Without these instructions, products in bfloat16 are emulated and slower than in float32. An Intel processor that has
+    # them without its matrix unit, as some virtual machines do, is slower too (1.45 times, training); AMD's are faster.
+    return torch.cpu._is_amx_tile_supported() or (torch.cpu._is_avx512_bf16_supported() and _is_amd())
+
+
+def _is_amd() -> bool:
+    """Whether the processor is one of AMD's, which alone have the instructions SSE4a."""
+    return bool(torch.cpu.get_capabilities().get("sse4a")) if hasattr(torch.cpu, "get_capabilities") else False
 
 
 deterministic_memory: Any = torch.utils.deterministic  # its attributes are made when it is imported
