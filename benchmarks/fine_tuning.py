@@ -1,10 +1,10 @@
-"""Fine-tuning against training from scratch, where there are few pairs: BLEU and chrF on pairs that neither has seen.
+"""Fine-tuning compared with training from scratch on few pairs: BLEU and chrF on pairs that neither has seen.
 
     python -m benchmarks.fine_tuning --base multi30k/train.en,multi30k/train.de --pairs tatoeba/deu.txt
 
 A translator learns from the first pairs of one corpus and is then fine-tuned on the first pairs of another (`--from`). Two
-others learn from the latter alone: preset `luong` as it is (words), and with subwords. Test pairs are spread over the rest of
-the second corpus, and share no source and no target with what was trained on. Ends in one line of JSON.
+other translators learn from the second corpus alone: preset `luong` as it is (words), and with subwords. Test pairs are spread
+over the rest of the second corpus, and share no source and no target with its first pairs. The last line printed is JSON.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from regard.presets import load_preset
 
 BPE = {f"tokenizers.{side}.{name}": value for side in ("source", "target") for name, value in (("kind", "bpe"), ("size", 5000))}
 ALONE_EPOCHS = 40
-"""Of training from scratch; the best of them is kept, by BLEU on a tenth of the pairs."""
+"""Epochs of training from scratch; the epoch with the best BLEU on a tenth of the pairs is kept."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, translate, print."""
+    """Train the models, score their translations, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", required=True, metavar="SOURCE,TARGET", help="corpus that the model is first trained on")
     parser.add_argument("--pairs", required=True, metavar="FILE", help="corpus that it is fine-tuned on, tab-separated")
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--few", type=int, default=2_000, metavar="N", help="pairs to fine-tune on")
     parser.add_argument("--test", type=int, default=1_000, metavar="N", help="test pairs")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
-    parser.add_argument("--work", metavar="DIR", help="keep the runs here; a base that is there is used again")
+    parser.add_argument("--work", metavar="DIR", help="folder for the runs; a base model in it is used again")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         rows = compare(options, Path(options.work or folder))
@@ -81,7 +81,7 @@ def luong(settings: dict[str, Any]) -> TranslationConfig:
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
-    """Read tab-separated pairs; a stray line without two texts is left out."""
+    """Read tab-separated pairs; skip lines without two texts."""
     lines = (line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines())
     return [(line[0].strip(), line[1].strip()) for line in lines if len(line) >= 2 and any(map(str.isalpha, line[0]))]
 
@@ -100,7 +100,7 @@ def split_pairs(pairs: list[tuple[str, str]], few: int, test: int) -> tuple[list
 
 
 def score(name: str, model: Any, test: list[tuple[str, str]], seconds: float) -> dict[str, Any]:
-    """Translate the test pairs at beam 5, and score the result by sacrebleu."""
+    """Translate the test pairs with beam 5, and score the translations with sacrebleu."""
     from sacrebleu.metrics import BLEU, CHRF
 
     found = [one.text for one in model.translate([source for source, _ in test], beam_size=5, record=())]

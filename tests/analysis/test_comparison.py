@@ -93,11 +93,11 @@ def test_two_translators():
     assert worse.conclusion.startswith("a is better on these pairs (-")
     assert re.search(r"BLEU +100.00 ± 0.00 +0.25 ± 0.01 +-99.75 +0.0099", worse.render())
     assert json.loads(json.dumps(worse.to_dict()))["scores"][0]["name"] == "BLEU"
-    assert "Search behind BLEU and chrF: beam 5, length penalty 1\n" in worse.render()
+    assert "Search for BLEU and chrF: beam 5, length penalty 1\n" in worse.render()
     greedy = compare_translators(make_translator(), shuffled, sources, sources, beam_size=1, resamples=100)
-    assert "Search behind BLEU and chrF: greedy\n" in greedy.render()
+    assert "Search for BLEU and chrF: greedy\n" in greedy.render()
     either = replace(greedy, names=("a", "b"), decoding=("greedy", "beam 5"))
-    assert "Search behind BLEU and chrF: a: greedy; b: beam 5\n" in either.render()
+    assert "Search for BLEU and chrF: a: greedy; b: beam 5\n" in either.render()
     with pytest.raises(RequestError, match="got 8 sources and 1 targets, expected as many"):
         compare_translators(shuffled, shuffled, sources, ["one"])
 

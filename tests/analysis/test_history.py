@@ -59,7 +59,7 @@ def test_a_folder_without_logs_says_what_to_do(tmp_path):
     with pytest.raises(DataError, match=r"holds a model without its logs .* run `regard info` to see its scores"):
         regard.curves(tmp_path)
     write(tmp_path / "fold-1", "")
-    with pytest.raises(DataError, match=r"holds no run of its own, but runs in folders below it; name .*fold-1"):
+    with pytest.raises(DataError, match=r"is not a run, but it contains folders of runs; name .*fold-1"):
         regard.curves(tmp_path)
 
 

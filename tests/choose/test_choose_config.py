@@ -39,7 +39,7 @@ def test_the_same_data_give_the_same_settings(pairs):
 def test_the_report_says_what_was_found_and_chosen(pairs):
     config = choose_config("translation", pairs(1200))
     text = "\n".join(config.chosen)
-    assert "1,200 pairs, with 7.0 words a source and 10.0 a target" in text
+    assert "1,200 pairs, with 7.0 words per source and 10.0 per target" in text
     for part in ("model: ", "tokenizers: ", "training: ", "search: "):
         assert part in text
     assert f"{config.training.max_epochs} epochs" in text
@@ -135,7 +135,7 @@ def test_a_whole_configuration_leaves_nothing_to_choose(pairs, tmp_path):
 
 
 def test_mistakes_are_named(pairs, tmp_path):
-    with pytest.raises(ConfigError, match=r"no file is named; set data.train"):
+    with pytest.raises(ConfigError, match=r"data.train is empty, .*; set data.train to a file"):
         choose_config("translation")
     with pytest.raises(ConfigError, match=r"unknown setting 'training.max_epoch'; did you mean 'training.max_epochs'"):
         choose_config("translation", pairs(4) | {"training.max_epoch": "3"})

@@ -93,7 +93,7 @@ class TranslatorComparison:
     pairs: int
     scores: tuple[TranslationScore, ...]
     decoding: tuple[str, str] = ("", "")
-    """How each of them searched for its translations: `greedy`, or the beam size and what it ranks by."""
+    """Search of each translator: `greedy`, or the beam size and how it ranks translations."""
 
     @property
     def conclusion(self) -> str:
@@ -127,7 +127,7 @@ class TranslatorComparison:
         signatures = "\n".join(f"{score.name}: {score.signature}" for score in self.scores)
         each = [f"{shorten(name, 24)}: {how}" for name, how in zip(self.names, self.decoding, strict=True)]
         decoding = self.decoding[0] if self.decoding[0] == self.decoding[1] else "; ".join(each)
-        return f"{table(header, rows)}\n\nSearch behind BLEU and chrF: {decoding}\n{signatures}\n\n{self.conclusion}"
+        return f"{table(header, rows)}\n\nSearch for BLEU and chrF: {decoding}\n{signatures}\n\n{self.conclusion}"
 
 
 def compare_classifiers(

@@ -1,4 +1,4 @@
-"""What a run has logged, `logs/metrics.csv`, as plain columns; and its curves."""
+"""The metrics that a run has logged (`logs/metrics.csv`) as plain columns, and their curves."""
 
 import csv
 import math
@@ -20,7 +20,7 @@ Columns = dict[str, list[float | None]]
 
 
 def metrics_path(folder: str | Path) -> Path:
-    """Where a run writes its metrics."""
+    """Return the path of the file that a run writes its metrics to."""
     return Path(folder, "logs", "metrics.csv")
 
 
@@ -32,8 +32,8 @@ def read_metrics(folder: str | Path) -> Columns:
 
     Returns:
         The columns by name, with None where a row has no value: `step` (update), `epoch`, `learning_rate`, `seconds` of
-        training without validations, `train_nll` (mean loss in nats since the row before), and from validations `dev_nll` and
-        the task's scores. `bleu` and `chrf` are those of greedy translations.
+        training without validations, `train_nll` (mean loss in nats since the previous row), and from validations `dev_nll` and
+        the task's scores. `bleu` and `chrf` are scores of greedy translations.
 
     Raises:
         BundleError: If there is no such folder.
@@ -47,7 +47,7 @@ def read_metrics(folder: str | Path) -> Columns:
         raise DataError(_no_metrics(folder, path))
     try:
         if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST:,}: no run wrote it")
+            raise DataError(f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST:,}; no run writes so large a file")
         with path.open(newline="", encoding="utf-8") as file:
             return _columns(path, csv.reader(file))
     except (UnicodeDecodeError, csv.Error) as error:
@@ -58,7 +58,7 @@ def _no_metrics(folder: Path, path: Path) -> str:
     inside = sorted(other.parent.parent.name for other in folder.glob("*/logs/metrics.csv"))
     if inside:
         return (
-            f"{folder} holds no run of its own, but runs in folders below it; name one or more of those: {folder / inside[0]}"
+            f"{folder} is not a run, but it contains folders of runs; name one or more of them, such as {folder / inside[0]}"
         )
     if (folder / "model.safetensors").exists():
         return (
@@ -107,12 +107,12 @@ def curves(
     """Draw the learning curves of one or several runs, finished or not.
 
     Args:
-        folders: The folder of a run, or several, which are drawn in one picture with a legend.
-        path: Where to write the picture, as .png, .svg or .pdf; nowhere if left out.
+        folders: The folder of a run, or several folders, which are drawn in one picture with a legend.
+        path: File to write the picture to, as .png, .svg or .pdf. If None, no file is written.
         by: Horizontal axis: `update`, `epoch`, or `minute` of training.
-        columns: Columns of `logs/metrics.csv` to draw, `loss` standing for the losses of training and dev; empty for the loss
-            and every score of the dev set.
-        title: Put above everything.
+        columns: Columns of `logs/metrics.csv` to draw; `loss` means the losses of training and dev. If empty, the loss and
+            every score of the dev set are drawn.
+        title: Title of the picture.
         dpi: Pixels per inch.
 
     Returns:

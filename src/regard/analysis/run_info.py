@@ -1,4 +1,4 @@
-"""What a run is: its model, data, scores, vocabularies, and what it was trained with. From its folder alone."""
+"""Description of a run, from its folder alone: model, data, scores, vocabularies, and how it was trained."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizer import Tokenizer
 
 _FIRST = 10
-"""Symbols of a vocabulary that are named where their frequencies were not kept."""
+"""Number of symbols of a vocabulary that are named if their frequencies were not kept."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "lightning", "numpy", "spacy")
 
@@ -39,9 +39,9 @@ class ModelInfo:
     bytes: int
     """Size of the weights' file."""
     sites: tuple[str, ...]
-    """Attention sites; empty where the model is its author's own object, which has to say it itself."""
+    """Attention sites; empty if the model is the user's own object, because then they are known only once it is loaded."""
     custom: str
-    """`model` or `attention` where that is its author's own object, else empty."""
+    """`model` or `attention` if that is the user's own object; else empty."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ class VocabularyInfo:
     kind: str
     lowercase: bool
     size: int
-    """Symbols in all."""
+    """Total number of symbols."""
     special: tuple[str, ...]
-    """Symbols that no text has: padding, unknown, start, end."""
+    """Symbols that do not occur in texts: padding, unknown, start, end."""
     groups: dict[str, int]
-    """The other symbols by what they are: words or pieces of words, numbers, punctuation."""
+    """Number of the other symbols in each group: words or parts of words, numbers, punctuation."""
     first: tuple[str, ...]
     """The first ordinary symbols. Vocabularies of whole words are sorted by frequency."""
     counts: dict[str, Any]
-    """How often symbols occur in training: `tokens`, `unknown`, `seen_once`, `never_seen`, `most_frequent`. Empty where the
-    model was trained before regard kept them."""
+    """How often symbols occur in training: `tokens`, `unknown`, `seen_once`, `never_seen`, `most_frequent`. Empty if the
+    model was trained before regard kept these counts."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class TrainingInfo:
     """Updates made so far; None if neither the model nor the logs say so."""
     epochs: float | None
     kept: tuple[int, ...]
-    """Updates whose weights the model is made of; several where they were averaged. Empty if not recorded."""
+    """Updates whose weights the model consists of; several if weights were averaged. Empty if not recorded."""
     seconds: float | None
-    """Time of training without validations, by the logs; None without logs."""
+    """Training time without validations, from the logs; None without logs."""
     settings: dict[str, Any]
     """Settings that differ from the defaults, nested as in a YAML file."""
     versions: dict[str, str]
@@ -85,27 +85,27 @@ class TrainingInfo:
 
 @dataclass(frozen=True, repr=False)
 class RunInfo:
-    """What `regard.info` finds in a folder; printing it shows all of it."""
+    """Description of a run, as `regard.info` returns it; printing it shows everything."""
 
     folder: str
     task: str
     title: str
-    """What the model is, in words: `translator, en → de`."""
+    """Short description of the model, such as `translator, en → de`."""
     state: str
     """`finished`, `unfinished`, `training` (a process writes to the folder now), or `unknown`."""
     model: ModelInfo | None
     """None before the first validation, when there is no model yet."""
     data: dict[str, Any]
-    """The report on the data: files, what was read, kept and skipped. Before the first validation only the files."""
+    """The report on the data: files, and what was read, kept and skipped. Before the first validation only the files."""
     scores: dict[str, Any]
-    """On the dev set; empty where nothing was held out."""
+    """Scores on the dev set; empty if nothing was held out."""
     vocabularies: dict[str, VocabularyInfo]
-    """By what they are for: `source` and `target`, `source and target` where one serves both, or `text`."""
+    """Vocabularies by use: `source` and `target`, `source and target` if both sides share one, or `text`."""
     labels: tuple[str, ...]
-    """Of a classifier."""
+    """Labels of a classifier; empty for other models."""
     training: TrainingInfo
     holder: str = field(default="", compare=False)
-    """The process that trains in the folder now."""
+    """The process that trains in the folder now; empty if there is none."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; numbers that are not finite are None."""
@@ -125,13 +125,13 @@ class RunInfo:
 def info(folder: str | Path) -> RunInfo:
     """Describe a run, finished or not, or a trained model without its checkpoints.
 
-    Nothing of the model is run, and no weights are allocated.
+    The model is not run, and no memory is allocated for its weights.
 
     Args:
         folder: The folder that training made.
 
     Returns:
-        Sizes, data, scores, vocabularies and settings; printing it shows all of it.
+        Sizes, data, scores, vocabularies and settings; printing the result shows everything.
 
     Raises:
         BundleError: If the folder holds neither a run nor a model, or is damaged.
@@ -201,7 +201,7 @@ def _model(found: Inspection) -> ModelInfo:
 
 
 def _kinds(settings: Mapping[str, Any], path: str = "model") -> dict[str, str]:
-    """Every `kind` below `model`, by its part."""
+    """Return every `kind` below `model`, by its part."""
     kinds = {path: str(settings["kind"])} if "kind" in settings else {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -272,12 +272,12 @@ def _metrics(folder: Path) -> Columns:
         return {}
     try:
         return read_metrics(folder)
-    except DataError:  # what the model itself says is whole
+    except DataError:  # the files of the model can be described without the logs
         return {}
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    """What the run began with, besides its settings; nothing where that is missing or unreadable."""
+    """Return the facts about the run's start besides its settings; empty if their file is missing or unreadable."""
     path = folder / "checkpoints" / "run.json"
     try:
         if path.stat().st_size > _LARGEST_FACTS:

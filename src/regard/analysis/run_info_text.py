@@ -21,7 +21,7 @@ _MOST_LABELS = 20
 
 
 def render(info: "RunInfo") -> str:
-    """Write all that is known of a run."""
+    """Return everything that is known about a run."""
     sections = [
         ("Model", _model(info.model) if info.model else ["not written yet: the run has not finished its first validation"]),
         ("Data", _data(info)),
@@ -38,9 +38,9 @@ def render(info: "RunInfo") -> str:
 
 def _state(info: "RunInfo") -> str:
     if info.state == "training":
-        return f"being trained now by {info.holder or 'a process'}; what follows is the state so far"
+        return f"being trained now by {info.holder or 'a process'}; this is the state so far"
     if info.state == "unfinished":
-        model = "what it holds is the best model so far" if info.model else "it holds no model yet"
+        model = "the model is the best so far" if info.model else "there is no model yet"
         return f"unfinished: {model}; `regard resume {info.folder}` goes on"
     if info.state == "finished":
         return "training has finished"
@@ -49,7 +49,7 @@ def _state(info: "RunInfo") -> str:
 
 def _model(model: "ModelInfo") -> list[str]:
     kinds = ", ".join(f"{value} {name}" if name != "model" else value for name, value in model.kind.items())
-    custom = {"model": "its author's own Python object", "attention": f"{kinds}; the attention is its author's own"}
+    custom = {"model": "custom Python object", "attention": f"{kinds}; the attention is a custom Python object"}
     rows = [("kind", custom.get(model.custom, kinds))]
     rows.append(("parameters", f"{model.parameters:,} ({_megabytes(model.bytes)})"))
     rows += [("", f"{count:,} {name}") for name, count in model.parts.items()]
@@ -65,7 +65,7 @@ def _megabytes(size: int) -> str:
 
 
 def _families(sites: Sequence[str]) -> list[str]:
-    """`encoder.0 … encoder.5` in place of each of them."""
+    """Return `encoder.0 … encoder.5` instead of a list of all sites."""
     found = []
     for _, group in groupby(sites, key=lambda site: site.rpartition(".")[0] or site):
         own = list(group)
@@ -76,7 +76,7 @@ def _families(sites: Sequence[str]) -> list[str]:
 def _data(info: "RunInfo") -> list[str]:
     try:
         return _REPORTS[info.task].from_dict(info.data).render().splitlines()
-    except (KeyError, TypeError, ValueError, AttributeError):  # of another version, or not made by `fit`
+    except (KeyError, TypeError, ValueError, AttributeError):  # the report is from another version, or not from `fit`
         files = info.training.settings.get("data", {}).get("train", [])
         counts = [(name.replace("_", " "), f"{value:,}") for name, value in info.data.items() if isinstance(value, int)]
         return _table([("files", ", ".join(map(str, files)) or "not recorded"), *counts])
@@ -99,7 +99,7 @@ def _vocabularies(vocabularies: "Mapping[str, VocabularyInfo]") -> list[str]:
         for name, counts in nested.items():
             lines += [f"  {line}" for line in _counts(name, counts)]
         if not nested:
-            lines.append(f"  first symbols: {_quoted(vocabulary.first)} (how often they occur was not kept)")
+            lines.append(f"  first symbols: {_quoted(vocabulary.first)} (their counts were not kept)")
     return lines
 
 
@@ -109,7 +109,7 @@ def _counts(side: str, counts: Mapping[str, Any]) -> list[str]:
         frequent = [f"{_quoted([token])} {count:,}" for token, count in counts["most_frequent"][:_FREQUENT]]
         rare = f"{int(counts['seen_once']):,} symbols seen once, {int(counts['never_seen']):,} never"
     except (KeyError, TypeError, ValueError):
-        return ["how often symbols occur is not readable"]
+        return ["the counts of the symbols cannot be read"]
     where = f"{side}: " if side else ""
     share = f"{unknown:,} unknown ({unknown / max(tokens, 1):.2%})"
     return [f"{where}{tokens:,} tokens in training, {share}; {rare}", f"most frequent: {', '.join(frequent)}"]
@@ -161,7 +161,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Escape what a stranger's file could do to a terminal."""
+    """Escape control characters, with which an untrusted file could change the terminal, and cut long lines."""
     lines = (line[:_LONGEST] for line in text.split("\n"))
     return "\n".join(
         "".join(character if character.isprintable() else repr(character)[1:-1] for character in line) for line in lines

@@ -29,7 +29,7 @@ Custom = Literal["", "model", "attention"]
 
 
 def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Labels | None = None) -> str:
-    """Return a hash of vocabularies and labels in their order: where it is equal, a number means the same token or label."""
+    """Return a hash of vocabularies and labels in order; if two hashes are equal, each id means the same token or label."""
     named = [[*labels.names], labels.multiple] if labels else []
     return hashlib.sha256(json.dumps([[tokenizer.digest() for tokenizer in tokenizers], named]).encode()).hexdigest()
 

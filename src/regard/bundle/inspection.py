@@ -1,4 +1,4 @@
-"""What a bundle says about its model, read without allocating a weight."""
+"""The contents of a bundle, read without allocating memory for its weights."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,18 +32,18 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Inspection:
-    """All parts of a bundle, its weights by their shapes only."""
+    """All parts of a bundle, but only the shapes of its weights."""
 
     config: AnyConfig
     signature: dict[str, Any]
     report: dict[str, Any]
     tokenizers: dict[str, Tokenizer]
-    """By what they read: `source` and `target`, the same object where the vocabulary is joint, or `text`."""
+    """Tokenizers by what they read: `source` and `target` (the same object if the vocabulary is joint), or `text`."""
     shapes: dict[str, tuple[int, ...]]
-    """Of the tensors in the weights' file; tied weights once."""
+    """Shapes of the tensors in the weights' file; tied weights appear once."""
     weight_bytes: int
     model: nn.Module | None = field(repr=False)
-    """The model without weights (on the meta device); None where it is its author's own object."""
+    """The model without weights (on the meta device); None if it is the user's own object."""
     labels: Labels | None = None
 
 
@@ -54,7 +54,7 @@ def inspect_bundle(folder: str | Path) -> Inspection:
         BundleError: If the folder is not a bundle, or is damaged.
     """
     folder = Path(folder)
-    for _ in range(_TRIES):  # a run may be replacing its model meanwhile
+    for _ in range(_TRIES):  # a run may be replacing its model at the same time
         before = version(folder)
         try:
             return _inspect(folder)
@@ -92,7 +92,7 @@ def _inspect(folder: Path) -> Inspection:
 
 
 def _plan(folder: Path, config: AnyConfig, tokenizers: dict[str, Tokenizer], labels: Labels | None) -> nn.Module:
-    """Build the model on the meta device, where sizes cost nothing."""
+    """Build the model on the meta device, where tensors take no memory."""
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             if isinstance(config, TranslationConfig):

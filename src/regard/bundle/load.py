@@ -190,10 +190,10 @@ def read_config_file(data: bytes, path: Path) -> AnyConfig:
 def check_buildable(
     config: AnyConfig, tokenizers: tuple[Tokenizer, Tokenizer], labels: Labels | None, data: bytes, path: Path
 ) -> None:
-    """Check, before any memory is taken, that a file of weights is as large as the model that a configuration describes.
+    """Check that a file of weights is large enough for the configured model, before memory is allocated for the model.
 
     Raises:
-        BundleError: If it isn't.
+        BundleError: If it is too small, or the model cannot be built.
     """
     _check_depth(config, data, path)
 
@@ -291,7 +291,7 @@ def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, c
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Say which model cannot be built."""
+    """Turn errors into a BundleError that names the model that cannot be built."""
     try:
         yield
     except BundleError:

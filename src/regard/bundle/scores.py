@@ -1,4 +1,4 @@
-"""A model's scores on the dev set, in words: each BLEU and chrF says how the translations were searched for."""
+"""A model's scores on the dev set as text; BLEU and chrF are shown with the search that found the translations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,12 +13,12 @@ def score_rows(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the name and the value of each score, for a table.
 
     Args:
-        scores: As a bundle's signature keeps them. `decoding` says how translations were found, `greedy` or `beam 5`.
+        scores: Scores from a bundle's signature. Their entry `decoding` is the search, such as `greedy` or `beam 5`.
     """
     how = scores.get("decoding")
     how = how if isinstance(how, str) and how else _NOT_RECORDED
     rows = []
-    # A signature is kept with its names sorted.
+    # A signature keeps its names in alphabetical order, which is not the order to show them in.
     names = [*(name for name in _FIRST if name in scores), *(name for name in scores if name not in _FIRST)]
     for name, value in ((name, scores[name]) for name in names):
         if name == "decoding":

@@ -1,4 +1,4 @@
-"""A trained model that another run starts from: its files, checked, in memory and in a form that a checkpoint can hold."""
+"""A trained model that another run starts from: its checked files in memory, and a form that a checkpoint can hold."""
 
 import hashlib
 import json
@@ -24,33 +24,33 @@ from regard.text.tokenizer import Tokenizer
 
 _NEEDED = frozenset((CONFIG, WEIGHTS, TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER, LABELS))
 _TRIES = 20
-"""How often a folder is read again because a run was replacing its model meanwhile."""
+"""Number of times a folder is read again if a run replaces its model at the same time."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """A trained model as it was when it was read; what happens to its folder later doesn't matter."""
+    """A trained model as it was when it was read; later changes to its folder have no effect."""
 
     folder: str
-    """Where it was."""
+    """Folder that the model was read from."""
     files: Mapping[str, bytes]
     custom: str
     """As `Bundle.custom`."""
     origin: Mapping[str, Any]
-    """Plain data for the signature of what is trained from it."""
+    """Plain data about the model, for the signature of the run that starts from it."""
 
     def __reduce__(self) -> tuple[type["Start"], tuple[Any, ...]]:
-        """Go to another process without what was made of the files."""
+        """Send only the files to another process, without the objects that were built from them."""
         return Start, (self.folder, self.files, self.custom, self.origin)
 
     @cached_property
     def config(self) -> AnyConfig:
-        """Return the settings of the run that made it."""
+        """Return the settings of the run that trained the model."""
         return read_config_file(self.files[CONFIG], Path(self.folder, CONFIG))
 
     @cached_property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Return the tokenizers of source and target; the same object twice where there is only one."""
+        """Return the tokenizers of source and target; the same object twice if there is only one."""
         if TOKENIZER in self.files:
             both = self._tokenizer(TOKENIZER)
             return both, both
@@ -70,14 +70,14 @@ class Start:
         unpack(model, self.files[WEIGHTS], Path(self.folder, WEIGHTS))
 
     def load_into_with_labels(self, model: nn.Module, axes: Mapping[str, int], names: Sequence[str]) -> None:
-        """Copy the weights into a classifier of other labels: those of a label by its name.
+        """Copy the weights into a classifier with other labels, matching labels by their names.
 
-        Weights of labels that this model doesn't know stay as they are.
+        The weights of labels that the trained model doesn't know stay as they are.
 
         Args:
             model: The classifier.
-            axes: Its tensors that have an axis of labels, and which axis that is.
-            names: Its labels.
+            axes: Names of the classifier's tensors that have an axis of labels, with the number of that axis.
+            names: Labels of the classifier.
 
         Raises:
             BundleError: If the model differs in more than its labels.
@@ -93,7 +93,7 @@ class Start:
         unpack(model, safetensors.torch.save(tensors), Path(self.folder, WEIGHTS))
 
     def pack(self) -> dict[str, Any]:
-        """Return it as tensors and plain values, for a checkpoint."""
+        """Return the model as tensors and plain values, for a checkpoint."""
         return {
             "folder": self.folder,
             "custom": self.custom,
@@ -103,7 +103,7 @@ class Start:
 
     @classmethod
     def unpack(cls, state: Mapping[str, Any]) -> "Start":
-        """Return what `pack` was called on."""
+        """Rebuild the model from the output of `pack`."""
         files: Mapping[str, Tensor] = state["files"]
         whole = {name: data.numpy().tobytes() for name, data in files.items()}
         return cls(state["folder"], whole, state["custom"], json.loads(state["origin"]))

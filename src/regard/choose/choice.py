@@ -1,4 +1,4 @@
-"""What the tables of all tasks share: a choice of settings with its reasons, and what the user has set already."""
+"""Parts that the tables of all tasks share: a choice of settings with its reasons, and the settings that the user made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,9 +12,9 @@ class Choice:
 
     preset: str
     settings: dict[str, Any]
-    """By dotted names."""
+    """Settings by dotted names."""
     found: tuple[str, ...]
-    """What decided, for the report: sizes, lengths and scripts."""
+    """Findings that decided the choice, for the report: sizes, lengths and scripts."""
 
 
 class Given:
@@ -33,7 +33,7 @@ class Given:
         return value
 
     def kind(self, part: str, kinds: Mapping[str, type], preferred: str) -> str:
-        """Return the kind of a part: the one the user set, else the first that has every setting the user made there.
+        """Return the kind of a part: the one the user set, or else the first that has every setting the user made in it.
 
         Args:
             part: Dotted name, such as `model`.
@@ -62,21 +62,21 @@ def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
 
 
 MOST_WARMUP = 200
-"""Updates over which the learning rate rises, in runs that are long enough."""
+"""Maximum number of warm-up updates, over which the learning rate rises."""
 UNBOUNDED = 100_000
-"""Epochs where the user bounds the updates instead."""
+"""Maximum number of epochs if the user limits the updates instead."""
 VALIDATIONS = 10
-"""Validations in a run of many epochs."""
+"""Number of validations in a run of many epochs."""
 
 
 def length_settings(given: Given, *, epochs: int, epoch_updates: float, most_warmup: int = MOST_WARMUP) -> dict[str, Any]:
     """Choose how long to train, how long the learning rate rises, and how often to validate.
 
     Args:
-        given: What the user set. Where that bounds the training, no other bound is chosen.
-        epochs: Passes over the data.
-        epoch_updates: Updates of an epoch, roughly.
-        most_warmup: Updates over which the learning rate rises in a long run.
+        given: The settings that the user made. If they limit the length of training, no other limit is chosen.
+        epochs: Number of epochs to choose.
+        epoch_updates: Approximate number of updates per epoch.
+        most_warmup: Maximum number of updates over which the learning rate rises.
     """
     own_epochs, own_steps = (to_number(given.find(f"training.max_{unit}")) for unit in ("epochs", "steps"))
     settings: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def length_settings(given: Given, *, epochs: int, epoch_updates: float, most_war
 
 
 def to_number(value: Any) -> int | None:
-    """Return a setting as a positive number; None if it is not one, which the strict loader reports."""
+    """Return a setting as a positive integer; None for zero and for anything else, which the strict loader reports."""
     try:
         return max(int(value), 0) or None
     except (TypeError, ValueError):

@@ -1,7 +1,8 @@
 """Settings for a classifier, chosen from the labelled texts.
 
-The kind of model goes by the amount of text. Each starts from the preset of its kind, whose settings were chosen by
-cross-validation; runs with few updates get a shorter warm-up and a shorter moving average, which the presets' would outlast.
+The kind of model depends on the amount of text. Each kind starts from its preset, whose settings were chosen by cross-validation.
+Runs with few updates get a shorter warm-up and a shorter moving average, because those of the preset could last longer than the
+run.
 """
 
 from collections.abc import Mapping
@@ -26,27 +27,28 @@ _MODELS: Mapping[str, type] = {
     "hierarchical": HierarchicalClassifierConfig,
 }
 _PRESETS = {"recurrent": "bilstm"}
-"""Presets by the kind of their model, where the two differ in name."""
+"""Presets by the kind of their model, where the two names differ."""
 _EPOCHS = {"combined": 5, "bag": 8, "recurrent": 8, "transformer": 8, "hierarchical": 8}
 _BATCHES = {"recurrent": 32}
-"""Texts in a batch, where they aren't 64."""
+"""Texts per batch, for kinds of model that do not use 64."""
 _MOST_WARMUP, _LONGEST_AVERAGE = 50, 0.99
 _COMBINED_UP_TO = 2_000_000
-"""Words up to which the recurrent members of a combined classifier train within minutes; above, a bag of n-grams does."""
+"""Number of words up to which the recurrent members of a combined classifier train within minutes; with more words, only a bag of
+n-grams does."""
 
 
 def draft(data: LabelledDataConfig, given: Given) -> Choice:
-    """Choose settings without reading the data, to find out whether the user's settings fit them."""
+    """Choose settings without reading the data, to check early whether the user's settings fit them."""
     return choose_for_labelled(LabelledSurvey(1000, STAND_IN, (500, 500)), data, given)
 
 
 def choose(data: LabelledDataConfig, given: Given) -> Choice:
-    """Choose the settings of a classifier from `data.train` and from what the user set already."""
+    """Choose the settings of a classifier from `data.train` and from the settings that the user made."""
     return choose_for_labelled(survey_labelled(data), data, given)
 
 
 def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given: Given) -> Choice:
-    """Choose the settings of a classifier for texts that were surveyed."""
+    """Choose the settings of a classifier from a survey of its texts."""
     words = survey.texts * survey.text.units
     preferred = "recurrent" if data.vectors else "combined" if words <= _COMBINED_UP_TO else "bag"
     kind = given.kind("model", _MODELS, preferred)
@@ -55,7 +57,7 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
     settings: dict[str, Any] = length_settings(given, epochs=epochs, epoch_updates=epoch_updates, most_warmup=_MOST_WARMUP)
     updates = epoch_updates * (to_number(given.find("training.max_epochs")) or epochs)
     settings["training.ema_decay"] = max(min(_LONGEST_AVERAGE, 1 - 10 / max(updates, 1)), 0)
-    if data.vectors:  # of whole words
+    if data.vectors:  # they are vectors of whole words
         settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
     labels = count(len(survey.labels), "label")
     found = f"{count(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"

@@ -1,4 +1,4 @@
-"""From the user's settings to a whole configuration: everything that was not set is chosen from the data."""
+"""A whole configuration from the user's settings: everything that was not set is chosen from the data."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _TABLES: dict[str, Any] = {"translation": translation, "classification": classif
 
 
 def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers: Layer) -> AnyConfig:
-    """Choose every setting that is not given from the training data.
+    """Choose all settings that are not given, according to the training data.
 
     The data are read once to count and measure the texts; nothing is trained. `config.chosen` says what was chosen and why.
 
@@ -26,7 +26,7 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
         task: `translation`, `classification` or `language`.
         overrides: Settings by dotted names, `data.train` among them: `{"data.train": ["deu.txt"], "training.max_epochs": 5}`.
             They are used as given.
-        layers: Further settings, such as those of a file, below the overrides.
+        layers: Further settings, such as those of a file; `overrides` take precedence over them.
 
     Returns:
         The configuration, ready for `regard.fit`.
@@ -43,7 +43,7 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
     given = reduce(lay_over, made)
     data = load_config(Layer({"task": given.values["task"], "data": given.values.get("data", {})}, given.places))
     if not data.data.train:
-        raise ConfigError("settings are chosen from the training data, and no file is named; set data.train")
+        raise ConfigError("data.train is empty, but settings are chosen from the training data; set data.train to a file")
     table, known = _TABLES[data.task], Given(given.values)
     # Mistakes in the settings are reported before the data are read, which can take a while.
     load_config(made[0], *_layers(table.draft(data.data, known)), *made[1:])

@@ -1,4 +1,4 @@
-"""What the report says about the chosen settings: one line for each part of the configuration."""
+"""Description of the chosen settings for the report: one line for each part of the configuration."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from regard.config import (
 
 
 def describe_settings(config: AnyConfig) -> tuple[str, ...]:
-    """Describe model, tokenizers, training and search of a configuration, a line each."""
+    """Describe the model, tokenizers, training and search of a configuration, in one line each."""
     match config:
         case TranslationConfig(model=model, tokenizers=tokenizers, decoding=decoding):
             source, target = _tokenizer(tokenizers.source), _tokenizer(tokenizers.target)

@@ -1,6 +1,6 @@
 """Settings for a language model, chosen from the texts.
 
-The table goes by the number of characters. `docs/choosing.md` has the measurement behind each row.
+The number of characters selects the row of the table. `docs/choosing.md` has the measurements behind the rows.
 """
 
 import math
@@ -11,7 +11,7 @@ from regard.choose.survey import STAND_IN, PlainSurvey, survey_plain
 from regard.config import TextDataConfig
 
 _CHARACTERS_PER_PIECE = 3.5
-"""Characters of a subword, roughly; in scripts without spaces, one."""
+"""Approximate number of characters per subword; in scripts without spaces it is 1."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ _ROWS = (
 
 
 def draft(data: TextDataConfig, given: Given) -> Choice:
-    """Choose settings without reading the data, to find out whether the user's settings fit them."""
+    """Choose settings without reading the data, to check early whether the user's settings fit them."""
     return choose_for_texts(PlainSurvey(1000, 100_000, STAND_IN), given)
 
 
 def choose(data: TextDataConfig, given: Given) -> Choice:
-    """Choose the settings of a language model from `data.train` and from what the user set already."""
+    """Choose the settings of a language model from `data.train` and from the settings that the user made."""
     return choose_for_texts(survey_plain(data), given)
 
 
 def choose_for_texts(survey: PlainSurvey, given: Given) -> Choice:
-    """Choose the settings of a language model for texts that were surveyed."""
+    """Choose the settings of a language model from a survey of its texts."""
     row = next(row for row in _ROWS if survey.characters <= row.characters)
     tokens = survey.characters / (1 if survey.text.unspaced else _CHARACTERS_PER_PIECE)
     settings = {

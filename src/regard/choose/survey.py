@@ -1,4 +1,4 @@
-"""A first look at training files: how many texts, how long, and in which script."""
+"""A survey of training files: the number of texts, their lengths and their scripts."""
 
 import unicodedata
 from collections import Counter
@@ -13,41 +13,41 @@ from regard.text.report import ReadingReport
 from regard.text.resolve import is_tokenised
 
 SAMPLE_SIZE = 20_000
-"""Most texts that the script is judged by; lengths are measured on all."""
+"""Maximum number of texts from which the script is found; lengths are measured on all texts."""
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-"""First words of the Unicode names of letters whose scripts do not put spaces between words."""
+"""First words of the Unicode names of letters that belong to scripts without spaces between words."""
 
 
 @dataclass(frozen=True)
 class TextSurvey:
-    """What the first texts of one kind (sources, targets, texts) look like."""
+    """Measurements of the texts of one kind (sources, targets or texts)."""
 
     words: float
-    """Mean number of words between spaces in a text."""
+    """Mean number of space-separated words in a text."""
     characters: float
     """Mean number of characters in a text."""
     unspaced: bool
     """Whether most letters belong to scripts that do not separate words by spaces."""
     tokenised: bool
-    """Whether punctuation already stands apart from words."""
+    """Whether punctuation is already separated from words."""
     alphabet: frozenset[str]
-    """Letters, in lower case, that make up all but a hundredth of the text."""
+    """The most frequent letters, in lower case, which together make up 99% of all letters."""
     num_characters: int
     """Number of different characters."""
 
     @property
     def units(self) -> float:
-        """Mean number of words in a text, where two characters count as a word in scripts without spaces."""
+        """Mean number of words in a text; in scripts without spaces, two characters count as a word."""
         return self.characters / 2 if self.unspaced else self.words
 
 
 STAND_IN = TextSurvey(words=10, characters=50, unspaced=False, tokenised=False, alphabet=frozenset("ae"), num_characters=60)
-"""Ordinary texts, in the place of texts that have not been read."""
+"""Measurements of ordinary texts, for texts that have not been read yet."""
 
 
 @dataclass(frozen=True)
 class PairSurvey:
-    """What sentence pairs look like."""
+    """Measurements of sentence pairs."""
 
     pairs: int
     source: TextSurvey
@@ -67,7 +67,7 @@ class PairSurvey:
 
 @dataclass(frozen=True)
 class LabelledSurvey:
-    """What labelled texts look like."""
+    """Measurements of labelled texts."""
 
     texts: int
     text: TextSurvey
@@ -77,24 +77,24 @@ class LabelledSurvey:
 
 @dataclass(frozen=True)
 class PlainSurvey:
-    """What the texts for a language model look like."""
+    """Measurements of the texts for a language model."""
 
     texts: int
     characters: int
-    """Of all texts together."""
+    """Total number of characters in all texts."""
     text: TextSurvey
 
 
 @dataclass
 class _Sample:
-    """Counts the texts of one kind, and keeps some that are spread evenly over the file, which may be sorted."""
+    """Counter of the texts of one kind, with a sample spread evenly over the file, because the file may be sorted."""
 
     count: int = 0
     characters: int = 0
     spaces: int = 0
     texts: list[str] = field(default_factory=list)
     _stride: int = 1
-    """One text in as many is kept."""
+    """One of every `_stride` texts is kept."""
 
     def add(self, texts: Sequence[str]) -> None:
         first = -self.count % self._stride
@@ -176,7 +176,7 @@ def _is_unspaced(letter: str) -> bool:
 
 
 def _cover(letters: Counter[str], wanted: float) -> frozenset[str]:
-    """The most frequent letters that together come `wanted` times."""
+    """Return the most frequent letters that together occur `wanted` times."""
     covered: set[str] = set()
     reached = 0
     for letter, count in _by_count(letters.items()):

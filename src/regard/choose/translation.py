@@ -1,7 +1,7 @@
 """Settings for a translator, chosen from the sentence pairs.
 
-The table goes by the number of target words to learn from, which decides how much a model can learn before it memorises its
-examples. `docs/choosing.md` has the measurement behind each row.
+The number of target words selects the row of the table, because it decides how much a model can learn before it memorises its
+examples. `docs/choosing.md` has the measurements behind the rows.
 """
 
 import math
@@ -16,7 +16,7 @@ from regard.config import BahdanauDecoderConfig, DataConfig, LuongDecoderConfig,
 _MODELS: Mapping[str, type] = {"transformer": TransformerConfig, "recurrent": RecurrentConfig}
 _DECODERS: Mapping[str, type] = {"luong": LuongDecoderConfig, "bahdanau": BahdanauDecoderConfig}
 _TOKENS_PER_WORD = 1.4
-"""Subwords and punctuation marks for each word between spaces, roughly."""
+"""Approximate number of subwords and punctuation marks per space-separated word."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class _Row:
     pieces: int
     """Size of a joint vocabulary."""
     layers: int
-    """Of the encoder, and as many of the decoder."""
+    """Number of layers in the encoder, and also in the decoder."""
     width: int
     dropout: float
     batch_tokens: int
@@ -41,9 +41,9 @@ _ROWS = (
     _Row(words=math.inf, pieces=16_000, layers=6, width=512, dropout=0.1, batch_tokens=8192),
 )
 _RECURRENT_BETWEEN = (10_000, 100_000)
-"""Target words between which a recurrent model translates better than a Transformer."""
+"""Range of the number of target words in which a recurrent model translates better than a Transformer."""
 _TOKENS_TO_TRAIN_ON = 4_600_000
-"""Target tokens to train on: some twelve minutes on two cores for the smaller rows."""
+"""Target tokens to train on in all epochs together: about twelve minutes on two cores for the smaller rows."""
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
@@ -52,26 +52,26 @@ _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
 _CHARACTERS_BELOW = 2_000_000
-"""Target words below which a side without spaces is cut into characters; above, subwords have enough examples."""
+"""Number of target words below which a side without spaces is split into characters; with more, subwords have enough examples."""
 
 
 def draft(data: DataConfig, given: Given) -> Choice:
-    """Choose settings without reading the data, to find out whether the user's settings fit them."""
+    """Choose settings without reading the data, to check early whether the user's settings fit them."""
     return choose_for_pairs(PairSurvey(1000, STAND_IN, STAND_IN), given)
 
 
 def choose(data: DataConfig, given: Given) -> Choice:
-    """Choose the settings of a translator from `data.train` and from what the user set already."""
+    """Choose the settings of a translator from `data.train` and from the settings that the user made."""
     return choose_for_pairs(survey_pairs(data), given)
 
 
 def choose_for_pairs(survey: PairSurvey, given: Given) -> Choice:
-    """Choose the settings of a translator for pairs that were surveyed."""
+    """Choose the settings of a translator from a survey of its pairs."""
     words = survey.pairs * survey.target.units
     held_out = {"data.dev_size": max(min(survey.pairs // 20, 1000), 1)}
     found = (
-        f"{count(survey.pairs, 'pair')}, with {survey.source.units:.1f} words a source and {survey.target.units:.1f} a target "
-        "on average",
+        f"{count(survey.pairs, 'pair')}, with {survey.source.units:.1f} words per source and {survey.target.units:.1f} per "
+        "target on average",
         *(f"the {side} has no spaces between words" for side, text in survey.sides.items() if text.unspaced),
     )
     preferred = "recurrent" if _RECURRENT_BETWEEN[0] < words <= _RECURRENT_BETWEEN[1] else "transformer"
@@ -113,7 +113,7 @@ def _recurrent(survey: PairSurvey, words: float, given: Given) -> dict[str, Any]
 
 
 def _characters(survey: PairSurvey, given: Given) -> dict[str, Any]:
-    """Choose characters for sides without spaces between words, where the preset would look for words."""
+    """Choose characters for sides without spaces between words, which the preset would split into words."""
     if given.find("tokenizers") is not None:
         return {}
     sides = [side for side, text in survey.sides.items() if text.unspaced]
@@ -121,7 +121,7 @@ def _characters(survey: PairSurvey, given: Given) -> dict[str, Any]:
 
 
 def _optimizer(given: Given) -> dict[str, Any]:
-    """Choose what fits an optimizer that the user set in place of Muon."""
+    """Choose the learning rate and weight decay for an optimizer that the user set in place of Muon."""
     chosen = given.find("training.optimizer")
     if chosen in (None, "muon"):
         return {}

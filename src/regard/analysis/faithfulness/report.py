@@ -1,4 +1,4 @@
-"""What was measured about a model's attention, as a table and in sentences."""
+"""Measurements of a model's attention, as a table and in sentences."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -54,18 +54,18 @@ class Uniform:
     """The same model with the same weight on every token."""
 
     accuracy: float
-    """With its own attention: the share of texts that are labelled right, with all their labels where they have several."""
+    """Share of texts labelled correctly with the model's own attention; if texts have several labels, all must be right."""
     uniform_accuracy: float
     changed: float
     """Part of the predictions that are another label."""
     distance: float
     """Mean total variation distance of the predictions."""
     exact_match: bool = False
-    """Whether texts have several labels, all of which have to be right for a text to count."""
+    """Whether texts have several labels, all of which must be right for a text to count as right."""
 
     @property
     def score_name(self) -> str:
-        """What `accuracy` is called."""
+        """Name of `accuracy` in reports."""
         return "exact match of all labels" if self.exact_match else "accuracy"
 
 
@@ -140,7 +140,7 @@ class Faithfulness:
 
 
 def describe(found: Faithfulness) -> str:
-    """Return sentences on whether attention shows words that matter, for a reader who knows what a probability is."""
+    """Return sentences that say whether attention shows the words that matter, for readers who know what a probability is."""
     if found.uniform.distance < _NONE:
         return (
             "With equal weights on all words this model predicts the same, so its heatmaps do not show which words matter "
@@ -182,17 +182,17 @@ def _evidence(need: Erasure) -> str:
     own, random, best = (fixed(value) for value in (need.attention, need.random, need.leave_one_out))
     return (
         f"Deleting them (the top {SHARES[0]} to {SHARES[-1]}% of a text's words, mean of {len(SHARES)} shares) lowers the "
-        f"probability of the predicted label by {own}; as many random words by {random}; the best order found (by leaving out "
-        f"one word at a time) by {best}."
+        f"probability of the predicted label by {own}; deleting as many random words, by {random}; deleting words in the best "
+        f"order found (by leaving out one word at a time), by {best}."
     )
 
 
 def _order(tau: Spread) -> str:
-    """Kendall τ as a share of pairs of words, (1 + τ) / 2."""
+    """Return a sentence that gives Kendall τ as a share of pairs of words, (1 + τ) / 2."""
     if math.isnan(tau.mean):
         return ""
     return (
-        f"Of two words, the one with more attention also matters more when left out in {(1 + tau.mean) / 2:.0%} of the cases "
+        f"In {(1 + tau.mean) / 2:.0%} of all pairs of words, the word with more attention also matters more when it is left out "
         "(50% is chance)."
     )
 
