@@ -118,7 +118,10 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
 
 
 def holder_of(path: Path) -> str:
-    """Return who holds a lock file, as `locked` gives it; empty if nobody does. The file is neither made nor changed."""
+    """Return the process that holds a lock file, as `locked` describes it; empty if none does.
+
+    The file is neither created nor changed.
+    """
     if fcntl is None:
         return ""
     try:

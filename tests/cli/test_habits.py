@@ -183,7 +183,7 @@ def test_a_negative_number_is_a_value(capsys):
         ("interactive", "`regard translate RUN`"),
         ("test", "`regard evaluate RUN FILE`"),
         ("eval", "`regard evaluate RUN FILE`"),
-        ("preprocess", "no step of its own"),
+        ("preprocess", "no separate step"),
         ("plot", "`regard curves RUN`"),
         ("onmt_translate", "`regard translate RUN`"),
         ("summary", "`regard info RUN`"),
@@ -205,9 +205,9 @@ def test_commands_in_answers_exist():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--task", "translation"], "'--task' came first, expected the task: `regard train translation …`"),
-        (["--task=language_modeling"], "'--task=language_modeling' came first, expected the task: `regard train language …`"),
-        (["--data.train", "x"], "'--data.train' came first, expected the task: `regard train TASK …`"),
+        (["--task", "translation"], "the first argument is '--task', expected the task: `regard train translation …`"),
+        (["--task=language_modeling"], "is '--task=language_modeling', expected the task: `regard train language …`"),
+        (["--data.train", "x"], "the first argument is '--data.train', expected the task: `regard train TASK …`"),
         (["nmt"], "nothing is named 'nmt'; did you mean 'translation'?"),
         (["text-classification"], "nothing is named 'text-classification'; did you mean 'classification'?"),
         (["lm"], "nothing is named 'lm'; did you mean 'language'?"),
@@ -230,7 +230,7 @@ def test_a_task_by_another_name(arguments, message, capsys):
         (["generate", "x", "hi", "--max_new_tokens", "2"], "in regard: --max-length N"),
         (["classify", "x", "hi", "--no_cuda"], "in regard: --device cpu"),
         (["look", "x", "hi", "--output", "a.png"], "in regard: --to FILE"),
-        (["translate", "--path", "x", "hi"], "in regard: the folder of the run, without an option in front"),
+        (["translate", "--path", "x", "hi"], "in regard: the folder of the run, without an option"),
         (["translate", "x", "--bem", "5"], "did you mean '--beam'?"),
     ],
 )

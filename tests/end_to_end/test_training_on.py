@@ -75,7 +75,7 @@ def test_train_from_a_run(run, others, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "luong"], "train translation: --from and --preset both say what the model is; drop --preset luong"),
+        (["--preset", "luong"], "train translation: --from and --preset both define the model; remove --preset luong"),
         (["--model.encoder.hidden_size", "9"], "model.encoder.hidden_size is 9, but 16 in the model of"),
         (["--model.freeze", "encodr"], "model.freeze names 'encodr', which this model has not; did you mean 'encoder'?"),
     ],

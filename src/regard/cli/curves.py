@@ -14,7 +14,7 @@ def main(arguments: Sequence[str]) -> None:
         "curves",
         "Draw the loss of training and dev, and each score of the dev set, from a run's logs/metrics.csv. Several runs are\n"
         "drawn in one picture with a legend. A run that is still training is drawn up to its last row. BLEU and chrF during\n"
-        "training are those of greedy translations.",
+        "training are scores of greedy translations.",
         "  regard curves runs/mine\n  regard curves runs/luong runs/transformer --by epoch --to curves.svg\n"
         "  regard curves runs/mine --columns loss,learning_rate --to loss.png",
     )

@@ -1,13 +1,13 @@
-"""What users of other tools type out of habit, and what regard calls it.
+"""Options and commands of other tools, and what regard calls them.
 
-One row for each habit: the names it has in fairseq, OpenNMT, JoeyNMT, Hugging Face or scikit-learn, and the answer, which is
-the same for every task or one for each. Names are compared without dashes in front, and with underscores for dashes.
+Each row has the names of an option in fairseq, OpenNMT, JoeyNMT, Hugging Face or scikit-learn, and regard's answer: one for all
+tasks, or one for each. Names are compared without leading dashes, and with underscores for dashes.
 """
 
 from collections.abc import Mapping
 
 Answer = str | Mapping[str, str]
-"""One for all tasks, or by task; a task that is missing has none."""
+"""An answer for all tasks, or answers by task; a task that is missing has no answer."""
 
 _T, _C, _L = "translation", "classification", "language"
 
@@ -17,7 +17,7 @@ def _by_task(translation: str = "", classification: str = "", language: str = ""
     return {task: answer for task, answer in found.items() if answer}
 
 
-_LENGTH = "the longest {} that {} is --data.max_tokens N"
+_LENGTH = "--data.max_tokens N is the length of the longest {} that {}"
 _BPE = _by_task(
     "--tokenizers.source.kind bpe --tokenizers.target.kind bpe, with --tokenizers.source.size and --tokenizers.target.size "
     "for the number of symbols; regard learns it from the text itself",
@@ -31,7 +31,7 @@ _FILES = _by_task(
 )
 _RESUME = "`regard resume RUN` goes on with a run; `regard resume RUN --training.max_epochs N` trains it longer"
 _FROM = "--from RUN starts from the model of another run of regard; models of other tools cannot be loaded"
-_PRECISION = "--training.precision bfloat16 (or float32; the default, auto, takes bfloat16 where the machine is faster in it)"
+_PRECISION = "--training.precision bfloat16 (or float32; the default, auto, uses bfloat16 if the machine is faster with it)"
 
 TRAINING: tuple[tuple[str, Answer], ...] = (
     # length, batches and the learning rate
@@ -48,7 +48,7 @@ TRAINING: tuple[tuple[str, Answer], ...] = (
         "max_tokens",
         _by_task(
             "--training.batch_tokens N for fairseq's meaning, tokens per batch; --data.max_tokens N is the longest pair kept",
-            "--training.batch_tokens N for tokens per batch; --data.max_tokens N is where longer texts are truncated",
+            "--training.batch_tokens N for tokens per batch; --data.max_tokens N is the length to which texts are truncated",
             "--training.batch_tokens N for tokens per batch; --data.max_tokens N is the length of the blocks of a text",
         ),
     ),
@@ -263,14 +263,14 @@ TRAINING: tuple[tuple[str, Answer], ...] = (
     ),
     (
         "freeze freeze_encoder freeze_layers",
-        "--from RUN --model.freeze PART trains a model further with a part of it fixed",
+        "--from RUN --model.freeze PART fine-tunes a model without changing that part",
     ),
     ("random_state random_seed manual_seed", "--seed N"),
     ("fp16 half bf16 amp mixed_precision model_dtype memory_efficient_fp16", _PRECISION),
     ("cpu no_cuda use_cpu", "--device cpu"),
     (
         "gpu gpus gpu_ranks use_cuda use_gpu cuda gpu_id n_gpu",
-        "--device cuda, or cuda:N; the default, auto, takes a GPU where there is one",
+        "--device cuda, or cuda:N; the default, auto, uses a GPU if there is one",
     ),
     (
         "distributed_world_size world_size num_gpus ddp_backend nproc_per_node n_gpus local_rank",
@@ -282,7 +282,7 @@ TRAINING: tuple[tuple[str, Answer], ...] = (
     ),
     (
         "patience early_stopping early_stopping_patience early_stop n_iter_no_change patience_steps",
-        "--training.patience N (validations without a better one)",
+        "--training.patience N (number of validations without improvement)",
     ),
     (
         "best_checkpoint_metric metric_for_best_model early_stopping_metric eval_metric metric scoring monitor_metric",
@@ -314,7 +314,7 @@ TRAINING: tuple[tuple[str, Answer], ...] = (
     (
         "eval_bleu eval_bleu_args scorer sacrebleu",
         _by_task(
-            "no switch: every validation has BLEU, of greedy translations; --training.validation_pairs N says of how many"
+            "no switch: every validation computes BLEU of greedy translations; --training.validation_pairs N is their number"
         ),
     ),
     # search
@@ -335,7 +335,7 @@ TRAINING: tuple[tuple[str, Answer], ...] = (
     ("guided_alignment lambda_align alignment_file", _by_task("--data.alignments FILE --training.alignment_weight X")),
     ("scheduled_sampling teacher_forcing_ratio", _by_task("--training.teacher_forcing.end X")),
 )
-"""Options of `regard train`."""
+"""Options of other tools for training."""
 
 USING: tuple[tuple[str, str], ...] = (
     ("beam_size num_beams beam_width k", "--beam N"),
@@ -354,7 +354,7 @@ USING: tuple[tuple[str, str], ...] = (
     ("fp16 bf16 half", "--precision bfloat16"),
     ("plot heatmap plot_attention visualize attention_output_dir", "--heatmap FILE"),
 )
-"""Options of the commands that use a model; an answer counts where the command has the option."""
+"""Options of other tools for using a model; an answer applies if the command has the option that it names."""
 _MODEL = ("model", "path", "checkpoint", "ckpt", "m", "model_path", "model_name_or_path", "checkpoint_path", "load_model")
 
 _TRAIN = "`regard train translation`, `regard train classification` or `regard train language`"
@@ -366,7 +366,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("test eval validate fairseq_validate sacrebleu bleu accuracy benchmark", "`regard evaluate RUN FILE`"),
     (
         "preprocess prepare fairseq_preprocess onmt_build_vocab build_vocab binarize tokenize",
-        f"no step of its own: {_TRAIN} prepares the files that it is given, and keeps the result",
+        f"no separate step: {_TRAIN} prepares its files, and keeps the result",
     ),
     (
         "plot visualize visualise heatmap attention show_attention",
@@ -380,27 +380,27 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("list models recipes configs", "`regard presets`"),
     ("perplexity ppl", "`regard evaluate RUN FILE` for texts, `regard score RUN FILE` for given translations"),
 )
-"""Commands."""
+"""Commands of other tools."""
 
 TASKS: tuple[tuple[str, str], ...] = (
     ("translate translator mt nmt seq2seq translation_from_pretrained_bart", _T),
     ("classify classifier text_classification sentiment sentiment_analysis sentence_prediction sequence_classification", _C),
     ("lm language_model language_modeling causal_lm clm text_generation generation generate gpt", _L),
 )
-"""Names of tasks."""
+"""Names of tasks in other tools."""
 
 
 def normalise(name: str) -> str:
-    """Return a name without dashes in front, in lower case, with underscores for dashes: `--Batch-Size` is `batch_size`."""
+    """Return a name in lower case, without leading dashes and with underscores for dashes: `--Batch-Size` is `batch_size`."""
     return name.partition("=")[0].lstrip("-").replace("-", "_").lower()
 
 
 def find_setting(option: str, task: str) -> str:
-    """Return what an option of another tool is called when training, or an empty string where it is not known.
+    """Return regard's answer to a training option of another tool, or an empty string if the option is not known.
 
     Args:
-        option: As it was typed: `--num_train_epochs`, `-s`, `--lr=0.1`.
-        task: translation, classification, language.
+        option: The option as it was typed: `--num_train_epochs`, `-s`, `--lr=0.1`.
+        task: `translation`, `classification` or `language`.
     """
     name = normalise(option)
     for names, answer in TRAINING:
@@ -412,16 +412,16 @@ def find_setting(option: str, task: str) -> str:
 
 
 def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    """Return what an option of another tool is called by a command with the options `known`, or an empty string."""
+    """Return the option in `known` that corresponds to an option of another tool, or an empty string."""
     name = normalise(option)
     for names, answer in USING:
         if name in names.split() and answer.partition(" ")[0] in known:
             return answer
-    return "the folder of the run, without an option in front" if name in _MODEL else ""
+    return "the folder of the run, without an option" if name in _MODEL else ""
 
 
 def find_command(name: str) -> str:
-    """Return the command for what another tool calls `name`, or an empty string."""
+    """Return regard's command for the command `name` of another tool, or an empty string."""
     wanted = normalise(name)
     return next((answer for names, answer in COMMANDS if wanted in names.split()), "")
 

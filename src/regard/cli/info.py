@@ -1,4 +1,4 @@
-"""`regard info`: what a run or a trained model is."""
+"""`regard info`: describe a run or a trained model."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "info",
         "Describe a run or a trained model: size and attention of the model, data, scores on the dev set, vocabulary, and\n"
-        "what it was trained with. Of a run that has not finished, what there is so far. Nothing of the model is run.",
+        "how it was trained. For a run that has not finished, the state so far is shown. The model itself is not run.",
         "  regard info runs/mine\n  regard info runs/mine --json",
     )
     parser.add_argument("dir", metavar="DIR", help="folder of a run or of a trained model")

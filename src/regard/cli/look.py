@@ -69,7 +69,7 @@ def _show(headline: str, record: "AttentionRecord", site: str | None, options: a
     print(f"{headline}\n")
     terminal.render(record, Console(), site=site, special=options.special, caption=options.caption)
     if site is not None and options.caption:
-        print("--to FILE shows all layers and heads")
+        print("Add --to FILE to draw all layers and heads.")
 
 
 def _parser() -> Parser:
@@ -141,7 +141,7 @@ def _look_at_classification(
 ) -> "tuple[str, AttentionRecord]":
     sites = None if wanted is None else list(dict.fromkeys(["pool", *wanted]))
     [result] = classifier.classify([options.sentence], record=sites)
-    return result.text, record_of(result, "look")  # the probabilities stand below the words
+    return result.text, record_of(result, "look")  # the probabilities are printed below the words
 
 
 def _look_at_text(model: "LanguageModel", options: argparse.Namespace) -> "tuple[str, AttentionRecord]":

@@ -26,7 +26,7 @@ Train on your own file: pairs, the two sides separated by a tab; or texts with t
   regard train language --data.train stories.txt --preset language-tiny --out runs/stories
   regard resume runs/mine                                  go on after an interruption, exactly where it stopped
 
-See what it is:
+See what a run contains and how training went:
   regard info runs/mine                                    size, data, scores, vocabulary, settings
   regard curves runs/mine --to curves.png                  loss and scores during training, of one run or several
 

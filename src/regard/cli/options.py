@@ -79,7 +79,7 @@ def add_caption_option(parser: argparse.ArgumentParser) -> None:
         "--no-caption",
         action="store_false",
         dest="caption",
-        help="leave out the text below pictures, as for a paper that has captions of its own",
+        help="leave out the text below pictures, for example for a paper with its own captions",
     )
 
 
@@ -88,16 +88,16 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--special",
         action="store_true",
-        help="draw special tokens too, such as the end of the sentence, which are left out otherwise",
+        help="also draw special tokens, such as the end of the sentence (default: leave them out)",
     )
     add_caption_option(parser)
 
 
 def check_picture_options(arguments: argparse.Namespace, command: str) -> None:
-    """Check that options for pictures come with a picture.
+    """Check that options for pictures are given together with `--heatmap`.
 
     Raises:
-        RequestError: If there is no `--heatmap`.
+        RequestError: If `--heatmap` is missing.
     """
     for option, given in (("--special", arguments.special), ("--no-caption", not arguments.caption)):
         if given and not arguments.heatmap:

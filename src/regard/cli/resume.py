@@ -1,4 +1,4 @@
-"""`regard resume`: go on with a run that was interrupted, or train one longer."""
+"""`regard resume`: go on with a run that was interrupted, or train a run longer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,9 +15,9 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "resume",
         "Go on with a run that was interrupted, exactly where its last checkpoint is: same batches, same weights, bit for\n"
-        "bit. Of a cross-validation, the fold that was begun goes on, and those that were not begin.\n\n"
-        "With settings, train on under these: longer (also a run that has ended), or at another learning rate. The learning\n"
-        "rate rises gradually to what the schedule of a run of the new length has.",
+        "bit. In a cross-validation, the interrupted fold goes on, and then the remaining folds are trained.\n\n"
+        "With settings, go on under these settings: train longer (even if the run has ended), or with another learning rate.\n"
+        "The learning rate rises gradually to that of a run that had the new length from the beginning.",
         "  regard resume runs/mine\n"
         "  regard resume runs/mine --training.max_epochs 20\n"
         "  regard resume runs/mine --training.max_epochs 20 --training.learning_rate 5e-4",
@@ -37,8 +37,8 @@ def main(arguments: Sequence[str]) -> None:
     if holds_folds(folder):
         if overrides:
             raise RequestError(
-                f"resume: {folder} holds a cross-validation, whose folds are trained alike, so its settings cannot change; "
-                "start a new one with `regard train classification --folds N`"
+                f"resume: {folder} holds a cross-validation, whose settings cannot change, because all folds must be trained "
+                "with the same settings; start a new one with `regard train classification --folds N`"
             )
         print(resume_folds(folder).render())
         return
@@ -48,10 +48,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return settings by their full names; options of other tools get what regard calls them.
+    """Return settings by their full names, and check that none is an option of another tool.
 
     Raises:
-        RequestError: If there is one of another tool.
+        RequestError: If one is; the message gives regard's name for it.
     """
     from regard.cli.habits import find_setting
     from regard.cli.train import read_settings

@@ -50,8 +50,8 @@ _TASKS = {
   regard train classification --data.train positive.txt,negative.txt
   regard train classification --from runs/reviews --data.train tweets.csv --model.freeze embeddings
 """,
-        "a file with a text and a label a line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each label, "
-        "or a folder of them",
+        "a file with a text and a label per line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each "
+        "label, or a folder of such files",
         "a file of labelled texts",
     ),
     "language": _Task(
@@ -62,16 +62,16 @@ _TASKS = {
   regard train language --data.train train.txt --data.dev valid.txt --out runs/language
   regard train language --from runs/language --data.train letters.txt --out runs/letters
 """,
-        "text files (each also .gz) with a text a line, or in paragraphs (data.unit)",
+        "text files (each also .gz) with one text per line, or in paragraphs (data.unit)",
         "a text file",
     ),
 }
 
 _NOTE = """\
 Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line
-overrides the file, and the file overrides the preset. Without a preset, model, tokenizers, training and search are chosen
-from the data, and the report says how; the defaults shown here then apply to the other settings only. Choosing another
-`kind` for a part resets the rest of that part."""
+overrides the file, and the file overrides the preset. Without a preset, the settings of model, tokenizers, training and
+search are chosen from the data, and the report shows them; the defaults below then apply only to the other settings.
+Setting another `kind` for a part resets the other settings of that part."""
 
 _SHORT = {"vectors": "data.vectors", "folds": "data.folds"}
 """Options of classification that are settings by a shorter name."""
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def read_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
-    """Make the configuration of a command line; what it leaves open has its default.
+    """Build the configuration of a command line; settings that are not given have their defaults.
 
     Raises:
         ConfigError: If a setting is unknown or has a value it cannot have.
@@ -115,7 +115,7 @@ def read_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
 
 
 def complete_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
-    """Make the configuration of a command line; without a preset, what it leaves open is chosen from the data.
+    """Build the configuration of a command line; without a preset, settings that are not given are chosen from the data.
 
     Raises:
         ConfigError: As `read_arguments`.
@@ -140,7 +140,7 @@ def _with_folder(config: AnyConfig, preset: str | None) -> AnyConfig:
 
 
 def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str | None]:
-    """The settings of a command line in layers (task, preset, file, options), and the preset's name."""
+    """Return the settings of a command line in layers (task, preset, file, options), and the preset's name."""
     _check_habits(task, arguments)
     own = {"--preset": True, "--config": True, "--from": True, "--overwrite": False}
     overrides, rest = split_settings(f"train {task}", arguments, own)
@@ -168,14 +168,14 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
 
 
 def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
-    """What to say where the first argument is not a task: perhaps another tool's name for one, or an option."""
+    """Return the error for a first argument that is not a task but, for example, an option or another tool's name of a task."""
     if task.startswith("-"):
         words = [part for argument in (task, *rest) for part in argument.split("=")]
         named = next((value for name, value in pairwise(words) if normalise(name) == "task"), "")
         meant = named if named in TASKS else find_task(named)
         example = f"regard train {meant or 'TASK'} …"
         return RequestError(
-            f"train: '{task}' came first, expected the task: `{example}`, with one of: {', '.join(TASKS)} "
+            f"train: the first argument is '{task}', expected the task: `{example}`, with one of: {', '.join(TASKS)} "
             "(`regard train --help` explains)"
         )
     meant = f"; did you mean '{find_task(task)}'?" if find_task(task) else nearest(task, TASKS)
@@ -185,10 +185,10 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
 
 
 def _check_habits(task: str, arguments: Sequence[str]) -> None:
-    """Answer options of other tools with what regard calls them.
+    """Check that no option belongs to another tool.
 
     Raises:
-        RequestError: If there is one.
+        RequestError: If one does; the message gives regard's name for it.
     """
     own = {option for action in _parser(task)._actions for option in action.option_strings}
     known = own | {f"--{name}" for name in setting_names(TASKS[task])}
@@ -203,7 +203,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
 
 
 def _start_of(layers: Sequence[Layer]) -> str:
-    """Return the trained model that settings name to start from."""
+    """Return the folder of the trained model that the settings start from, or an empty string."""
     return next((str(layer.values["start_from"]) for layer in reversed(layers) if layer.values.get("start_from")), "")
 
 
@@ -211,8 +211,8 @@ def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
     """Return the settings of a run that starts from a trained model."""
     if preset is not None:
         raise RequestError(
-            f"train {task}: --from and --preset both say what the model is; drop --preset {preset}, and set what shall differ "
-            "from the model in --from by options such as --training.learning_rate"
+            f"train {task}: --from and --preset both define the model; remove --preset {preset}, and change settings of the "
+            "model in --from with options such as --training.learning_rate"
         )
     from regard.training.starting import fine_tuning_layer
 
@@ -263,8 +263,8 @@ def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
     """Return settings by their full names, with files as lists.
 
     Args:
-        task: The run's.
-        overrides: What `split_settings` gave.
+        task: Task of the run.
+        overrides: Settings as `split_settings` returns them.
     """
     settings: dict[str, object] = {
         _SHORT.get(name, name) if task == "classification" else name: overrides[name] for name in overrides
@@ -276,12 +276,12 @@ def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
 
 
 def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, bool]) -> tuple[dict[str, str], list[str]]:
-    """Return the settings of a command line (`--name value`, `--name=value`), and what argparse is to read.
+    """Return the settings of a command line (`--name value`, `--name=value`), and the arguments that argparse reads.
 
     Args:
-        command: For messages.
-        arguments: Of the command.
-        own: Options that are no settings, and whether a value follows them.
+        command: Name of the command, for messages.
+        arguments: Arguments of the command.
+        own: Options that are not settings, and whether a value follows them.
 
     Raises:
         RequestError: If a setting has no value.

@@ -127,7 +127,7 @@ def _encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
         known = ("auto", *sorted(set(aliases.values()) | {"cp1252", "utf-8"}))
         yield (
             "data.encoding",
-            f"data.encoding is '{encoding}', and Python knows no such encoding of text{nearest(encoding, known)}; expected "
+            f"data.encoding is '{encoding}', which is not a text encoding of Python{nearest(encoding, known)}; expected "
             "auto, utf-8, utf-16, cp1252, …",
         )
 
@@ -193,7 +193,8 @@ def _classification_misfits(config: ClassificationConfig) -> Iterator[tuple[str,
     if config.start_from and data.vectors:
         yield (
             "data.vectors",
-            f"data.vectors is set, but a run that starts from '{config.start_from}' has its embeddings; leave data.vectors out",
+            f"data.vectors is set, but a run that starts from '{config.start_from}' uses the embeddings of that model; leave "
+            "data.vectors out",
         )
 
 

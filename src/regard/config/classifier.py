@@ -67,7 +67,7 @@ class RecurrentClassifierConfig(Settings):
     output_dropout: float = 0.5
     """Dropout on the pooled state."""
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class BagClassifierConfig(Settings):
     embedding_dropout: float = 0.5
     output_dropout: float = 0.0
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class HierarchicalClassifierConfig(Settings):
     embedding_dropout: float = 0.3
     output_dropout: float = 0.3
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class TransformerClassifierConfig(Settings):
     attention_dropout: float = 0.0
     output_dropout: float = 0.1
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ class CombinedClassifierConfig(Settings):
     """How many recurrent classifiers there are, which differ in where they start and are trained each by its own loss. Together
     they make a quarter of the scores."""
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 ClassifierConfig = (

@@ -25,15 +25,16 @@ class DataConfig(Settings):
     target: str = "target"
     """Language of the target, as a code (`de`)."""
     columns: tuple[str, ...] = ()
-    """The source column and the target column, by name or by number from 0. Empty: chosen by the columns' names and by what
-    they hold."""
+    """The source column and the target column, by name or by number from 0. Empty: chosen by the names and the content of the
+    columns."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "fast_align", "text"] = "auto"
-    """How to read the files; `auto` goes by their names and first lines. `jsonl`: JSON lines or a JSON array; `fast_align`:
-    the sides are separated by `|||`."""
+    """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `fast_align`:
+    lines whose two sides are separated by `|||`."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first line of a tab- or comma-separated file names the columns, or that of parallel files the languages."""
+    """Whether the first line is a header: of a tab- or comma-separated file, the names of the columns; of parallel files, the
+    languages."""
     encoding: str = "auto"
-    """Encoding of the files, such as `cp1252`; `auto`: UTF-8, or what a byte order mark says."""
+    """Encoding of the files, such as `cp1252`; `auto`: the one that a byte order mark gives, else UTF-8."""
     allow_skipped: float = 0.1
     """Largest share of a file's lines that may be unusable (undecodable, or without a column or a side), from 0 to 1."""
     max_pairs: int = 0

@@ -11,8 +11,8 @@ class LabelledDataConfig(Settings):
     """Where the texts and their labels are, and which of them count."""
 
     train: tuple[str, ...] = ()
-    """One file with a text and a label a line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz), or one text file for each
-    label, which is then the file's name without its ending; or a folder that holds such files."""
+    """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz), or one text file for each
+    label, whose name without its ending is the label; or a folder of such files."""
     dev: tuple[str, ...] = ()
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
@@ -23,9 +23,9 @@ class LabelledDataConfig(Settings):
     fold: int = 1
     """Which of the folds is held out, from 1."""
     text: str = ""
-    """The text's column, by name or by number from 0. Empty: chosen by the columns' names and by what they hold."""
+    """Column of the text, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label: str = ""
-    """The label's column, by name or by number from 0. Empty: chosen as the text's column is."""
+    """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label_separator: str = ""
     """What stands between several labels of one text (`;`), which then may have none, one or many; lists in JSON and Parquet
     need none. Empty: every text has one label."""
@@ -36,12 +36,12 @@ class LabelledDataConfig(Settings):
     vectors_size: int = 0
     """Width of the vectors: found in their file; 0 without one."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
-    """How to read the files; `auto` goes by their names and first lines. `jsonl`: JSON lines or a JSON
-    array; `text`: one file for each label, with one text per line."""
+    """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one file
+    for each label, with one text per line."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
     encoding: str = "auto"
-    """Encoding of the files, such as `cp1252`; `auto`: UTF-8, or what a byte order mark says."""
+    """Encoding of the files, such as `cp1252`; `auto`: the one that a byte order mark gives, else UTF-8."""
     allow_skipped: float = 0.1
     """Largest share of a file's lines that may be unusable (undecodable, or without a column, a text or a label), from 0
     to 1."""

@@ -22,7 +22,7 @@ class TextDataConfig(Settings):
     language: str = ""
     """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
     encoding: str = "auto"
-    """Encoding of the files, such as `cp1252`; `auto`: UTF-8, or what a byte order mark says."""
+    """Encoding of the files, such as `cp1252`; `auto`: the one that a byte order mark gives, else UTF-8."""
     allow_skipped: float = 0.1
     """Largest share of a file's lines that may be unusable (undecodable or overlong), from 0 to 1."""
     max_texts: int = 0
@@ -65,7 +65,7 @@ class LanguageModelConfig(Settings):
     attention_dropout: float = 0.0
     """Dropout on attention weights."""
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ class RecurrentConfig(Settings):
     tie_embeddings: Literal["none", "target", "all"] = "none"
     """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,7 @@ class TransformerConfig(Settings):
     attention_dropout: float = 0.0
     """Dropout on attention weights."""
     freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, parts such as `encoder`, or prefixes of parameters' names."""
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 ModelConfig = RecurrentConfig | TransformerConfig

@@ -40,10 +40,10 @@ class RunConfig(Settings):
     threads: int = 0
     """CPU threads; 0 for all cores."""
     chosen: tuple[str, ...] = ()
-    """Why the settings that were not given were chosen as they are; written by regard, not a setting."""
+    """Reasons for the settings that were chosen from the data; written by regard, not a setting."""
 
     def __repr__(self) -> str:
-        """The task and the settings that differ from the defaults, as YAML that `--config` reads."""
+        """Return the task and the settings that differ from the defaults, as YAML that `--config` reads."""
         settings = {"task": self.task} | changed_settings(self)
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120).rstrip()
         return f"# {type(self).__name__}: settings that differ from the defaults\n{text}"

@@ -1,16 +1,16 @@
-"""What all settings share: a short `repr`, which shows only what differs from the defaults."""
+"""The base of all settings, with a short `repr` that shows only what differs from the defaults."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 
 class Settings:
-    """Base of the configuration's dataclasses."""
+    """Base class of the configuration's dataclasses."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "__repr__" not in cls.__dict__:
-            # `@dataclass` would write one of its own, a page long, unless the class itself has one.
+            # If the class itself has no `__repr__`, `@dataclass` adds one that prints all settings, which is a page long.
             inherited = next(base.__dict__["__repr__"] for base in cls.__mro__[1:] if "__repr__" in base.__dict__)
             type.__setattr__(cls, "__repr__", inherited)
 
@@ -23,8 +23,8 @@ def changed_settings(config: Any) -> dict[str, Any]:
     """Return the settings that differ from the defaults, nested as in a YAML file.
 
     Args:
-        config: A run's configuration, or a part of one. A part of another `kind` than the default one has its `kind`, and what
-            differs from the defaults of that kind.
+        config: A run's configuration, or a part of one. If a part is not of the default `kind`, the result has its `kind` and
+            what differs from the defaults of that kind.
     """
     found: dict[str, Any] = {}
     for name, value in _differences(config):

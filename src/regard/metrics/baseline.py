@@ -1,4 +1,4 @@
-"""What a classifier that always gives the same answer would reach, and whether a model is such a classifier."""
+"""The accuracy of always giving the same answer, and a warning for models that do so."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ class Share:
     """The most frequent answer among some texts."""
 
     label: str
-    """Its name; several with commas between, `nothing` for none."""
+    """Name of the label; several names are separated by commas, and no label is `nothing`."""
     share: float
-    """Part of the texts that have it, from 0 to 1."""
+    """Share of the texts that have it, from 0 to 1."""
 
 
 def most_frequent(labels: Shaped[np.ndarray, "..."], names: Sequence[str]) -> Share:
     """Return the most frequent label, or set of labels, of some texts.
 
     Args:
-        labels: Numbers of labels (N,), or for several labels whether a text has each (N,C).
+        labels: Label of each text by number (N,); if texts have several labels, whether each text has each label (N,C).
         names: The name of each label.
     """
     if labels.ndim == 1:
@@ -47,10 +47,10 @@ def warn_of_one_answer(predicted: Share, majority: Share, *, texts: int, num_lab
         texts: Number of texts.
         num_labels: Number of labels.
         balanced: Whether the model was trained with `training.class_weights balanced`.
-        name: What the texts are called: `dev texts`.
+        name: Name of the texts in the warning, such as `dev texts`.
 
     Returns:
-        The warning with what to try, or an empty string where answers differ, or nearly all texts are alike.
+        The warning with advice; an empty string if the answers differ, or if nearly all texts have the same right answer.
     """
     few = predicted.share < _ALMOST_ALL or 1 - predicted.share >= (1 - majority.share) / 2
     if few or texts < _FEWEST_TEXTS:

@@ -48,7 +48,7 @@ class Classification:
 
     def _repr_html_(self) -> str:
         cut = "" if self.cut_at is None else f"Only the first {self.cut_at:,} tokens were read. "
-        note = cut + (".attention shows where the model looked" if self._origin is not None else "")
+        note = cut + (".attention shows which words the model attended to" if self._origin is not None else "")
         return bars(self.text, self.probabilities.items(), note)
 
 

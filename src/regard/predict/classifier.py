@@ -58,7 +58,7 @@ class Classifier:
             ("vocabulary", f"{self.tokenizer.size:,} symbols"),
             ("attention", ", ".join(self.model.sites)),
         ]
-        return table(f"Classifier, {len(names):,} labels", rows, "classifier.classify([text]) labels")
+        return table(f"Classifier, {len(names):,} labels", rows, "classifier.classify([text]) labels a text")
 
     @property
     def config(self) -> ClassificationConfig:

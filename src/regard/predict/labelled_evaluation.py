@@ -45,7 +45,7 @@ class LabelledEvaluation:
     majority: Share
     """The most frequent label, or set of labels: its share is the accuracy of always giving it."""
     warning: str = ""
-    """Of a model that gives (almost) all texts the same label."""
+    """Warning if the model gives (almost) all texts the same label; else empty."""
 
     @property
     def accuracy(self) -> float:

@@ -53,7 +53,7 @@ class LanguageModel:
             ("vocabulary", f"{self.tokenizer.size:,} symbols"),
             ("attention", ", ".join(self.model.sites)),
         ]
-        return table("Language model", rows, "model.generate([prompt]) goes on with a text")
+        return table("Language model", rows, "model.generate([prompt]) continues a text")
 
     @property
     def config(self) -> LanguageConfig:

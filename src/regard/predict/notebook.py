@@ -1,4 +1,4 @@
-"""How models and their results look in a notebook: short, and with everything that a file or a user wrote escaped."""
+"""Short views of models and results for notebooks, in which all text from files and users is escaped."""
 
 from collections.abc import Iterable
 
@@ -7,19 +7,19 @@ from torch import nn
 from regard.viz.markup import text
 
 SHOWN = 60
-"""Characters of a text in a one-line `repr`."""
+"""Maximum number of characters of a text in a one-line `repr`."""
 _LONGEST = 2000
 _CELL = 'style="text-align:left;vertical-align:top;padding:.15em .8em .15em 0"'
 _MOST_ROWS = 20
 
 
 def shortened(words: str) -> str:
-    """Return a text for a `repr`: quoted, escaped, and cut where it is long."""
+    """Return a text for a `repr`: quoted, escaped, and truncated if it is long."""
     return repr(words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…")
 
 
 def count_parameters(model: nn.Module) -> str:
-    """Return the number of a model's parameters, in words."""
+    """Return the number of a model's parameters with its noun, such as `1,200 parameters`."""
     return f"{sum(parameter.numel() for parameter in model.parameters()):,} parameters"
 
 
@@ -27,9 +27,9 @@ def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> str:
     """Return an HTML table of names and values, in the notebook's own colours.
 
     Args:
-        title: Put above the table; may be empty.
-        rows: Names and values, as text: all of them are escaped.
-        note: A sentence below the table.
+        title: Text above the table; may be empty.
+        rows: Names and values as plain text; all of them are escaped.
+        note: Text below the table; may be empty.
     """
     lines = "".join(
         f'<tr><th scope="row" {_CELL}>{text(name, 200)}</th><td dir="auto" {_CELL}>{text(value, _LONGEST)}</td></tr>'

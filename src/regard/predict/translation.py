@@ -46,7 +46,7 @@ class Translation:
         rows = [("source", self.source), ("translation", self.text), ("score", f"{self.score:.3f}")]
         rows += [(f"{one.score:.3f}", one.text) for one in self.alternatives]
         cut = "" if self.finished else "The length limit cut the translation off. "
-        return table("", rows, cut + (".attention shows where the model looked" if self._origin is not None else ""))
+        return table("", rows, cut + (".attention shows which words the model attended to" if self._origin is not None else ""))
 
 
 @dataclass(frozen=True)

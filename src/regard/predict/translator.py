@@ -61,7 +61,7 @@ class Translator:
             ("attention", ", ".join(self.model.sites)),
             ("search", self.config.decoding.describe()),
         ]
-        return table(f"Translator, {data.source} → {data.target}", rows, "translator.translate([text]) translates")
+        return table(f"Translator, {data.source} → {data.target}", rows, "translator.translate([text]) translates a text")
 
     @property
     def config(self) -> TranslationConfig:

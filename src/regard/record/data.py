@@ -29,7 +29,7 @@ FORMAT_VERSION = 3
 readers too."""
 
 NOTE = "Attention weights do not prove which words the model's output depends on."
-_FORMER_NOTES = (  # of files that earlier versions wrote: they describe one kind of model, whichever made the record
+_FORMER_NOTES = (  # notes in files of earlier versions; each describes one kind of model, even if another kind made the record
     "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it.",
     "Attention weights show which words the model read most when it chose the label. They do not prove that those words caused "
     "it.",
@@ -80,7 +80,7 @@ class AttentionRecord:
     step writes is read by the next, so that without this column t of a `decoder` site is target token t − 1, and column 0 the
     start symbol, which is no word."""
     note: str = NOTE
-    """What the weights prove and what they do not. Pictures end with it; what they show is described by `viz.caption`."""
+    """Statement of what the weights prove and what they do not prove. Captions, which `viz.caption` writes, end with it."""
     format_version: int = 1
     """The lowest version of the format that holds this record, whatever it was read from."""
 
@@ -172,7 +172,7 @@ class AttentionRecord:
         return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
 
     def _columns_of(self, site: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """The token of each column of a site's weights, and the word it belongs to, or −1."""
+        """Return the token of each column of a site's weights, and the word that the token belongs to, or −1."""
         rows, columns = views.sides(site)
         tokens: tuple[str, ...] = getattr(self, f"{columns}_tokens")
         word_of: tuple[int, ...] = getattr(self, f"{columns}_word_of")
@@ -249,7 +249,7 @@ class AttentionRecord:
         Args:
             site: As for `matrix`.
             head: As for `matrix`.
-            special: If True, special tokens are rows and columns of their own, in the places where they stand.
+            special: If True, special tokens have their own rows and columns, at their positions in the text.
 
         Raises:
             RequestError: If there is no such site or head.
@@ -341,7 +341,7 @@ class AttentionRecord:
             site: What a picture shows; data and pages hold everything.
             head: Likewise.
             special: If True, pictures and pages also show special tokens such as [CLS] and the end of the sentence.
-            caption: If False, pictures and pages have no text below them, as for a paper with captions of its own.
+            caption: If False, pictures and pages have no text below them, for example for a paper with its own captions.
 
         Raises:
             RequestError: If the ending is none of these.
@@ -363,9 +363,9 @@ class AttentionRecord:
         """Draw a heatmap, a grid of heads, or a classification's coloured words; a notebook shows the returned figure.
 
         Args:
-            site: What to show; see `site`. The beginning of several names, such as `encoder`, draws all their heads.
-            head: Which head, from 0; the mean over heads if left out.
-            title: Text on top.
+            site: The site to draw; see `site`. A prefix of several sites, such as `encoder`, draws all their heads.
+            head: The head to draw, from 0; the mean over heads if left out.
+            title: Text above the picture.
             special: As for `save`.
             caption: As for `save`.
         """

@@ -32,7 +32,7 @@ def record(
         reference: What a person wrote.
         probabilities: For a classification, each label's; `target_words` is then the chosen label alone.
         target_is_read: For `decoder` sites whose rows and columns are both the words that the decoder reads.
-        note: What the weights prove and what they do not; pictures end with it.
+        note: Statement of what the weights prove and what they do not prove; captions end with it.
 
     Returns:
         A record with one token a word and, unless `weights` is a dict, the one site `cross`, or `pool` of a classification.

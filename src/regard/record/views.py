@@ -64,7 +64,7 @@ class Axis:
     """Token → its word's index; −1 for special tokens."""
 
     def with_special(self) -> "Axis":
-        """Return the axis on which each special token is a word of its own, in the place where it stands."""
+        """Return an axis on which each special token is a separate word, at its position."""
         words: list[str] = []
         place_of: dict[int, int] = {}
         word_of = []
@@ -73,7 +73,7 @@ class Axis:
                 words.append(token)
                 word_of.append(len(words) - 1)
                 continue
-            for number in range(len(place_of), index + 1):  # words without tokens come with the next that has one
+            for number in range(len(place_of), index + 1):  # words without tokens come before the next word that has one
                 place_of[number] = len(words)
                 words.append(self.words[number])
             word_of.append(place_of[index])
@@ -88,23 +88,23 @@ class WordView:
     columns: tuple[str, ...]
     matrix: Float[np.ndarray, "rows columns"]
     totals: Float[np.ndarray, " rows"]
-    """Sum of the absolute weights of each row, with what is not shown."""
+    """Sum of the absolute weights of each row, including those that are not shown."""
     hidden: Float[np.ndarray, " rows"]
     """Share of each row's total that fell on special tokens and is not shown; 0 for rows without weight."""
     special: tuple[str, ...]
     """The special tokens whose columns are not shown, each once."""
     with_special: bool
-    """Whether special tokens are shown, though there may be none."""
+    """Whether special tokens are shown; there may be none."""
 
 
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
-    """Assemble words from tokens and measure what is left out.
+    """Combine weights over tokens into weights over words, and measure how much is left out.
 
     Args:
-        weights: Over tokens.
+        weights: Weights over tokens.
         rows: T tokens.
         columns: S tokens.
-        special: Whether to show special tokens as words of their own.
+        special: Whether to show special tokens as separate words.
     """
     if special:
         rows, columns = rows.with_special(), columns.with_special()

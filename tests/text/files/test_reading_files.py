@@ -67,7 +67,7 @@ def test_an_encoding_can_be_set(tmp_path):
     _, report = pairs(write(tmp_path, bad), encoding="cp1252")
     assert report.skipped[NOT_UNICODE].lines == [2, 3, 4]
     assert "skipped 3: not valid cp1252 (lines 2, 3, 4)" in report.render()
-    with pytest.raises(ConfigError, match=r"data.encoding is 'windows1252x', and Python knows no such encoding"):
+    with pytest.raises(ConfigError, match=r"data.encoding is 'windows1252x', which is not a text encoding of Python"):
         load_config({"data": {"encoding": "windows1252x"}})
     with pytest.raises(ConfigError, match=r"data.allow_skipped is 1.5, expected from 0 to 1"):
         load_config({"task": "language", "data": {"allow_skipped": 1.5}})

@@ -125,7 +125,7 @@ def is_utf8(encoding: str) -> bool:
         return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
     except LookupError as error:
         raise DataError(
-            f"data.encoding is '{encoding}', and Python knows no such encoding; expected auto, cp1252, …"
+            f"data.encoding is '{encoding}', which is not an encoding of Python; expected auto, cp1252, …"
         ) from error
 
 
