@@ -41,7 +41,8 @@ def test_reports_survive_json():
         "1,000 pairs to train on, 2 to validate on (from their own files)\n"
         "  of the dev pairs, training holds 1 whole, 2 by their source and 3 by their target\n"
         "warning: 1 of 2 dev pairs (50%) are in the training data too, so validation shows what the model remembers, "
-        "not what it has learned; set data.dev to other files, or leave it empty to hold some out\n"
+        "not what it has learned; set data.dev to other files, or leave it empty to hold pairs out of the training "
+        "data\n"
         "vocabularies of 50 and 60 symbols; 7,000 and 8,000 tokens\n"
         "A note."
     )

@@ -71,7 +71,7 @@ def test_the_old_vocabulary_and_weights_are_where_it_starts(base, other, tmp_pat
         assert torch.allclose(new.model.state_dict()[name], weights, atol=1e-6), name
     said = capfd.readouterr().err
     assert "source tokens in training (" in said
-    assert "the vocabulary is the starting model's; it doesn't know " in said
+    assert "the vocabulary is that of the starting model; it doesn't know " in said
     assert f"starting from the model in {base} (" in said
     origin = json.loads((tmp_path / "new" / "signature.json").read_text())["started_from"]
     assert origin["weights"] == json.loads((base / "signature.json").read_text())["files"]["model.safetensors"]

@@ -47,7 +47,7 @@ def read_metrics(folder: str | Path) -> Columns:
         raise DataError(_no_metrics(folder, path))
     try:
         if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST:,}; no run writes so large a file")
+            raise DataError(f"{path} has {path.stat().st_size:,} bytes, expected at most {_LARGEST:,}; is it from a run?")
         with path.open(newline="", encoding="utf-8") as file:
             return _columns(path, csv.reader(file))
     except (UnicodeDecodeError, csv.Error) as error:

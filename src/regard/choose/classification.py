@@ -1,8 +1,8 @@
 """Settings for a classifier, chosen from the labelled texts.
 
-The kind of model depends on the amount of text. Each kind starts from its preset, whose settings were chosen by cross-validation.
-Runs with few updates get a shorter warm-up and a shorter moving average, because those of the preset could last longer than the
-run.
+The kind of model depends on the amount of text. Each kind starts from its preset, whose settings were chosen by
+cross-validation. Runs with few updates get a shorter warm-up and a shorter moving average, because those of the preset could
+last longer than the run.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ _BATCHES = {"recurrent": 32}
 """Texts per batch, for kinds of model that do not use 64."""
 _MOST_WARMUP, _LONGEST_AVERAGE = 50, 0.99
 _COMBINED_UP_TO = 2_000_000
-"""Number of words up to which the recurrent members of a combined classifier train within minutes; with more words, only a bag of
-n-grams does."""
+"""Number of words up to which the recurrent members of a combined classifier train within minutes; with more words, only a bag
+of n-grams does."""
 
 
 def draft(data: LabelledDataConfig, given: Given) -> Choice:

@@ -52,7 +52,8 @@ _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
 _CHARACTERS_BELOW = 2_000_000
-"""Number of target words below which a side without spaces is split into characters; with more, subwords have enough examples."""
+"""Number of target words below which a side without spaces is split into characters; with more words, subwords have enough
+examples."""
 
 
 def draft(data: DataConfig, given: Given) -> Choice:

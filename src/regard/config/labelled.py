@@ -36,8 +36,8 @@ class LabelledDataConfig(Settings):
     vectors_size: int = 0
     """Width of the vectors: found in their file; 0 without one."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
-    """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one file
-    for each label, with one text per line."""
+    """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
+    file for each label, with one text per line."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
     encoding: str = "auto"

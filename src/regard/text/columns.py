@@ -1,4 +1,4 @@
-"""How well a column would do as the source or the target of sentence pairs."""
+"""Scores of columns as the source or the target of sentence pairs."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ from regard.text.files.content import Content
 from regard.text.files.names import METADATA_SCORE, SOURCE, TARGET, find_language, find_languages, fold, is_metadata
 
 _LANGUAGE, _IN_LANGUAGE, _ANY_LANGUAGE, _OTHER_LANGUAGE = 8, 6, 5, -4
-"""Scores of names: the side's language, words that hold it, a language where settings name none, another language."""
+"""Scores of names: the side's language, words that contain it, any language if settings name none, another language."""
 _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 """Further names that columns of pairs may have."""
 _LOOKS_RIGHT, _LOOKS_WRONG = 4, -2
-"""Scores of what a column holds: the side's language, another one."""
+"""Scores of a column's content: text in the side's language, text in another language."""
 TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
 
 
 class PairColumns(Wanted):
-    """A source and a target, by the settings of `data`."""
+    """A source and a target column, as the settings of `data` describe them."""
 
     what = "a source and a target"
     sides = ("the source", "the target")
@@ -35,7 +35,7 @@ class PairColumns(Wanted):
         return (self.data.columns[0], self.data.columns[-1]) if self.data.columns else ("", "")
 
     def place_given(self, names: Sequence[str], path: object) -> tuple[int | None, int | None]:
-        """Return the places of `data.columns`."""
+        """Return the positions of `data.columns`."""
         columns = self.data.columns
         if not columns:
             return None, None
@@ -47,13 +47,14 @@ class PairColumns(Wanted):
         return source, target
 
     def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
-        """Return scores by the name, by whether it is text, and by its language."""
+        """Return the scores of each column, by its name, by whether it holds text, and by its language."""
         return [(self._score(column, 0), self._score(column, 1)) for column in columns]
 
     def recognises(self, first: Sequence[str]) -> bool:
-        """Return True if cells name the source and the target, or all are usual names; codes count as they are usually written.
+        """Return True if cells name the source and the target, or all are usual names.
 
-        "Hi" and "No" are sentences, and so are two names of one language.
+        Codes of languages count only in lower case, because "Hi" and "No" are sentences. Two names of one language are also
+        taken for sentences.
         """
         languages = [code for cell in first if (code := find_language(cell, codes=cell.islower()))]
         if len(set(languages)) < len(languages):
@@ -71,7 +72,7 @@ class PairColumns(Wanted):
         )
 
     def is_header_of(self, cell: str, side: int) -> bool:
-        """Return True if a line is what the file of the sources (side 0) or of the targets (side 1) may be headed with."""
+        """Return True if a line could be the header of the file of sources (side 0) or of targets (side 1)."""
         return bool(cell) and self._names_side(cell, side)
 
     def _score(self, column: Column, side: int) -> float:
@@ -110,7 +111,7 @@ class PairColumns(Wanted):
 
 
 def rate_text(content: Content) -> float:
-    """Return a score for a column as a text: highest for several words a cell that are not the same few values."""
+    """Return the score of a column as a text: highest if cells have several words and do not repeat a few values."""
     if content.kind == "nothing":
         return 0
     if content.kind != "words":

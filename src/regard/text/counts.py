@@ -1,4 +1,4 @@
-"""How often each symbol occurs in the training texts: what a report says about a vocabulary."""
+"""Counts of the symbols in the training texts, for the report on a vocabulary."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
 SHOWN = 20
-"""How many of the most frequent symbols a report names."""
+"""Number of the most frequent symbols that a report names."""
 
 
 class SymbolCounts:
-    """Adds up symbols, chunk by chunk."""
+    """A counter of symbols, chunk by chunk."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -24,7 +24,7 @@ class SymbolCounts:
         self._counts += np.bincount(ids, minlength=len(self._counts))
 
     def summary(self) -> dict[str, Any]:
-        """Return plain data: tokens in all, unknown ones, symbols seen once and never, and the most frequent symbols."""
+        """Return plain data: the number of tokens, unknown tokens, symbols seen once and never, and the most frequent ones."""
         ordinary = self._counts[len(SPECIAL_TOKENS) :]
         order = np.argsort(-ordinary, kind="stable")[:SHOWN]
         tokens = self._tokenizer.vocabulary()[len(SPECIAL_TOKENS) :]

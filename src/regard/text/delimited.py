@@ -28,9 +28,9 @@ LONGEST_FIELD = 1 << 22
 """Characters of a quoted field, which a quote that is not closed could make as long as the file."""
 
 _SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-separated"}
-"""Separators of CSV, and what a report calls them."""
+"""Separators of CSV files, and their names in reports."""
 _CLEAR_SHARE = 0.5
-"""Share of the first rows that a separator must give as many columns as the first row."""
+"""Minimum share of the first rows that a separator must split into as many columns as the first row."""
 
 _LONE_RETURN = re.compile(r"\r(?!\n|$)")
 _STAND_IN = "\ud800"
@@ -47,13 +47,13 @@ def read_fast_align(path: Path, wanted: Wanted, report: ReadingReport) -> Iterat
 
 
 def read_tsv(path: Path, wanted: Wanted, report: ReadingReport, separator: str = "\t") -> Iterator[RawChunk]:
-    """Read tab-separated lines, split at every tab: a quote is a quote.
+    """Read tab-separated lines, split at every tab; quotation marks have no special meaning.
 
     Args:
         path: The file.
-        wanted: What is looked for.
+        wanted: The columns to look for.
         report: Filled while reading.
-        separator: What the columns are separated by.
+        separator: Separator of the columns.
 
     Raises:
         DataError: As `lines.line_blocks` and `header.find_layout`.
@@ -174,7 +174,7 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
 def _find_separator(head: list[str]) -> str:
     """Return the first of comma, semicolon and tab that gives every row the same number of columns, two or more.
 
-    If none does, the one that gives most rows as many columns as the first row; a comma, if that is not clear.
+    If none does, return the one that gives the most rows as many columns as the first row; if it is not clear, a comma.
     """
     shares = dict.fromkeys(_SEPARATED, 0.0)
     for separator in _SEPARATED:

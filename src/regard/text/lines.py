@@ -26,11 +26,11 @@ def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int,
     """Read the lines of a file in small blocks.
 
     What cannot be decoded becomes lone surrogates (`surrogateescape`), which `readers.clean` finds and reports. A byte order
-    mark at the start is taken away.
+    mark at the start is removed.
 
     Args:
         path: The file.
-        encoding: Its encoding; `auto` for UTF-8, or what a byte order mark says.
+        encoding: Its encoding; `auto` for the one that a byte order mark gives, else UTF-8.
 
     Yields:
         The number of the block's first line, from 1, and the lines.

@@ -17,11 +17,11 @@ def read_parallel(source: Path, target: Path, wanted: PairColumns, report: Readi
     Args:
         source: The file of the sources.
         target: The file of the targets.
-        wanted: `header` and `encoding`, and how languages are named.
+        wanted: The settings `header` and `encoding`, and the names of languages.
         report: Filled while reading.
 
     Raises:
-        DataError: If the files differ in length, with both counts, or only one begins with a header; else as
+        DataError: If the files differ in length (the message has both counts), or only one begins with a header; else as
             `lines.line_blocks`.
     """
     headed = _find_header((source, target), wanted)
@@ -56,10 +56,10 @@ def read_parallel(source: Path, target: Path, wanted: PairColumns, report: Readi
 
 
 def _find_header(paths: tuple[Path, Path], wanted: PairColumns) -> bool:
-    """Whether both files begin with a header, such as `English` and `German`.
+    """Return True if both files begin with a header, such as `English` and `German`.
 
     Raises:
-        DataError: If only one does: then line n is not the translation of line n.
+        DataError: If only one does, because then line n of one file is not the translation of line n of the other.
     """
     if wanted.header != "auto":
         return wanted.header == "yes"

@@ -81,7 +81,7 @@ def prepare(
         tokenizers: How texts become symbols. They are learned from the training pairs alone.
         seed: Governs which pairs are held out.
         progress: Show bars on standard error.
-        learned: Tokenizers to use as they are, of a model that training starts from, in place of new ones.
+        learned: Tokenizers of a model that training starts from, which are used as they are instead of new ones.
 
     Returns:
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
@@ -206,7 +206,7 @@ class _Preparation:
         report: ReadingReport,
         counts: Sequence[SymbolCounts] = (),
     ) -> tuple[int, int]:
-        """Write the chosen pairs that are not too long, count their symbols, and return how many tokens they have."""
+        """Write the chosen pairs that are not too long, count their symbols, and return their numbers of tokens."""
         source_tokens = target_tokens = 0
         with EncodedWriter(self.work / name) as writer:
             chunks = spool.chunks(chosen, CHUNK_PAIRS)

@@ -65,9 +65,9 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
         report: Filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty, damaged or not what it is read as; if two parallel files differ in length;
-            if a column is not there, or it is not clear which are wanted; or, at the end, if no usable pair was found, or more
-            is unusable than `data.allow_skipped`. The message names the file and the line.
+        DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length;
+            if a column does not exist, or it is not clear which columns are wanted; or, at the end, if no usable pair was
+            found, or a larger share than `data.allow_skipped` is unusable. The message names the file and the line.
     """
     files = [Path(path) for path in paths]
     if len(files) not in (1, 2):
@@ -111,7 +111,7 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
 
 
 def detect_table(path: Path, encoding: str = "auto") -> str:
-    """Return the format of a table, by its name and first bytes: `tsv` where nothing says otherwise.
+    """Return the format of a table, found from its name and first bytes; `tsv` by default.
 
     Args:
         path: The file.
@@ -139,7 +139,7 @@ def _read_start(path: Path, encoding: str) -> bytes:
 
 
 def _has_bars(path: Path, encoding: str) -> bool:
-    """Whether nearly every one of the first lines has `|||` between two sides, and no tab."""
+    """Return True if nearly all of the first lines have `|||` between two sides, and no tab."""
     lines = [line for line in _read_start(path, encoding).split(b"\n")[:1000] if line.strip()]
     parted = sum(line.count(b"|||") == 1 and b"\t" not in line for line in lines)
     return bool(lines) and parted * 10 >= len(lines) * 9

@@ -18,7 +18,7 @@ HEADER = "header"
 COLUMN_NUMBERS = "a line of column numbers"
 NOT_UNICODE = "not valid UTF-8"
 IN_FILE = " ("
-"""Parts a reason from the file it is counted for."""
+"""Separator between a reason and the name of the file that it is counted for."""
 NUL = "holds a NUL character"
 OVER_LONG = "over-long line"
 REPEAT = "exact repeat of an earlier pair"
@@ -35,7 +35,7 @@ UNUSABLE = (
     *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),
     *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
 )
-"""Reasons that say something about the file: a file with many such lines is probably not what it is read as."""
+"""Reasons that show a problem of the file: a file with many such lines is probably not in the format that it is read as."""
 NOT_DATA = (EMPTY_LINE, HEADER, COLUMN_NUMBERS)
 """Reasons of lines that hold no data."""
 
@@ -69,7 +69,7 @@ class ReadingReport:
     """What is kept of them: `pairs`, or `texts` with labels."""
     skipped: dict[str, Skipped] = field(default_factory=dict)
     encoding: str = "UTF-8"
-    """What the files were decoded from."""
+    """Encoding of the files."""
     first: str = ""
     """The first pair or text that was kept, as it was understood; shortened and in quotation marks."""
     advice: str = ""
@@ -106,7 +106,7 @@ class ReadingReport:
         return sum(entry.count for entry in self.skipped.values())
 
     def count(self, reasons: Iterable[str]) -> int:
-        """Return how many lines were skipped for any of some reasons, in any of the files."""
+        """Return the number of lines in all files that were skipped for one of the given reasons."""
         return sum(entry.count for reason, entry in self.skipped.items() if reason.partition(IN_FILE)[0] in reasons)
 
     def render(self) -> str:
@@ -139,16 +139,16 @@ class ReadingReport:
 
 
 WARN_OVERLAP = 0.1
-"""Share of the dev set from which on a warning says that training holds it."""
+"""Minimum share of the dev set in the training data for a warning."""
 
 
 def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
-    """Return a warning if training holds a good part of the dev set; else nothing.
+    """Return a warning if a large share of the dev set is also in the training data; else an empty list.
 
     Args:
-        shared: How many of the dev set training holds too.
-        total: All of the dev set.
-        what: What they are: `pairs` or `texts`.
+        shared: Number of dev examples that are also in the training data.
+        total: Number of all dev examples.
+        what: Kind of the examples: `pairs` or `texts`.
     """
     if not total or shared < max(WARN_OVERLAP * total, 1):
         return []
@@ -157,7 +157,7 @@ def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
     )
     return [
         f"warning: {part} in the training data too, so validation shows what the model remembers, not what it has learned; "
-        "set data.dev to other files, or leave it empty to hold some out"
+        f"set data.dev to other files, or leave it empty to hold {what} out of the training data"
     ]
 
 
@@ -188,7 +188,7 @@ class PreparationReport:
     """Where dev files were given: what they share with training."""
     notes: list[str] = field(default_factory=list)
     symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """How often symbols occur in training, by side (see `regard.text.counts`)."""
+    """Counts of the symbols in the training texts, by side (see `regard.text.counts`)."""
 
     def render(self) -> str:
         """The report as a few lines for a terminal."""

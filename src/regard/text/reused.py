@@ -1,4 +1,4 @@
-"""Tokenizers that were learned from other data, and how well they fit these."""
+"""Tokenizers that were learned from other data, and how well they fit the new data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from regard.text.tokenizer import Tokenizer
 
 _MANY = 0.05
-"""Share of unknown tokens from which a new vocabulary is worth a thought."""
+"""Share of unknown tokens above which the report suggests a new vocabulary."""
 
 
 def digests(tokenizers: Sequence[Tokenizer] | None) -> dict[str, list[str]]:
-    """Return what a cache entry's name says of tokenizers that were given; nothing if they are learned from the data."""
+    """Return the part of a cache entry's name that depends on given tokenizers; empty if they are learned from the data."""
     return {} if tokenizers is None else {"learned": [tokenizer.digest() for tokenizer in tokenizers]}
 
 
@@ -18,7 +18,7 @@ def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a line for each side that says how many tokens a reused vocabulary doesn't know, for the report.
 
     Args:
-        symbols: By side (`source`, `target`, or `text`), what `SymbolCounts.summary` gave.
+        symbols: Output of `SymbolCounts.summary` by side (`source`, `target`, or `text`).
     """
     return [_note("" if side == "text" else f"{side} ", found["tokens"], found["unknown"]) for side, found in symbols.items()]
 
@@ -26,5 +26,5 @@ def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _note(side: str, tokens: int, unknown: int) -> str:
     share = unknown / max(tokens, 1)
     found = f"{unknown:,} of {tokens:,} {side}tokens in training ({share:.1%})"
-    line = f"the vocabulary is the starting model's; it doesn't know {found}"
-    return line + "; with so many, a new model, which learns a vocabulary from these texts, may be better" * (share > _MANY)
+    line = f"the vocabulary is that of the starting model; it doesn't know {found}"
+    return line + "; a new model, which learns its vocabulary from these texts, may be better" * (share > _MANY)

@@ -26,12 +26,12 @@ LARGEST_UNPACKED = 1 << 34
 
 
 def read_jsonl(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read JSON objects, one per line or in one array; the values of the first one say what columns there are.
+    """Read JSON objects, one per line or in one array; the first one determines the columns.
 
-    A null is an empty text.
+    A null counts as an empty text.
 
     Raises:
-        DataError: If something is not a JSON object, lacks a column, or holds something else there than `wanted.kinds`.
+        DataError: If a line or an element is not a JSON object, lacks a column, or has a value that is not of `wanted.kinds`.
     """
     array = is_json_array(path, wanted.encoding)
     if array:
@@ -114,7 +114,7 @@ def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: Wanted, path: Path, 
 
 
 def _look_up(row: Mapping[str, Any], keys: Keys) -> Any:
-    """Return a value, None where there is none."""
+    """Return a value, or None if there is none."""
     value: Any = row
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
@@ -190,7 +190,7 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: Wanted, report: ReadingRe
 
 
 def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema) -> list[list[Any]]:
-    """Return the first rows, which columns are judged by."""
+    """Return the first rows, by which columns are judged."""
     names = [".".join(keys) for keys in columns]
     shared = [name for name, keys in zip(names, columns, strict=True) if _is_text(schema, keys)]
     table = pq.ParquetFile(file, read_dictionary=shared)

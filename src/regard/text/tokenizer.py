@@ -75,7 +75,7 @@ class Tokenizer:
         return self.symbols.tokens
 
     def digest(self) -> str:
-        """Return a hash of all that decides which ids a text becomes: symbols, their order, and the rules."""
+        """Return a hash of everything that determines the ids of a text: the symbols, their order, and the rules."""
         symbols = self.symbols
         rules = [self.kind, getattr(self.scheme, "language", ""), self.lowercase, self.normalization]
         whole = json.dumps([rules, symbols.tokens, symbols.merges, symbols.scores])

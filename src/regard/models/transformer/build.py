@@ -53,9 +53,9 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
 def initial_std(size: int, *, tied: bool) -> float:
     """Return the standard deviation of initial embeddings of width D: D^-½, or D^-¾ if they are also the output layer.
 
-    The features of a decoder resemble the embedding of the word that it has just read. With D^-½, a tied output layer gives this
-    word a score of about √D, which is more than ln V for a vocabulary of V words, so an untrained model is certain that every word
-    is repeated. With D^-¾ the score is D^¼, which is small compared with ln V for every usual width.
+    The features of a decoder resemble the embedding of the word that it has just read. With D^-½, a tied output layer gives
+    this word a score of about √D, which is more than ln V for a vocabulary of V words, so an untrained model is certain that
+    every word is repeated. With D^-¾ the score is D^¼, which is small compared with ln V for every usual width.
 
     Args:
         size: D.

@@ -1,1 +1,1 @@
-"""What a file of pairs, labelled texts or texts holds: its encoding, its header, and which columns are wanted."""
+"""The layout of files of pairs, labelled texts or texts: their encoding, their header, and the columns to read."""

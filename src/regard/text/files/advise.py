@@ -1,4 +1,4 @@
-"""Which encoding a file that is not UTF-8 is probably in."""
+"""The probable encoding of a file that is not UTF-8."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,9 +14,9 @@ _SHOWN = {
     "utf-16-le": "UTF-16 (little-endian) without a byte order mark",
     "utf-16-be": "UTF-16 (big-endian) without a byte order mark",
 }  # fmt: skip
-"""Encodings that are advised, and what people call them."""
+"""Encodings that are advised, and their usual names."""
 _LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850")
-"""Encodings of the Latin alphabet. The first wins ties: most texts read alike in several of them."""
+"""Encodings of the Latin alphabet. Most texts are the same in several of them; then the first of these is chosen."""
 _ALPHABETS = tuple(
     frozenset(letters + letters.upper())
     for letters in (
@@ -25,18 +25,18 @@ _ALPHABETS = tuple(
         "āčēģīķļņšūž", "ąčęėįšųūž", "äõöüšž", "ëç",
     )
 )  # fmt: skip
-"""Letters beyond ASCII of one language each."""
+"""Letters outside ASCII, in one set for each language."""
 _MARKS = frozenset("“”„‘’‚‹›«»–—…•·€£§°©®™¿¡½¼²³ªº´¨\u00a0")
 _LEAST_FIT = 0.9
 _LATIN_LETTERS = 0.75
-"""Share of ASCII among the bytes of a text in the Latin alphabet."""
+"""Minimum share of ASCII among the bytes of a text in the Latin alphabet."""
 _BLOCK_BYTES = 1 << 19
 _SAMPLE_BYTES = 1 << 16
 _SEARCHED_BYTES = 1 << 26
 
 
 def advise_encoding(path: str | Path) -> str:
-    """Return a sentence on the encoding a file is probably in and the setting to use; empty if there is no good guess.
+    """Return a sentence with the probable encoding of a file and the setting to use; empty if there is no good guess.
 
     Args:
         path: A file with bytes that are not UTF-8, or with NULs.
@@ -46,7 +46,7 @@ def advise_encoding(path: str | Path) -> str:
 
 
 def find_encoding(path: str | Path) -> str | None:
-    """Return Python's name of the encoding that a file is probably in; None if there is no good guess."""
+    """Return Python's name of the probable encoding of a file; None if there is no good guess."""
     sample = _find_sample(path)
     if not sample:
         return None
@@ -68,12 +68,12 @@ def _detect(sample: bytes) -> str | None:
     match = from_bytes(sample, cp_isolation=known, preemptive_behaviour=False).best()
     if match is None or match.encoding not in _SHOWN:
         return None
-    # Where both read the same, Windows-1252 is meant by nearly everyone.
+    # If Windows-1252 gives the same text, it is almost always the encoding that was used.
     return "cp1252" if "cp1252" in match.could_be_from_charset else match.encoding
 
 
 def _fit(sample: bytes, encoding: str) -> float:
-    """Return the share of the characters beyond ASCII that one language has."""
+    """Return the largest share of the non-ASCII characters that one language explains."""
     try:
         beyond = [letter for letter in sample.decode(encoding) if ord(letter) > 127]
     except UnicodeDecodeError:
@@ -82,7 +82,7 @@ def _fit(sample: bytes, encoding: str) -> float:
 
 
 def _find_sample(path: str | Path) -> bytes:
-    """Return lines that are not UTF-8, as many as suffice; else the beginning of a file with NULs."""
+    """Return enough lines that are not UTF-8; if the file has NULs, return its beginning."""
     found: list[bytes] = []
     size = searched = 0
     rest = b""

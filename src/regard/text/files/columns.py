@@ -1,7 +1,7 @@
-"""Which two columns of a table are wanted: every column is scored for both, by its name and by what it holds.
+"""The choice of two columns of a table: every column is scored for both sides, by its name and its content.
 
-The pair of columns with the highest score is taken if it is far enough ahead of every other pair. If it is not, nothing is
-guessed: the error shows the columns and names the settings that choose them.
+The pair of columns with the highest score is taken if its lead over every other pair is large enough. If it is not, an error
+shows the columns and names the settings that choose them.
 """
 
 from abc import ABC, abstractmethod
@@ -16,15 +16,15 @@ from regard.text.files.guess import guess_language
 from regard.text.files.show import quoted, shown
 
 MARGIN = 2
-"""How far the best pair of columns must be ahead of the next."""
+"""Minimum lead of the best pair of columns over the next."""
 SAMPLE_ROWS = 1000
-"""Rows that columns are judged by."""
+"""Maximum number of rows by which columns are judged."""
 _GUESSED_BY = 300
 _LONGEST_CELL = 2000
-"""Characters of a value that are looked at."""
+"""Maximum number of characters of a value that are used."""
 _COLUMNS_SHOWN = 12
 _COLUMNS_JUDGED = 100
-"""Columns that are scored; a table with more needs its columns named."""
+"""Maximum number of columns that are scored; columns after these must be named in the settings."""
 
 Row = Sequence[object]
 
@@ -39,17 +39,17 @@ class Column:
 
     place: int
     name: str | None
-    """None where the columns have no names."""
+    """Name of the column; None if the columns have no names."""
     cells: Sequence[object]
 
     @cached_property
     def content(self) -> Content:
-        """What the column holds."""
+        """Summary of what the column holds."""
         return describe_cells(self.cells)
 
     @cached_property
     def language(self) -> str | None:
-        """Code of the language that the column is probably in."""
+        """Code of the probable language of the column; None if it is not clear."""
         if self.content.kind != "words":
             return None
         return guess_language(cell for cell in self.cells[:_GUESSED_BY] if isinstance(cell, str))
@@ -59,7 +59,7 @@ class Column:
 
 
 def build_column(place: int, name: str | None, rows: Sequence[Row]) -> Column:
-    """Return a column of some rows, without the middles of long values: a hostile file has values of millions of characters."""
+    """Return a column of some rows, without the middles of long values, because a hostile file can have huge values."""
     values = (row[place] for row in rows[:SAMPLE_ROWS] if place < len(row))
     return Column(place, name, [_shorten(value) if isinstance(value, str) else value for value in values])
 
@@ -70,46 +70,46 @@ def _shorten(value: str) -> str:
 
 
 class Wanted(ABC):
-    """What is looked for in a table: two columns, and what is known of them."""
+    """The two columns to look for in a table, and what is known about them."""
 
     what: str
-    """For messages, such as `a source and a target`."""
+    """Both columns together in messages, such as `a source and a target`."""
     sides: tuple[str, str]
-    """What each of the two is called in messages."""
+    """Each of the two columns in messages, such as `the source` and `the target`."""
     settings: str
     """The settings that choose columns, for messages."""
     header: str
-    """`auto`, `yes` or `no`."""
+    """Whether there is a header: `auto`, `yes` or `no`."""
     kinds: tuple[type, ...] = (str,)
-    """What a value may be where values have types."""
+    """Allowed types of values, for formats whose values have types."""
     one_column: str
-    """What to do if there is only one column, for messages."""
+    """Advice for files with only one column, for messages."""
     common_width: bool = False
-    """Whether every line must have as many columns as most have."""
+    """Whether every line must have as many columns as most lines have."""
     encoding: str = "auto"
     """Encoding of the file."""
     alike: bool = False
-    """Whether two columns that hold the same kind of thing, such as codes, are what is wanted if there are no others."""
+    """Whether two columns with the same kind of content, such as codes, are accepted if the table has no others."""
 
     @abstractmethod
     def given(self) -> tuple[str, str]:
-        """Return the columns that settings name, each empty where they don't."""
+        """Return the two columns that the settings name; an empty string for a column that they don't name."""
 
     @abstractmethod
     def place_given(self, names: Sequence[str], path: object) -> tuple[int | None, int | None]:
-        """Return the places of the columns that settings name.
+        """Return the positions of the columns that the settings name; None for a column that they don't name.
 
         Raises:
-            DataError: If one is not there, or both are the same.
+            DataError: If a column does not exist, or both are the same.
         """
 
     @abstractmethod
     def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
-        """Return how well each column would do as each of the two."""
+        """Return the score of each column as each of the two."""
 
     @abstractmethod
     def recognises(self, first: Sequence[str]) -> bool:
-        """Return True if the cells of a row are what columns are usually called."""
+        """Return True if the cells of a row are usual names of columns."""
 
     @abstractmethod
     def example(self, names: Sequence[str]) -> str:
@@ -117,16 +117,16 @@ class Wanted(ABC):
 
 
 def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: Wanted, path: object) -> tuple[int, int]:
-    """Return the places of the two wanted columns.
+    """Return the positions of the two wanted columns.
 
     Args:
-        names: What the columns are called; None if they have no names.
+        names: Names of the columns; None if they have no names.
         rows: Some rows of the table, without a header.
-        wanted: What is looked for.
-        path: For messages.
+        wanted: The columns to look for.
+        path: The file, for messages.
 
     Raises:
-        DataError: If settings ask for a column that is not there, or it is not clear which columns are wanted.
+        DataError: If the settings name a column that does not exist, or it is not clear which columns are wanted.
     """
     width = len(names) if names is not None else max(map(len, rows), default=0)
     if width < 2:
@@ -147,7 +147,7 @@ def _choose(columns: Sequence[Column], given: tuple[int | None, int | None], wan
         (_order(first, second, scores, given) for first, second in combinations(range(len(columns)), 2)), reverse=True
     )
     ranked = [found for found in ranked if found[0] > -float("inf")]
-    if not ranked:  # the one that was given lies behind the columns that are judged
+    if not ranked:  # the settings name a column after those that are scored
         raise DataError(f"{path}: has more than {_COLUMNS_JUDGED} columns; set {wanted.settings}")
     value, best = ranked[0][0], (-ranked[0][1], -ranked[0][2])
     if len(ranked) > 1 and ranked[1][0] > value - MARGIN:
@@ -165,7 +165,7 @@ def _choose(columns: Sequence[Column], given: tuple[int | None, int | None], wan
 def _order(
     low: int, high: int, scores: Sequence[tuple[float, float]], given: tuple[int | None, int | None]
 ) -> tuple[float, int, int]:
-    """Return the score of two columns in their better order, and that order as negative places, so that the first wins ties."""
+    """Return the score of two columns in their better order, and their negative positions, so that the first wins ties."""
 
     def value(first: int, second: int) -> float:
         if given[0] not in (None, first) or given[1] not in (None, second):
@@ -177,7 +177,7 @@ def _order(
 
 
 def _name_rivals(columns: Sequence[Column], best: tuple[int, int], second: tuple[int, int], wanted: Wanted) -> str:
-    """Return a clause on the two columns between which the choice is not clear."""
+    """Return a clause that names the columns between which the choice is not clear."""
     for side in (0, 1):
         if best[side] != second[side] and best[1 - side] == second[1 - side]:
             return f"{columns[best[side]]} and {columns[second[side]]} could each be {wanted.sides[side]}"
@@ -186,7 +186,7 @@ def _name_rivals(columns: Sequence[Column], best: tuple[int, int], second: tuple
 
 
 def _refuse(columns: Sequence[Column], doubt: str, best: tuple[int, int], wanted: Wanted, path: object) -> str:
-    """Return the message that shows the columns with a sample row, and how to choose."""
+    """Return the message that shows the columns with a sample, and says how to choose."""
     names = [str(column.place) if column.name is None else column.name for column in columns]
     option = wanted.example([names[place] or str(place) for place in best])
     lines = []
@@ -207,10 +207,10 @@ def _refuse(columns: Sequence[Column], doubt: str, best: tuple[int, int], wanted
 
 
 def find_position(wanted: str, names: Sequence[str], path: object) -> int:
-    """Return the place of a column that is given by name or by number.
+    """Return the position of a column that is given by name or by number.
 
     Raises:
-        DataError: If it is not there; the message has those that are, and the nearest.
+        DataError: If there is no such column; the message lists the columns and the nearest name.
     """
     if wanted in names:
         return names.index(wanted)
@@ -225,5 +225,5 @@ def find_position(wanted: str, names: Sequence[str], path: object) -> int:
 
 
 def is_place(column: str) -> bool:
-    """Whether a column is given by its number: `²` and digits without end are names."""
+    """Return True if a column is given by its number; `²` and very long numbers are names."""
     return column.isascii() and column.isdigit() and len(column) < 10

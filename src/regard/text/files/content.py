@@ -1,4 +1,4 @@
-"""What a column of a table holds, judged by some of its cells."""
+"""The content of a column of a table, judged by some of its cells."""
 
 import re
 from collections import Counter
@@ -11,14 +11,14 @@ from regard.text.files.names import is_unspaced
 Kind = Literal["nothing", "numbers", "dates", "addresses", "codes", "one value", "licences", "lists", "words"]
 
 ENOUGH = 3
-"""Cells from which on numbers, dates and codes are recognised."""
+"""Minimum number of cells for recognising codes."""
 ENOUGH_TO_REPEAT = 5
-"""Cells from which on a value that never changes says something."""
+"""Minimum number of cells for recognising a value that never changes."""
 MANY = 20
-"""Cells from which on it says something that every value is different."""
+"""Minimum number of cells for drawing conclusions from the number of different values."""
 
 _MOST = 0.9
-"""Share of the cells that decides what a column holds."""
+"""Minimum share of the cells that must be of one kind for the column to be of that kind."""
 _NUMBER = re.compile(r"[-+]?[\d.,\u00a0'’]*\d(?:[eE][-+]?\d+)?\s?[%€$£]?")
 _DATE = re.compile(
     r"\d{1,4}[-/.年]\s?\d{1,2}[-/.月]\s?\d{1,4}日?(?:[T ]?\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"
@@ -31,25 +31,25 @@ _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNOR
 
 @dataclass(frozen=True)
 class Content:
-    """What some cells of a column hold."""
+    """Summary of some cells of a column."""
 
     count: int
-    """Cells that are not empty."""
+    """Number of cells that are not empty."""
     kind: Kind
     distinct: int
-    """Different values."""
+    """Number of different values."""
     words: float
-    """Mean number of words; a letter counts as one in scripts without spaces between words."""
+    """Mean number of words; in scripts without spaces between words, each letter counts as a word."""
     characters: float
     """Mean number of characters."""
 
     @property
     def repeats(self) -> bool:
-        """Whether few values stand for many cells, as labels do."""
+        """Whether a few values fill many cells, as labels do."""
         return self.distinct * 3 <= self.count
 
     def describe(self) -> str:
-        """Return a few words on the column, for messages."""
+        """Return a short description of the column, for messages."""
         if self.kind != "words":
             return self.kind
         if self.repeats and self.count >= MANY:
@@ -58,10 +58,10 @@ class Content:
 
 
 def describe_cells(cells: Sequence[object]) -> Content:
-    """Judge what a column holds.
+    """Summarise the content of a column.
 
     Args:
-        cells: Some of its values: text, or, where values have types, numbers, lists and truth values.
+        cells: Some of its values: strings; in formats whose values have types, also numbers, lists and booleans.
     """
     if any(isinstance(cell, list) for cell in cells):
         return Content(len(cells), "lists", len(cells), 0.0, 0.0)
@@ -84,7 +84,7 @@ def is_code(cell: str) -> bool:
 
 
 def is_mark(cell: str) -> bool:
-    """Return True if a cell holds a number, a date or an address, which no header does."""
+    """Return True if a cell holds a number, a date or an address, which a header never holds."""
     cell = cell.strip()
     return is_number(cell) or bool(_DATE.fullmatch(cell) or _ADDRESS.fullmatch(cell))
 

@@ -1,4 +1,4 @@
-"""Files in other encodings than UTF-8, read as if they were in UTF-8."""
+"""Files in other encodings than UTF-8, converted to UTF-8 while they are read."""
 
 import codecs
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _UNREADABLE = "\udcff"
-"""Stands for what cannot be decoded. It is no character, and so the readers find it."""
+"""Placeholder for what cannot be decoded. It is not a valid character, so the readers can detect it."""
 
 
 class Bytes(Protocol):
     """A file that is read from its beginning to its end."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return the next bytes; empty at the end of the file."""
         ...
 
 
@@ -39,14 +39,14 @@ codecs.register_error("regard-unreadable", _mark_unreadable)
 
 
 class _Recoded:
-    """A file's bytes, as UTF-8. What cannot be decoded becomes bytes that are not UTF-8."""
+    """A file converted to UTF-8. What cannot be decoded becomes bytes that are not valid UTF-8."""
 
     def __init__(self, file: IO[bytes], encoding: str, begin: bytes) -> None:
         self._file, self._begin, self._first = file, begin, True
         self._decoder = codecs.getincrementaldecoder(encoding)("regard-unreadable")
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes; a few more or fewer than asked for."""
+        """Return the next bytes; their number can differ a little from `size`."""
         while True:
             data, self._begin = self._begin or self._file.read(size), b""
             try:
@@ -60,7 +60,7 @@ class _Recoded:
 
 
 class _Begun:
-    """A file of which the first bytes were read already."""
+    """A file whose first bytes have already been read."""
 
     def __init__(self, file: IO[bytes], begin: bytes) -> None:
         self._file, self._begin = file, begin
@@ -79,7 +79,7 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
 
     Args:
         path: The file.
-        encoding: Its encoding; `auto` for what its byte order mark says, else UTF-8.
+        encoding: Its encoding; `auto` for the one that its byte order mark gives, else UTF-8.
 
     Raises:
         DataError: As `opening.open_bytes`.
@@ -103,7 +103,7 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
 
 
 def fits_utf8(path: str | Path) -> bool:
-    """Return True if all of a file can be read as UTF-8, or as what its byte order mark says."""
+    """Return True if a whole file can be read as UTF-8, or in the encoding that its byte order mark gives."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with open_utf8(path) as file:
         try:

@@ -1,4 +1,4 @@
-"""Which language a text is probably in, by its script and its most frequent words."""
+"""The probable language of texts, from their script and their most frequent words."""
 
 import re
 from collections import Counter
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 _WORD = re.compile(r"[^\W\d_]+")
 
 _ENOUGH_WORDS = 30
-"""Fewer words are not judged."""
+"""Minimum number of words for a guess from frequent words."""
 _LEAST_SHARE = 0.12
-"""Share of the words that must be frequent words of the language."""
+"""Minimum share of the words that must be frequent words of the language."""
 _LEAD = 1.5
-"""How many times more of them than of any other language."""
+"""Minimum ratio of the frequent words of this language to those of any other."""
 _ENOUGH_LETTERS = 40
 
 _SCRIPTS = (
@@ -19,7 +19,7 @@ _SCRIPTS = (
     ("el", r"[\u0370-\u03ff]"), ("he", r"[\u0590-\u05ff]"), ("ka", r"[\u10a0-\u10ff]"), ("hy", r"[\u0530-\u058f]"),
     ("ta", r"[\u0b80-\u0bff]"), ("te", r"[\u0c00-\u0c7f]"), ("bn", r"[\u0980-\u09ff]"), ("hi", r"[\u0900-\u097f]"),
 )  # fmt: skip
-"""Scripts that one language, or one in most files, is written in."""
+"""Scripts that are used for only one language, or in most files for this language."""
 _PATTERNS = [(code, re.compile(pattern)) for code, pattern in _SCRIPTS]
 
 _CYRILLIC = (
@@ -65,16 +65,16 @@ _FREQUENT: Mapping[str, frozenset[str]] = {
 
 
 def guess_language(texts: Iterable[str]) -> str | None:
-    """Return the code of the language that texts are probably in; None if that is not clear.
+    """Return the code of the probable language of texts; None if it is not clear.
 
     Args:
-        texts: Some texts. The first hundreds are enough.
+        texts: Some texts; a few hundred are enough.
     """
     whole = "\n".join(texts).casefold()
     letters = sum(map(str.isalpha, whole))
     if letters >= _ENOUGH_LETTERS:
         for code, pattern in _PATTERNS:
-            # A third of a Japanese text can be Chinese characters, and a few kana tell it from Chinese.
+            # A third of a Japanese text can be Chinese characters, so a smaller share of kana is enough to recognise it.
             if len(pattern.findall(whole)) * (5 if code == "ja" else 2) > letters:
                 return code
     counts = Counter(_WORD.findall(whole))

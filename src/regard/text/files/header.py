@@ -1,4 +1,4 @@
-"""Whether the first line of a table names its columns, and where the wanted ones are."""
+"""The header of a table, if it has one, and the positions of the wanted columns."""
 
 import re
 from collections import Counter
@@ -15,33 +15,33 @@ from regard.text.report import COLUMN_NUMBERS, HEADER
 _LONGEST_NAME = 60
 _MOST_WORDS = 6
 _ROWS_TO_COMPARE = 10
-"""Rows from which on the length of cells, and values that come again, tell a header from data."""
+"""Minimum number of rows for telling a header from data by the length of cells and by values that are repeated."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where what is wanted stands in a line."""
+    """Positions of the wanted columns in a line."""
 
     places: tuple[int, ...]
     names: tuple[str, ...]
-    """The columns as a report shows them."""
+    """Names of the columns in reports."""
     first: str | None
-    """Why the first line is none of the data, or None where it is."""
+    """Reason why the first line is not data; None if it is data."""
     width: int = 0
-    """Columns that every line must have; 0: enough for `places`."""
+    """Number of columns that every line must have; 0 for as many as `places` needs."""
 
 
 def find_layout(rows: Sequence[Sequence[str]], wanted: Wanted, path: object) -> Layout:
-    """Read the layout off the first rows of a file without types.
+    """Find the layout of a file without types from its first rows.
 
     Args:
         rows: Some rows from the start of the file.
-        wanted: What is looked for.
-        path: For messages.
+        wanted: The columns to look for.
+        path: The file, for messages.
 
     Raises:
-        DataError: If there is only one column, one is asked for that is not there, or the choice is not clear.
+        DataError: If there is only one column, the settings name a column that does not exist, or the choice is not clear.
     """
     filled = [row for row in rows if any(cell.strip() for cell in row)][: SAMPLE_ROWS + 1]
     widths = Counter(map(len, filled))
@@ -69,7 +69,7 @@ def find_layout(rows: Sequence[Sequence[str]], wanted: Wanted, path: object) -> 
 
 
 def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether a line counts the columns, from 0 or 1, above lines that are not numbers alone."""
+    """Return True if a line numbers the columns from 0 or 1, above lines that do not consist of numbers only."""
     if len(first) < 2 or not any(all(cell == str(begin + place) for place, cell in enumerate(first)) for begin in (0, 1)):
         return False
     return not rest or any(not is_mark(cell) for row in rest for cell in row if cell)
@@ -78,14 +78,17 @@ def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
 def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: Wanted) -> bool:
     """Return True if the first row names the columns and is not an example.
 
-    It does if its cells could be names, none of them comes again below, and one of these holds: they are names that columns
-    usually have; a column holds numbers, dates or addresses below, but not there; its cells are written like identifiers; or
-    every cell differs from what its column holds: the label is none of the labels, the texts are much longer.
+    It is a header if its cells could be names, no cell is repeated further down in its column, and one of these is true:
+
+    - The cells are names that columns usually have.
+    - A column holds numbers, dates or addresses below the first row, but not in it.
+    - A cell is written like an identifier.
+    - Every cell differs from the values of its column: it is not one of the labels, or the texts are much longer.
 
     Args:
         first: The first row that is not blank, stripped.
         rest: Rows below, stripped.
-        wanted: What is looked for.
+        wanted: The columns to look for.
     """
     filled = [cell for cell in first if cell]
     if len(filled) < 2 or len(filled) < len(first) - 1 or not all(map(_could_be_name, filled)):
@@ -108,7 +111,7 @@ def _could_be_name(cell: str) -> bool:
 
 
 def _is_identifier(column: Column) -> bool:
-    """Whether a name is written like one of a program, and nothing below it is."""
+    """Return True if a name is written like an identifier in a program, and no value below it is."""
     return (
         bool(column.name and _IDENTIFIER.fullmatch(column.name))
         and bool(column.cells)
@@ -117,14 +120,14 @@ def _is_identifier(column: Column) -> bool:
 
 
 def _differs(columns: Sequence[Column]) -> bool:
-    """Whether the first row is unlike the rows below in every column that tells, and in one at least."""
+    """Return True if the first row differs from the rows below in every column that can show it, and in at least one."""
     verdicts = []
     for column in columns:
         cells = [str(cell) for cell in column.cells if cell]
         if len(cells) < _ROWS_TO_COMPARE or not column.name:
             continue
         if column.content.repeats:
-            # Every value below comes again, and the first does not.
+            # Every value below the first row is repeated, and the first one is not.
             if len(cells) >= MANY or min(Counter(cells).values()) > 1:
                 verdicts.append(min(Counter(cells).values()) > 1)
             continue

@@ -13,7 +13,7 @@ from regard.text.files.show import quoted
 
 _BLOCK_BYTES = 1 << 19
 LONGEST_ELEMENT = 1 << 24
-"""Characters of an element."""
+"""Maximum number of characters of an element."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ENDS_LATE = re.compile(r"[-+0-9.eE]")
 
@@ -62,7 +62,7 @@ def read_elements(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
 
 
 class _Text:
-    """A file's text of which little is held at once."""
+    """The text of a file, of which only a small part is in memory at a time."""
 
     def __init__(self, file: Any, path: Path) -> None:
         self._file, self._path = file, path
@@ -70,7 +70,7 @@ class _Text:
         self.buffer, self.place, self._ended = "", 0, False
 
     def skip_space(self) -> None:
-        """Move to the next character that is no space."""
+        """Move to the next character that is not a space."""
         while True:
             found = _SPACE.match(self.buffer, self.place)
             assert found
@@ -79,20 +79,20 @@ class _Text:
                 return
 
     def take(self, letter: str) -> bool:
-        """Move behind a character if it is the next one, and say whether it is."""
+        """Move past a character if it is the next one, and return whether it is."""
         found = self.buffer.startswith(letter, self.place)
         self.place += found
         return found
 
     def take_value(self, decoder: json.JSONDecoder, number: int) -> Any:
-        """Return the next value, reading on until it is whole."""
+        """Return the next value, after reading on until it is complete."""
         while True:
             try:
                 value, end = decoder.raw_decode(self.buffer, self.place)
             except json.JSONDecodeError as error:
                 if len(self.buffer) - self.place > LONGEST_ELEMENT:
                     raise DataError(f"{self._path}, element {number}: is longer than {LONGEST_ELEMENT:,} characters") from error
-                # An error far before the end of what was read is not for want of text, except that of an open string.
+                # More text cannot repair an error far before the end of the buffer, except a string that is still open.
                 near = len(self.buffer) - error.pos < _BLOCK_BYTES // 2 or error.msg.startswith("Unterminated")
                 if near and self._grow():
                     continue
@@ -106,7 +106,7 @@ class _Text:
             return value
 
     def _grow(self) -> bool:
-        """Read on; False at the end of the file."""
+        """Read more text; return False at the end of the file."""
         while not self._ended:
             data = self._file.read(_BLOCK_BYTES)
             self._ended = not data

@@ -1,4 +1,4 @@
-"""What columns of tables are usually called, in many languages."""
+"""Usual names of the columns of tables, in many languages."""
 
 import re
 import unicodedata
@@ -12,11 +12,11 @@ _LONGEST_NAME = 200
 _SEPARATORS = re.compile(r"[\W_]+")
 
 EXACT = (8, 6, 3)
-"""Scores of names that are certain, usual and possible names of what is looked for."""
+"""Scores of column names that are certain, usual and possible names of the wanted column."""
 PARTIAL = (5, 4, 2)
-"""Scores of names that hold such a name among other words."""
+"""Scores of column names that contain such a name among other words."""
 METADATA_SCORE = -6
-"""Score of names for what is neither a text nor a label: numbers of rows, dates, authors."""
+"""Score of names of columns that are neither a text nor a label: row numbers, dates, authors."""
 
 
 @lru_cache(4096)
@@ -29,7 +29,7 @@ def _fold(name: str) -> str:
 def fold(name: str) -> str:
     """Return a name in lower case, without accents, as words with one space between them: `ReviewText` is `review text`.
 
-    Of a longer name, the first 200 characters count.
+    Only the first 200 characters of a name count.
     """
     return _fold(name[:_LONGEST_NAME])
 
@@ -40,14 +40,14 @@ def _words(listed: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Names:
-    """Names of what is looked for: certain ones, usual ones and possible ones."""
+    """Certain, usual and possible names of a wanted column."""
 
     certain: frozenset[str]
     usual: frozenset[str]
     possible: frozenset[str]
 
     def rate(self, name: str) -> int:
-        """Return a score for a column's name: 0 if it holds none of the names."""
+        """Return the score of a column's name; 0 if it contains none of the names."""
         folded = fold(name)
         words = folded.split()
         for tier, score in zip(self._tiers(), EXACT, strict=True):
@@ -142,14 +142,14 @@ METADATA = _words(
 
 
 def is_metadata(name: str) -> bool:
-    """Return True if a column's name, or a word in it, says that it is neither a text nor a label. So does an empty name."""
+    """Return True if a column's name is empty, or has a word which says that the column is neither a text nor a label."""
     folded = fold(name)
     return not folded or any(word in METADATA for word in folded.split())
 
 
 @cache
 def _languages() -> dict[str, str]:
-    """Return the code of each name and code of a language."""
+    """Return the codes of languages by their names and by all their codes."""
     known: dict[str, str] = {}
     listed = (files("regard.text.files") / "languages.txt").read_text(encoding="utf-8")
     for line in listed.splitlines():
@@ -163,7 +163,7 @@ def find_language(name: str, *, codes: bool = True) -> str | None:
     """Return the code of the language that a name or a code means, such as `fr` for `Français`, `fra` and `fr-CA`.
 
     Args:
-        name: What a column is called, or what a setting says.
+        name: Name of a column, or value of a setting.
         codes: Whether codes such as `fr` count, not only names.
     """
     folded = fold(name)

@@ -11,7 +11,7 @@ from regard.errors import DataError, nearest
 
 
 def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
-    """The path, if it is a readable file with something in it.
+    """Return the path, if it is a readable file that is not empty.
 
     Args:
         path: The file.
@@ -51,7 +51,7 @@ _ARCHIVES = {
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file, through gzip if its first bytes say so, and turn what goes wrong while reading into a DataError.
+    """Open a file, through gzip if its first bytes say so, and turn errors while reading into a DataError.
 
     Raises:
         DataError: As `check_file`; or the file is cut short or damaged.

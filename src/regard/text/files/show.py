@@ -1,4 +1,4 @@
-"""Foreign text, short and printable, for messages and reports."""
+"""Text from files in a short and printable form, for messages and reports."""
 
 
 def shown(text: str) -> str:
@@ -9,11 +9,11 @@ def shown(text: str) -> str:
 
 
 def quoted(text: str, most: int = 60, mark: str = "'") -> str:
-    """Return text in quotation marks: one line, at most so many characters, the rest as `…`.
+    """Return text in quotation marks, in one line; a text that is too long is truncated and ends with `…`.
 
     Args:
         text: Any text.
-        most: Number of characters of the text that are kept.
+        most: Maximum number of characters of the text that are kept.
         mark: The quotation mark.
     """
     short = " ".join(text[: 4 * most].split())

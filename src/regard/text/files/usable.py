@@ -1,4 +1,4 @@
-"""Whether enough of a file could be read to learn from it."""
+"""A check that enough lines of a file are usable."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,13 +9,13 @@ from regard.text.files.encoding import is_utf8
 from regard.text.report import NOT_DATA, NOT_UNICODE, NUL, UNUSABLE, ReadingReport
 
 _FEWEST = 10
-"""A file with fewer lines is judged as if it had these: of five lines, one may be unusable."""
+"""A file with fewer lines is judged as if it had this number, so that one of five lines may be unusable."""
 
 
 class SkipLimit:
-    """Stops at a file of which more lines are unusable than `data.allow_skipped` allows.
+    """A check that raises an error if more lines of a file are unusable than `data.allow_skipped` allows.
 
-    Repeated pairs, blank lines, a header, and pairs beyond `max_tokens` or `max_pairs` are not unusable.
+    Duplicate pairs, blank lines, a header, and pairs beyond `max_tokens` or `max_pairs` do not count as unusable.
     """
 
     def __init__(self, allowed: float, encoding: str, report: ReadingReport) -> None:
@@ -23,14 +23,16 @@ class SkipLimit:
         self._read = self._unusable = self._undecodable = 0
 
     def check(self, paths: Sequence[Path], *, whole: bool = True) -> None:
-        """Judge what was read since the last call. If nothing at all was kept, only the advice is given.
+        """Check the lines that were read since the last call.
+
+        If no line of all files was kept, only the report's advice is set, because the reader then raises its own error.
 
         Args:
             paths: The files that were read since then.
             whole: If True, these are all files.
 
         Raises:
-            DataError: If too much of them is unusable.
+            DataError: If too many lines are unusable.
         """
         report = self._report
         read, unusable = report.read - report.count(NOT_DATA), report.count(UNUSABLE)
@@ -43,9 +45,9 @@ class SkipLimit:
             return
         share = f"{new_unusable / new:.0%}"
         raise DataError(
-            f"{' + '.join(map(str, paths))}: {new_unusable:,} of {new:,} {report.unit} ({share}) are unusable, and "
+            f"{' + '.join(map(str, paths))}: {new_unusable:,} of {new:,} {report.unit} ({share}) are unusable, but "
             f"data.allow_skipped allows {self._allowed:.0%}. {report.advice}{' ' if report.advice else ''}Fix the file, or set "
-            f"data.allow_skipped to {_enough(new_unusable / new)} to read the rest. What became of it:\n"
+            f"data.allow_skipped to {_enough(new_unusable / new)} to use the other {report.unit}. The report:\n"
             f"{_without_advice(report)}"
         )
 
@@ -53,7 +55,7 @@ class SkipLimit:
         if self._encoding != "auto" and not is_utf8(self._encoding):
             return f"Is data.encoding right? It is {self._encoding}."
         found = (advise_encoding(path) for path in paths)
-        return next(filter(None, found), "Is it in another encoding? Set data.encoding, or convert it to UTF-8.")
+        return next(filter(None, found), "Is the file in another encoding? Set data.encoding, or convert it to UTF-8.")
 
 
 def _enough(share: float) -> str:

@@ -1,4 +1,4 @@
-"""How well a column would do as the text or the label of labelled texts."""
+"""Scores of columns as the text or the label of labelled texts."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from regard.text.files.names import LABEL, METADATA_SCORE, TEXT, is_metadata
 _FEW_VALUES, _SOME_VALUES, _NOT_LABELS = 3, 1, -6
 _LONGEST_LABEL_WORDS = 8
 _NUMBERED_LABEL = 2
-"""Score of a name such as `label_id` or `Class Index` for a label."""
+"""Score of a name such as `label_id` or `Class Index` as the name of a label."""
 _LONGEST = 2
-"""What a column with the name of a text gains if it is twice as long as every other text."""
+"""Bonus for a column with the name of a text if its texts are twice as long as those of every other column."""
 
 
 class LabelledColumns(Wanted):
-    """A text and a label, by the settings of `data`."""
+    """A text and a label column, as the settings of `data` describe them."""
 
     what = "a text and a label"
     sides = ("the text", "the label")
@@ -35,7 +35,7 @@ class LabelledColumns(Wanted):
         return self.data.text, self.data.label
 
     def place_given(self, names: Sequence[str], path: object) -> tuple[int | None, int | None]:
-        """Return the places of `data.text` and `data.label`."""
+        """Return the positions of `data.text` and `data.label`."""
         text = _find_given(self.data.text, "data.text", names, path)
         label = _find_given(self.data.label, "data.label", names, path)
         if text is not None and text == label:
@@ -45,7 +45,7 @@ class LabelledColumns(Wanted):
         return text, label
 
     def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
-        """Return scores by the name and by what the column holds; of a title and a body, the body is the text."""
+        """Return the scores of each column, by its name and content; if there are a title and a body, the body is the text."""
         names = [self._rate_text_name(column.name) for column in columns]
         texts = [column.content.characters if rate_text(column.content) > 0 else 0.0 for column in columns]
         longest = max(texts, default=0.0)
@@ -59,7 +59,7 @@ class LabelledColumns(Wanted):
         ]
 
     def recognises(self, first: Sequence[str]) -> bool:
-        """Return True if a cell is the name of a text or of a label, or two cells hold such names, or all are usual names."""
+        """Return True if a cell is a usual name of a text or a label, two cells contain such names, or all name metadata."""
         if any(TEXT.is_usual(cell) or LABEL.is_usual(cell) for cell in first):
             return True
         texts, labels = ({place for place, cell in enumerate(first) if names.rate(cell) > 0} for names in (TEXT, LABEL))
@@ -90,7 +90,7 @@ class LabelledColumns(Wanted):
 
 
 def rate_label(content: Content) -> float:
-    """Return a score for a column as a label: highest for short values that come again and again."""
+    """Return the score of a column as a label: highest for short values that are repeated often."""
     if content.kind == "lists":
         return _FEW_VALUES
     if content.kind in ("dates", "addresses", "licences") or content.words > _LONGEST_LABEL_WORDS:

@@ -77,7 +77,7 @@ def prepare_labelled(
         seed: Governs which texts are held out.
         progress: Show bars on standard error.
         learned: Tokenizer and labels of a model that training starts from. The tokenizer is used as it is; so are the labels if
-            they include all that these texts have.
+            they include all labels of these texts.
 
     Returns:
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
@@ -203,7 +203,7 @@ class _Preparation:
         name: str,
         counts: SymbolCounts | None = None,
     ) -> tuple[int, int]:
-        """Write the chosen texts, count their symbols, and return how many tokens they have and how many texts were cut."""
+        """Write the chosen texts, count their symbols, and return their number of tokens and the number of truncated texts."""
         tokens = num_cut = 0
         task = self.bars.add_task(f"encoding {name.split('.')[0]}", total=int(chosen.sum()))
         with LabelledWriter(self.work / name, num_labels=len(labels), multiple=labels.multiple) as writer:

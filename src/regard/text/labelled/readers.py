@@ -58,9 +58,9 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
     Texts and labels come stripped and in the Unicode normal form that `data.normalization` asks for; nothing else about them is
     changed. Labels that are numbers or true and false in JSON or Parquet are spelled `1`, `0.5`, `true`; `1.0` is `1` in every
-    form. A cell such as `NaN` or `null` is no label. With
-    `data.label_separator`, or where JSON or Parquet holds lists, a text may have several labels, and no label is none of them;
-    else a text without a label is skipped. Of a text of more than 65,536 characters, these are read.
+    form. A cell such as `NaN` or `null` means that the label is missing. With `data.label_separator`, or if JSON or Parquet
+    holds lists, a text may have several labels or none; otherwise a text without a label is skipped. Only the first 65,536
+    characters of a text are read.
 
     Args:
         paths: One table, one text file for each label, or a folder of such files.
@@ -68,9 +68,9 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
         report: Filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty, damaged or not what it is read as; if a column is not there, or it is not clear
-            which are wanted; or, at the end, if no usable text was found, or more is unusable than `data.allow_skipped`.
-            The message names the file and the line.
+        DataError: If a file is missing, empty, damaged or not in the expected format; if a column does not exist, or it is not
+            clear which columns are wanted; or, at the end, if no usable text was found, or a larger share than
+            `data.allow_skipped` is unusable. The message names the file and the line.
     """
     files, form = find_files(paths, data)
     report.files = [str(file.path) for file in files]
@@ -97,7 +97,7 @@ class _Cleaner:
 
     def __init__(self, data: LabelledDataConfig, report: ReadingReport, *, typed: bool = False, given: bool = False) -> None:
         self.data, self.report = data, report
-        self.typed, self.given = typed, given  # values have types; labels are names of files
+        self.typed, self.given = typed, given  # whether values have types; whether labels are names of files
         self.multiple = bool(data.label_separator)
         self._known: dict[str, tuple[str, ...] | None] = {}
 
@@ -194,12 +194,12 @@ def spell(value: Any) -> str:
 
 
 def _is_missing_cell(cell: Any) -> bool:
-    """Whether a cell without a label holds something: a word for a missing value."""
+    """Return True if a cell without a label is not empty but holds a word for a missing value."""
     return cell is not None and not isinstance(cell, list) and bool(str(cell).strip())
 
 
 def _read_label_file(file: LabelFile, cleaner: _Cleaner, report: ReadingReport) -> Iterator[LabelledChunk]:
-    """Read a text per line, all with the label that the file is named after."""
+    """Read one text per line; the file's name is the label of all of them."""
     encoding = cleaner.data.encoding
     for first, lines in line_blocks(check_file(file.path, WHAT), encoding):
         report.read += len(lines)

@@ -31,7 +31,7 @@ class LabelledReport:
     """Where dev files were given: how many of their texts training holds too."""
     notes: list[str] = field(default_factory=list)
     symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """How often symbols occur in training, by side (see `regard.text.counts`)."""
+    """Counts of the symbols in the training texts, by side (see `regard.text.counts`)."""
 
     def render(self) -> str:
         """The report as a few lines for a terminal."""

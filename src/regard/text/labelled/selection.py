@@ -94,14 +94,14 @@ def number_as(texts: Collection, counts: list[int], known: Labels) -> tuple[Coll
 
     Args:
         texts: The texts with their own labels.
-        counts: Training texts with each of these.
-        known: The model's labels.
+        counts: Number of training texts with each of these labels.
+        known: Labels of the model.
 
     Returns:
-        The texts, and the counts of the labels that they have now; 0 for labels of the model that no text here has.
+        The texts with their new labels, and the number of training texts with each label; 0 for labels that no text here has.
 
     Raises:
-        DataError: If texts have several labels here and one for the model, or the other way round.
+        DataError: If these texts have several labels each and the texts of the model one, or the other way round.
     """
     if texts.multiple != known.multiple:
         here, there = ("several labels", "one label") if texts.multiple else ("one label", "several labels")

@@ -74,7 +74,7 @@ def prepare_texts(
         tokenizer: How texts become symbols. They are learned from the training texts alone.
         seed: Governs which texts are held out.
         progress: Show bars on standard error.
-        learned: A tokenizer to use as it is, of a model that training starts from, in place of a new one.
+        learned: Tokenizer of a model that training starts from, which is used as it is instead of a new one.
 
     Returns:
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
@@ -201,7 +201,7 @@ class _Preparation:
     def _encode(
         self, spool: Spool, chosen: Chosen, tokenizer: Tokenizer, name: str, counts: SymbolCounts | None = None
     ) -> tuple[int, int]:
-        """Write the chosen texts, count their symbols, and return how many tokens are predicted and how many texts were cut."""
+        """Write the chosen texts, count their symbols, and return the numbers of predicted tokens and of truncated texts."""
         tokens = num_cut = 0
         task = self.bars.add_task(f"encoding {name.split('.')[0]}", total=int(chosen.sum()))
         with TextWriter(self.work / name) as writer:

@@ -39,8 +39,8 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
         report: Filled while reading: every text is either kept or skipped with a reason.
 
     Raises:
-        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or more of a file is
-            unusable than `data.allow_skipped`. The message names the file.
+        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or a larger share of a
+            file than `data.allow_skipped` is unusable. The message names the file.
     """
     files = [check_file(path, WHAT) for path in paths]
     report.files, report.form, report.kind = [str(file) for file in files], "text", "texts"
