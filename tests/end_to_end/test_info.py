@@ -188,7 +188,7 @@ def test_a_classifier_that_answers_one_label_is_a_warning(tmp_path, capsys):
     assert main(["train", "classification", f"--data.train={file}", f"--out={tmp_path / 'run'}", *settings]) == 0
     warning = "whatever they say; the labels are unbalanced: train with training.class_weights balanced"
     shown = capsys.readouterr().err
-    assert "(always 'usual' would give 91.7%)" in shown
+    assert "(always answering 'usual' gives 91.7%)" in shown
     assert "warning: the model answers 'usual' for 100.0% of the 24 dev texts, " + warning in shown
     text = call(capsys, "evaluate", tmp_path / "run", file)
     assert "baseline   91.67%   (always 'usual')" in text

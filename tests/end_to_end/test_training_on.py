@@ -77,7 +77,7 @@ def test_train_from_a_run(run, others, tmp_path, capsys):
     [
         (["--preset", "luong"], "train translation: --from and --preset both define the model; remove --preset luong"),
         (["--model.encoder.hidden_size", "9"], "model.encoder.hidden_size is 9, but 16 in the model of"),
-        (["--model.freeze", "encodr"], "model.freeze names 'encodr', which this model has not; did you mean 'encoder'?"),
+        (["--model.freeze", "encodr"], "model.freeze names 'encodr', which this model does not have; did you mean 'encoder'?"),
     ],
 )
 def test_train_from_a_run_says_what_is_wrong(run, others, tmp_path, capsys, arguments, message):

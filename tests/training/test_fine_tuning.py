@@ -141,7 +141,7 @@ def test_a_frozen_part_stays_and_the_rest_moves(base, other, tmp_path, capfd):
     [
         (
             "encodr",
-            r"model.freeze names 'encodr', which this model has not; did you mean 'encoder'\?; its parts are: embeddings, ",
+            r"model.freeze names 'encodr', which this model does not have; did you mean 'encoder'\?; its parts are: emb",
         ),
         ("embedding", r"did you mean 'embeddings'\?"),
         ("encoder,decoder,embeddings,bridge,output", "which is the whole model, so nothing is left to train"),

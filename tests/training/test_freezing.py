@@ -116,8 +116,8 @@ def test_what_was_frozen_by_its_owner_stays_frozen():
     [
         ("encoders", r"did you mean 'encoder'\?; its parts are: embeddings, source_embedding, target_embedding, encoder, "),
         ("decoder.layers.7", r"did you mean 'decoder.layers.[01]'\?"),
-        ("zzz", r"model.freeze names 'zzz', which this model has not; its parts are: "),
-        ("encoder.", "model.freeze names 'encoder.', which this model has not; did you mean 'encoder'"),
+        ("zzz", r"model.freeze names 'zzz', which this model does not have; its parts are: "),
+        ("encoder.", "model.freeze names 'encoder.', which this model does not have; did you mean 'encoder'"),
     ],
 )
 def test_wrong_names(name, message):

@@ -56,7 +56,7 @@ def test_a_run_that_has_ended_is_trained_longer(ended, capfd):
     said = capfd.readouterr().err
     assert "settings changed: training.max_epochs 2 → 4" in said
     assert re.search(
-        r"the learning rate was [\d.e-]+, becomes [\d.e-]+ over \d+ updates, and then follows the schedule linear", said
+        r"the learning rate was [\d.e-]+; it becomes [\d.e-]+ over \d+ updates, and then follows the schedule linear", said
     )
     assert history[-1]["learning_rate"] < history[-2]["learning_rate"]
 
@@ -171,7 +171,7 @@ def test_patience_holds_until_it_is_raised(config, change):
     done = progress_of(config)[0]["epoch"]
     assert done < 50
     with pytest.raises(
-        ConfigError, match=r"the last 1 validations brought nothing better, so the run ends at once by training.pat"
+        ConfigError, match=r"the last 1 validations brought no improvement, so the run would end at once because of training.p"
     ):
         longer(config, max_epochs=60)
     longer(config, max_epochs=done + 1, patience=9)

@@ -20,7 +20,7 @@ _MAY_CHANGE = re.compile(
 )
 _LONGER = re.compile(rf"training\.({'|'.join((*_LENGTHS, *_RATES))})(\..+)?")
 _SHOWN = (
-    "lengths (training.max_epochs, max_steps, max_minutes, patience), the learning rate and its schedule, regularization, "
+    "the length (training.max_epochs, max_steps, max_minutes, patience), the learning rate and its schedule, regularization, "
     "how often it validates and writes checkpoints, decoding, and the device"
 )
 
@@ -31,18 +31,18 @@ def change_config(config: AnyConfig, overrides: Mapping[str, Any], folder: Path)
     Args:
         config: The run's settings.
         overrides: Settings by dotted names.
-        folder: The run's, for messages.
+        folder: Folder of the run, for messages.
 
     Returns:
         The new settings, and the names of those that differ.
 
     Raises:
-        ConfigError: If a setting is unknown, out of range, or decides what the run has learned so far.
+        ConfigError: If a setting is unknown or out of range, or may not change because the run so far depends on it.
     """
     if re.fullmatch(r"fold-\d+", folder.name) and (folder.parent / "fold-1").is_dir():
         raise ConfigError(
-            f"'{folder}' is a fold of a cross-validation, whose folds are trained alike, so its settings cannot change; "
-            "start a new cross-validation with other settings"
+            f"'{folder}' is a fold of a cross-validation, whose settings cannot change, because all folds must be trained with "
+            "the same settings; start a new cross-validation with other settings"
         )
     changed = load_config(dump_config(config), override_layer(overrides))
     before, now = _flat(dump_config(config)), _flat(dump_config(changed))
@@ -51,7 +51,7 @@ def change_config(config: AnyConfig, overrides: Mapping[str, Any], folder: Path)
     if wrong is not None:
         raise ConfigError(
             f"cannot resume '{folder}' with another {wrong}: a run goes on with the data, the batches and the model that it "
-            f"began with; what may change is: {_SHOWN}. To go on from its model otherwise, start a new run from it: "
+            f"began with; only these may change: {_SHOWN}. To train its model in another way, start a new run from it: "
             f"regard train {config.task} --from {folder} --data.train FILE"
         )
     return changed, names
@@ -68,14 +68,14 @@ def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
 
 
 def make_change(run: Run, old: AnyConfig, change: Change | None, epoch_batches: int, names: list[str]) -> Change:
-    """Return the moment at which a run's settings change, for a run that stands at its last checkpoint.
+    """Return the point at which a run's settings change, which is its last checkpoint.
 
     Args:
-        run: The run, under its new settings.
+        run: The run at its last checkpoint, with its new settings.
         old: Its old settings.
-        change: When they were changed before, if they were.
-        epoch_batches: Batches in an epoch.
-        names: The settings that differ.
+        change: Its previous change of settings; None if there was none.
+        epoch_batches: Number of batches per epoch.
+        names: Names of the settings that differ.
     """
     step, training = run.progress.step, old.training
     rate = None
@@ -88,7 +88,7 @@ def make_change(run: Run, old: AnyConfig, change: Change | None, epoch_batches: 
 
 
 def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) -> None:
-    """Check that settings that are to make a run longer do so.
+    """Check that a run can go on under its changed settings.
 
     Raises:
         ConfigError: If the run would end at once.
@@ -97,15 +97,15 @@ def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) 
     if limits and (not was_finished or any(_LONGER.fullmatch(name) for name in names)):
         done = f"{run.progress.epoch:,} epochs and {run.progress.step:,} updates are done"
         if any("patience" in limit for limit in limits):
-            done += f", the last {run.progress.bad_validations:,} validations brought nothing better"
+            done += f", the last {run.progress.bad_validations:,} validations brought no improvement"
         raise ConfigError(
-            f"cannot train longer in '{folder}': {done}, so the run ends at once by {' and '.join(limits)}; set "
+            f"cannot train longer in '{folder}': {done}, so the run would end at once because of {' and '.join(limits)}; set "
             f"{'it' if len(limits) == 1 else 'them'} higher, or to 0 for no limit where that is allowed"
         )
 
 
 def describe_change(run: Run, change: Change, old: AnyConfig, names: list[str]) -> str:
-    """Say what was changed, and what that means for the learning rate."""
+    """Describe what was changed, and how this affects the learning rate."""
     before, now = _flat(dump_config(old)), _flat(dump_config(run.config))
     lines = ["settings changed: " + ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)]
     step, schedule = run.progress.step, run.config.training.schedule
@@ -114,7 +114,7 @@ def describe_change(run: Run, change: Change, old: AnyConfig, names: list[str]) 
         reached = run.learning_rate(min(step + ramp, run.total_steps))
         over = f" over {ramp:,} updates" if reached > change.rate else ""
         lines.append(
-            f"the learning rate was {change.rate:.3g}, becomes {reached:.3g}{over}, and then follows the schedule "
+            f"the learning rate was {change.rate:.3g}; it becomes {reached:.3g}{over}, and then follows the schedule "
             f"{schedule.kind} of a run of {run.total_steps:,} updates"
         )
     return "\n  ".join(lines)

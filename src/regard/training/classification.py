@@ -56,7 +56,7 @@ class ClassificationTask(Task):
         progress: bool,
         start: Start | None = None,
     ) -> "ClassificationTask":
-        """Read the data, and word vectors if there are some, and build the model, with what it takes from `start`."""
+        """Read the data, and word vectors if there are any, and build the model, from the weights of `start` if it is given."""
         learned = (start.tokenizers[0], start.labels) if start else None
         data = prepare_labelled(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
         config = replace(config, tokenizer=data.tokenizer_config)
@@ -117,14 +117,14 @@ class ClassificationTask(Task):
         )
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Loss, accuracy beside that of the most frequent label, macro F1."""
+        """Describe loss, accuracy beside that of the most frequent label, and macro F1."""
         baseline = ""
         if "majority_label" in scores:  # a run that began with an older regard has none
-            baseline = f" (always '{scores['majority_label']:.60}' would give {scores['majority_share']:.1%})"
+            baseline = f" (always answering '{scores['majority_label']:.60}' gives {scores['majority_share']:.1%})"
         return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}{baseline}, macro F1 {scores['macro_f1']:.3f}"
 
     def warn(self, scores: dict[str, Any]) -> str:
-        """Whether the model gives all texts the same label."""
+        """Return a warning if the model gives (almost) all texts the same label; else an empty string."""
         if "majority_label" not in scores:
             return ""
         return warn_of_one_answer(
@@ -184,7 +184,7 @@ class ClassificationScores(Scores):
     macro_f1: float
     """From 0 to 1: the mean over labels."""
     majority: Share
-    """The most frequent label: what always giving it would reach."""
+    """The most frequent label; its share is the accuracy of always giving it."""
     predicted: Share
     """The label that the model gives most often."""
     num_texts: int
@@ -321,15 +321,16 @@ def _build_model(
 def _load_start(
     start: Start, model: TextClassifier, data: LabelledData, build: Callable[[LabelledData], TextClassifier]
 ) -> None:
-    """Take the weights of a trained classifier, and of its output layer those of the labels that both have."""
+    """Load the weights of a trained classifier; in its output layer, only those of the labels that both models have."""
     if start.labels.names == data.labels.names:
         start.load_into(model)
         return
     if start.custom:
         raise ConfigError(
             f"the labels here are {show_names(data.labels.names)}, but those of the model in '{start.folder}' are "
-            f"{show_names(start.labels.names)}; a model of your own can start only from one with the same labels"
+            f"{show_names(start.labels.names)}; a model of your own can only start from one with the same labels"
         )
+    # The axes of labels are those whose size differs in a model with one more label.
     more = Labels((*data.labels.names, *_another(data.labels.names)), data.labels.multiple, (*data.labels.counts, 0))
     with torch.device("meta"):
         shapes, wider = (
@@ -346,7 +347,7 @@ def _load_start(
 
 
 def _another(names: Sequence[str]) -> tuple[str]:
-    """A label that isn't there yet."""
+    """Return a label that does not exist yet."""
     return ("_".join((*names, "another")),)
 
 

@@ -1,4 +1,4 @@
-"""How long training will take on this machine, measured before it starts."""
+"""An estimate of the training time on this machine, measured before training starts."""
 
 import copy
 import time
@@ -11,35 +11,35 @@ from regard.training.machine import seed_step
 from regard.training.run import Run
 
 _MEASURED = 3
-"""Batches that are timed; the median counts."""
+"""Number of batches that are timed; their median is used."""
 _ENOUGH = 5.0
 """Seconds of timing after which no further batch is started."""
 
 
 def describe_time(run: Run) -> str:
-    """Say how long the updates that are left will take: `training takes about 12 minutes on this machine (2 threads)`.
+    """Return a sentence on the time of the remaining updates: `training takes about 12 minutes on this machine (2 threads); …`.
 
     A few batches go through a copy of the model, forward and backward; the run itself does not change.
 
     Returns:
-        The sentence; empty if it cannot be told, as with several processes.
+        The sentence; empty if there is no estimate, for example with several processes.
     """
     left = run.total_steps - run.progress.step
     if not run.team.ranks.alone or left <= 0 or run.progress.finished:
         return ""
     try:
         seconds = _measure(run) * run.config.training.accumulate * left
-    except Exception:  # an estimate must not end a run: what is wrong shows, and is explained, at the first update
+    except Exception:  # an estimate must not end a run; the first update will raise and explain the error
         return ""
     minutes = run.config.training.max_minutes
     seconds = min(seconds, 60 * minutes) if minutes else seconds
     machine = run.machine
     where = str(machine.device) if machine.device.type != "cpu" else f"{machine.threads} thread{'s' * (machine.threads != 1)}"
-    return f"training takes {_spell(seconds)} on this machine ({where}), and validation a little more"
+    return f"training takes {_spell(seconds)} on this machine ({where}); validation takes a little more time"
 
 
 def _measure(run: Run) -> float:
-    """Return the seconds of a batch, the median of some."""
+    """Return the median time of a batch, in seconds."""
     trial = copy.copy(run.task)
     trial.model = copy.deepcopy(run.model).train()
     seed_step(run.config.seed, 0)
@@ -61,7 +61,7 @@ def _measure(run: Run) -> float:
 
 
 def _batches(run: Run) -> Iterator[np.ndarray]:
-    """Batches of one epoch, from its beginning, its middle and its end; the first one comes twice."""
+    """Yield batches from the beginning, the middle and the end of an epoch; the first one comes twice, as a warm-up."""
     batches = list(run.task.sampler())
     places = np.linspace(0, len(batches) - 1, _MEASURED).astype(int)
     for place in [places[0], *places]:

@@ -89,15 +89,15 @@ def fit(
     """Train a translator, a classifier or a language model.
 
     Args:
-        config: The run. `out` names its folder, `runs/` and the training file's name if empty. With `start_from`, also a
-            mapping of the settings to be set for fine-tuning: `{"data.train": ["new.tsv"], "out": "runs/new"}`.
+        config: Configuration of the run. `out` is its folder; if empty, `runs/` and the name of the training file. With
+            `start_from`, a mapping of settings for fine-tuning is enough: `{"data.train": ["new.tsv"], "out": "runs/new"}`.
         model: A model of your own in place of the configured one, or a function that makes it: of the two vocabulary sizes for
             a translator, of the vocabulary's size and the number of labels for a classifier, of the vocabulary's size for a
             language model.
         attention: A mechanism of your own, as an object. For a translator an `Attention`, put into the configured decoder, with
             queries as wide as the decoder (`model.decoder.hidden_size`) and keys as wide as the encoder's states
             (`model.encoder.states_size`); for a classifier a pooling of its states.
-        start_from: Folder of a trained model whose weights and vocabulary training starts from.
+        start_from: Folder of a trained model. Training starts from its weights and uses its vocabulary.
         progress: Whether to report on standard error.
 
     Returns:
@@ -137,10 +137,10 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
         check_start(config, start, model, attention)
     if config.chosen:
         chosen = "\n  ".join(config.chosen)
-        reporter.say(f"settings chosen from the data (any of them can be set, or a preset named):\n  {chosen}")
+        reporter.say(f"settings chosen from the data (you can set any of them, or name a preset):\n  {chosen}")
     elif model is None and start is None and _is_plain(config):
         reporter.say(
-            "model and training have the plain defaults of their classes, which suit no data in particular; "
+            "model and training use the defaults of their classes, which are not chosen for these data; "
             f"regard.choose_config('{config.task}', …) chooses settings from the data"
         )
     with prepared(machine):
@@ -157,7 +157,7 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
 
 
 def _is_plain(config: AnyConfig) -> bool:
-    """Whether neither model nor training were configured."""
+    """Return True if neither the model nor the training was configured."""
     plain = type(config)()
     return config.model == plain.model and config.training == plain.training
 
@@ -174,9 +174,9 @@ def resume(
 
     Args:
         folder: The run's folder.
-        overrides: Settings to change from here on, by dotted names: `{"training.max_epochs": 20}` also trains a run longer that
-            has ended. The folder keeps them. Lengths, the learning rate and its schedule, regularization, decoding and the
-            device may change; data, batches and the model may not.
+        overrides: Settings to change from now on, by dotted names: `{"training.max_epochs": 20}` trains a run longer, even if
+            it has ended. The folder keeps the new settings. The length, the learning rate and its schedule, regularization,
+            decoding and the device may change; data, batches and the model may not.
         model: The model given to `fit`, made anew, if one was given.
         attention: The mechanism given to `fit`, if one was given.
         progress: Whether to report on standard error.
@@ -185,7 +185,7 @@ def resume(
         The translator, classifier or language model, which is also kept in the run's folder.
 
     Raises:
-        ConfigError: If the folder holds no run, a model of one's own is needed, or a setting may not change.
+        ConfigError: If the folder holds no run, the model or attention given to `fit` is missing, or a setting may not change.
         DataError: If the data have changed.
         BundleError: If the checkpoint is damaged.
         TrainingError: As `fit`.

@@ -2,7 +2,7 @@
 
     checkpoints/config.yaml           the settings; with this file, the folder holds a run
     checkpoints/run.json              what else the result depends on: the data's hash, the device, the threads; and checksums
-    checkpoints/start.ckpt            the trained model that the run started from, if it did
+    checkpoints/start.ckpt            the trained model that the run started from, if there was one
     checkpoints/last.ckpt             everything that an exact resume needs
     checkpoints/previous.ckpt         the one before, for the day on which the last one turns out to be damaged
     checkpoints/weights-00001200.ckpt weights of a validation that the final model may be made of: the best, or the last n
@@ -216,7 +216,7 @@ class RunFolder:
         path = self.checkpoints / "config.yaml"
         before, digest = facts.pop("before", None), hashlib.sha256(path.read_bytes()).hexdigest()
         if isinstance(before, dict) and before.get("config") == digest:
-            facts |= before  # a change of settings was broken off before the settings were written, and has not taken place
+            facts |= before  # a change was interrupted before config.yaml was written, so the old settings are still valid
         if digest != facts["config"]:
             raise BundleError(
                 f"cannot resume '{self.path}': checkpoints/config.yaml was edited or damaged: it is not the one that the run "
@@ -227,15 +227,15 @@ class RunFolder:
     def change_settings(self, config: RunConfig, change: dict[str, Any]) -> None:
         """Replace the settings of the run in the folder, which is held.
 
-        The new settings count from the moment at which config.yaml has been renamed: before it, run.json has the checksums of
-        both, and the old settings with it.
+        The new settings are valid as soon as config.yaml has been renamed. Until then, run.json has the checksums of both the
+        old and the new settings, so the old ones stay valid after an interruption.
 
         Args:
             config: The new settings.
-            change: What `read_start` gives as `change` from then on, plain data.
+            change: Plain data that `read_start` returns as `change` from then on.
 
         Raises:
-            TrainingError: If the folder cannot be written. The old settings count.
+            TrainingError: If the folder cannot be written. The old settings then stay valid.
         """
         _, facts = self.read_start()
         settings = render_config(config).encode()

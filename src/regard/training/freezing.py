@@ -1,4 +1,4 @@
-"""Parts of a model that training leaves as they are, by their names (`model.freeze`)."""
+"""Parts of a model that training does not change, by their names (`model.freeze`)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,21 +8,21 @@ from regard.errors import ConfigError, nearest
 from regard.layers.positions import LearnedPositions
 
 EMBEDDINGS = "embeddings"
-"""Stands for every table of vectors that tokens, n-grams or positions have."""
+"""Name for all tables of vectors: those of tokens, n-grams and positions."""
 _TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions)
 _SHOWN = 12
 
 
 def freeze(model: nn.Module, names: Sequence[str]) -> list[nn.Parameter]:
-    """Take parts of a model out of training.
+    """Freeze parts of a model, so that training does not change them.
 
     Args:
-        model: Of any kind.
-        names: `embeddings`, or names of modules or parameters as `named_parameters()` has them, or beginnings of these up to
-            a full stop. A weight that two parts share is frozen in both.
+        model: A model of any kind.
+        names: `embeddings`, names of modules, or names of parameters as in `named_parameters()` or their prefixes before a
+            full stop. A weight that two parts share is frozen in both.
 
     Returns:
-        The parameters that were trainable and are not any more; give them to `unfreeze` afterwards.
+        The parameters that this call froze; pass them to `unfreeze` afterwards.
 
     Raises:
         ConfigError: If a name is unknown, or nothing would be left to train.
@@ -34,7 +34,8 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[nn.Parameter]:
     if names and not any(weight.requires_grad for weight in model.parameters()):
         unfreeze(frozen)
         raise ConfigError(
-            f"model.freeze is '{','.join(names)}', which is the whole model, so nothing is left to train; leave a part out"
+            f"model.freeze is '{','.join(names)}', which is the whole model, so nothing is left to train; leave out at least "
+            "one part"
         )
     return frozen
 
@@ -46,11 +47,11 @@ def unfreeze(weights: Iterable[nn.Parameter]) -> None:
 
 
 def describe_frozen(model: nn.Module, frozen: Sequence[nn.Parameter]) -> str:
-    """Say how much of a model is frozen.
+    """Describe how much of a model is frozen.
 
     Args:
         model: The model.
-        frozen: What `freeze` gave.
+        frozen: Parameters that `freeze` returned.
     """
     fixed, total = (sum(weight.numel() for weight in some) for some in (frozen, model.parameters()))
     return f"frozen (model.freeze): {fixed:,} of {total:,} weights; the other {total - fixed:,} are trained"
@@ -70,7 +71,7 @@ def _named(model: nn.Module, name: str) -> list[nn.Parameter]:
     meant = nearest(name, [EMBEDDINGS, *parts, *sorted(deeper)])
     shown = ", ".join([EMBEDDINGS, *parts][:_SHOWN])
     raise ConfigError(
-        f"model.freeze names '{name:.60}', which this model has not{meant}; its parts are: {shown}, and what is in them, "
+        f"model.freeze names '{name:.60}', which this model does not have{meant}; its parts are: {shown}, and parts of these, "
         f"such as {min(_full_names(model), default='')}"
     )
 
@@ -80,5 +81,5 @@ def _full_names(model: nn.Module) -> list[str]:
 
 
 def _stops(full: str) -> list[int]:
-    """Where a name's beginnings end, its own end among them."""
+    """Return the ends of all prefixes of a name, including the end of the whole name."""
     return [place for place, letter in enumerate(full) if letter == "."] + [len(full)]

@@ -1,4 +1,4 @@
-"""What a run says at its beginning, when it goes on, and at its end."""
+"""Messages of a run at its beginning, when it is resumed, and at its end."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from regard.training.versions import describe_changes, versions
 
 
 def describe_beginning(task: Task, start: Start | None) -> list[str]:
-    """Say which model a run starts from, and what of it is frozen."""
+    """Describe the model that a run starts from, and how much of the model is frozen."""
     frozen = [describe_frozen(task.model, task.frozen)] if task.frozen else []
     if start is None:
         return frozen
@@ -21,7 +21,7 @@ def describe_beginning(task: Task, start: Start | None) -> list[str]:
 
 
 def describe_resume(run: Run, facts: dict[str, Any]) -> str:
-    """Say where a run goes on, and what differs from when it began."""
+    """Describe where a run goes on, and what has changed since it began."""
     head = f"going on with {run.folder.path} after update {run.progress.step:,} of {run.total_steps:,}"
     if run.progress.finished:
         head = f"the run in {run.folder.path} has ended; writing its model again"
@@ -41,7 +41,7 @@ def idle_without_dev(config: RunConfig) -> list[str]:
 
 
 def describe_end(run: Run, scores: dict[str, Any]) -> str:
-    """Say how much was trained, how fast, and which model was kept."""
+    """Describe how much was trained, how fast, and which model was kept."""
     progress = run.progress
     epochs = progress.step / run.epoch_steps
     speed = progress.count / progress.seconds if progress.seconds else 0.0

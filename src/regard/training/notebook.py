@@ -1,7 +1,7 @@
-"""What a run shows in a notebook: a bar and curves that are updated in place, and text on standard output.
+"""Display of a run in a notebook: a progress bar and curves that are updated in place, and text on standard output.
 
-Standard error would be shown as red blocks. IPython is imported only where its kernel is running already, so that regard needs
-no notebook to be installed.
+Standard error is not used, because notebooks show it as red blocks. IPython is imported only if its kernel is already running,
+so regard works without it.
 """
 
 import sys
@@ -25,14 +25,14 @@ _BAR = (
 
 
 def in_notebook() -> bool:
-    """Return True where the code runs in a kernel of IPython, which shows pictures and HTML."""
+    """Return True if the code runs in a kernel of IPython, which shows pictures and HTML."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
 
 
 class Notebook(Reporter):
-    """A bar, and below it the curves of loss and scores by update, as far as the run has come."""
+    """A progress bar, and below it the curves of loss and scores so far, by update."""
 
     def __init__(self) -> None:
         self._pace = Pace()
@@ -57,7 +57,7 @@ class Notebook(Reporter):
         self._show_curves()
 
     def update(self, run: Run) -> None:
-        """Move the bar, and draw the curves again if there is a new row; not more often than a reader can follow."""
+        """Update the bar, and the curves if there is a new row, but not more often than a reader can follow."""
         now = time.monotonic()
         if now - self._bar_at >= _BAR_EVERY:
             self._bar_at = now
@@ -67,7 +67,7 @@ class Notebook(Reporter):
 
     @contextmanager
     def validating(self, total: int) -> Iterator[Callable[[], None]]:
-        """Say in the bar's line that it validates, and how far."""
+        """Show the progress of the validation beside the bar."""
         done = 0
 
         def advance() -> None:
@@ -83,7 +83,7 @@ class Notebook(Reporter):
             self._note = ""
 
     def stop(self) -> None:
-        """Show the last state, which stays."""
+        """Show the final state, which stays visible."""
         self._show_bar()
         self._show_curves()
         self._bar = self._curves = self._run = None
@@ -120,5 +120,5 @@ def _draw(run: Run) -> bytes | None:
     columns: dict[str, Any] = {name: [row.get(name) for row in run.history] for name in names}
     try:
         return draw({str(run.folder.path): columns}, dpi=_DPI)._repr_png_()
-    except RegardError:  # such as no finite number yet; training goes on
+    except RegardError:  # for example, there is no finite number yet; training goes on
         return None

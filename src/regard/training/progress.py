@@ -141,7 +141,7 @@ class Pace:
 
 
 def build_reporter(*, progress: bool) -> Reporter:
-    """Build what suits: bars in a terminal, a bar and curves in a notebook, lines elsewhere, silence without `progress`."""
+    """Build a reporter: bars in a terminal, a bar and curves in a notebook, lines elsewhere; silent without `progress`."""
     from regard.training.notebook import Notebook, in_notebook
 
     if not progress:

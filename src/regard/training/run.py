@@ -105,7 +105,7 @@ class Run:
         self.say: Callable[[str], None] = lambda text: None
         """Tells the user something."""
         self.change: Change | None = None
-        """When its settings were last changed."""
+        """The last change of its settings; None if there was none."""
         self.total_steps = planned_steps(training, epoch_batches)
         self.epoch_steps = -(-epoch_batches // training.accumulate)
 
@@ -131,7 +131,7 @@ class Run:
         return rate if self.change is None else self.change.soften(rate, training.schedule, step, self.total_steps)
 
     def limits_reached(self) -> list[str]:
-        """Return the settings that end the run where it is, with what they are."""
+        """Return the settings that end the run at this point, with their values."""
         training, progress = self.config.training, self.progress
         minutes = (progress.seconds + progress.validation_seconds) / 60
         reached = {
@@ -143,9 +143,9 @@ class Run:
         return [f"training.{name} {getattr(training, name):,g}" for name, holds in reached.items() if holds]
 
     def apply(self, change: Change) -> None:
-        """Go on under settings that were changed: a run that had ended goes on if no limit holds it any more.
+        """Apply a change of settings: a run that had ended goes on if it has reached none of the new limits.
 
-        It does nothing to a checkpoint that was written after the change.
+        The progress from a checkpoint that was written after the change stays as it is.
         """
         self.change = change
         if self.progress.step <= change.step:

@@ -50,11 +50,11 @@ def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float
 
 
 def planned_steps(training: TrainingConfig, epoch_batches: int) -> int:
-    """Return the updates of a whole run, unless time or patience ends it.
+    """Return the number of updates of a whole run, unless time or patience ends it earlier.
 
     Args:
-        training: The settings.
-        epoch_batches: Batches in an epoch.
+        training: Settings of the training.
+        epoch_batches: Number of batches per epoch.
     """
     updates = training.max_epochs * -(-epoch_batches // training.accumulate)
     return min(updates, training.max_steps) if training.max_steps else updates
@@ -62,27 +62,30 @@ def planned_steps(training: TrainingConfig, epoch_batches: int) -> int:
 
 @dataclass(frozen=True)
 class Change:
-    """The moment at which a run's settings were changed, after which its learning rate must not jump."""
+    """The point at which a run's settings were changed, where its learning rate must not jump."""
 
     step: int
-    """Updates that were made before."""
+    """Number of updates before the change."""
     rate: float | None
-    """Learning rate of the last of them; None if there was none."""
+    """Learning rate of the last update before the change; None if there was none."""
     resets_plateau: bool = False
-    """Whether the learning rate was set, so that what a plateau had lowered it to is void."""
+    """Whether the learning rate or its schedule was set, so that earlier reductions by a plateau no longer apply."""
 
     def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
-        """Return over how many updates a rate rises to the new schedule's: its warm-up, but at most a tenth of what is left."""
+        """Return the number of updates over which the rate rises to the new schedule's.
+
+        These are the schedule's warm-up steps (100 if it has none), but at most a tenth of the remaining updates.
+        """
         return max(1, min(schedule.warmup_steps or 100, (total - self.step) // 10))
 
     def soften(self, rate: float, schedule: ScheduleConfig, step: int, total: int) -> float:
         """Return the learning rate of an update, which rises linearly from the old rate to the new schedule's.
 
         Args:
-            rate: The new schedule's.
+            rate: Learning rate of the new schedule.
             schedule: The new schedule.
             step: Number of the update, from 1.
-            total: Updates of the whole run.
+            total: Number of updates of the whole run.
         """
         if self.rate is None or step <= self.step or rate <= self.rate:
             return rate

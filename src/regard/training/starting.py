@@ -1,4 +1,4 @@
-"""Starting a run from a trained model: its settings and what may be changed in them, its weights, and its vocabulary."""
+"""Runs that start from a trained model: their settings, which of these may change, and checks of the model's vocabulary."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.training.task import Task
 
 RATE_PART = 0.25
-"""Learning rate of fine-tuning, as a part of the rate that the model was trained with."""
+"""Learning rate of fine-tuning, as a fraction of the rate that the model was trained with."""
 WARMUP_STEPS = 20
 MAX_EPOCHS = 10
 
@@ -25,32 +25,32 @@ _DATA_KEPT = (
     *("source", "target", "language", "unit", "label_separator", "vectors_size"),
     *("max_tokens", "normalization", "drop_repeats"),
 )
-"""Settings of `data` that say how text is read; the others are about the files."""
+"""Settings of `data` that determine how text is read; the others concern the files."""
 _CHANGEABLE = ("freeze", "alignment_layer", "alignment_head")
 """Settings of `model` that no weight depends on, besides the dropouts."""
 
 
 def fine_tuning_layer(folder: str | Path) -> Layer:
-    """Return the settings that a run which starts from a trained model has unless it is told otherwise.
+    """Return the default settings of a run that starts from a trained model.
 
     Model, tokenizers and decoding are those of the trained model, and so are the batches, the optimizer and the regularization.
-    The learning rate is a quarter of its rate; it rises over 20 updates and then falls linearly to zero over 10 epochs.
+    The learning rate is a quarter of the old one; it rises over 20 updates and then falls linearly to zero over 10 epochs.
 
     Args:
-        folder: The trained model's.
+        folder: Folder of the trained model.
 
     Raises:
-        BundleError: If it holds none.
+        BundleError: If the folder holds no trained model.
     """
     return Layer(_settings(read_start(folder), str(folder)))
 
 
 def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> AnyConfig:
-    """Make the configuration of a run that starts from a trained model.
+    """Build the configuration of a run that starts from a trained model.
 
     Args:
-        folder: The trained model's.
-        overrides: Settings by dotted names; `data.train` at least.
+        folder: Folder of the trained model.
+        overrides: Settings by dotted names; `data.train` is required.
 
     Raises:
         BundleError: If the folder holds no trained model.
@@ -88,14 +88,14 @@ def check_start(config: AnyConfig, start: Start, model: object, attention: objec
     """Check that a run can start from a trained model.
 
     Raises:
-        ConfigError: If it is for another task, or model or tokenizers are configured otherwise.
+        ConfigError: If the trained model is for another task, or has other settings of model or tokenizers than the run.
     """
     name, made = config.start_from, start.config
     if made.task != config.task:
         raise ConfigError(f"start_from is '{name}', a model for {made.task}; this run is for {config.task}")
     for what, given in (("model", model), ("attention", attention)):
         if (start.custom == what) != (given is not None):
-            needed = f"has a {what} of its own: give {what}=… to regard.fit, an object made as it was for training"
+            needed = f"was trained with your own {what}: give {what}=… to regard.fit, made in the same way as for training"
             raise ConfigError(
                 f"the model in '{name}' {needed}"
                 if given is None
@@ -108,7 +108,7 @@ def check_start(config: AnyConfig, start: Start, model: object, attention: objec
     if wrong is not None:
         raise ConfigError(
             f"{wrong} is {ours.get(wrong, 'missing')}, but {theirs.get(wrong, 'missing')} in the model of '{name}', which the "
-            "run starts from; its weights fit no other sizes and no other vocabulary. Leave model and tokenizers as they are: "
+            "run starts from; its weights fit only its own sizes and vocabulary. Do not change model and tokenizers: "
             f"regard.fit({{'data.train': …}}, start_from='{name}'), or `regard train {config.task} --from {name}`"
         )
 
@@ -133,7 +133,7 @@ def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
 
 
 def with_start(config: AnyConfig | Mapping[str, Any], start_from: str | Path) -> AnyConfig:
-    """Return the configuration of `fit`, which takes settings by dotted names where a model is named to start from.
+    """Return the configuration for `fit`, which also takes settings by dotted names if there is a model to start from.
 
     Raises:
         ConfigError: If the settings are wrong, or two models are named.
@@ -147,19 +147,21 @@ def with_start(config: AnyConfig | Mapping[str, Any], start_from: str | Path) ->
             )
         return load_fine_tuning(folder, {name: value for name, value in config.items() if name != "start_from"})
     if start_from and config.start_from not in ("", str(start_from)):
-        raise ConfigError(f"fit was given start_from '{start_from}', and its configuration has '{config.start_from}'; name one")
+        raise ConfigError(
+            f"fit was given start_from '{start_from}', but its configuration has '{config.start_from}'; give only one of them"
+        )
     return replace(config, start_from=str(start_from) or config.start_from)
 
 
 def describe_start(start: Start, config: RunConfig, notes: list[str]) -> str:
-    """Say which model a run starts from, and how it goes on."""
+    """Describe the model that a run starts from, and its learning rate, with notes."""
     rate, updates = config.training.learning_rate, start.origin.get("updates", 0)
     head = f"starting from the model in {start.folder} ({updates:,} updates), at a learning rate of up to {rate:g}"
     return "\n  ".join([head, *notes])
 
 
 def label_notes(start: Start, task: "Task") -> list[str]:
-    """Say which labels are new to the trained model, and which of its labels are no longer there."""
+    """Describe which labels are new to the trained model, and which of its labels are no longer there."""
     labels = getattr(task.data, "labels", None)
     if labels is None or labels.names == start.labels.names:
         return []
@@ -171,21 +173,21 @@ def label_notes(start: Start, task: "Task") -> list[str]:
 
 
 def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
-    """Check that a model was not trained with another vocabulary than the run's, and let it know this one.
+    """Check that a model was not trained with another vocabulary than the run's, and store the run's vocabulary in it.
 
     Args:
         model: A `Seq2Seq` or a `TextClassifier`.
-        vocabulary: What `fingerprint_vocabulary` gave for the run's data.
+        vocabulary: Output of `fingerprint_vocabulary` for the run's data.
         given: Whether the model is the user's own object.
 
     Raises:
-        ConfigError: If the model knows another.
+        ConfigError: If the model was trained with another vocabulary.
     """
     known = getattr(model, "vocabulary", "")
     if given and known and known != vocabulary:
         raise ConfigError(
-            "the model given to fit was trained with another vocabulary, or other labels, than these data have, so its tokens "
-            "would be confused with others. To train it on, name its folder, whose vocabulary is then used: "
+            "the model given to fit was trained with another vocabulary, or other labels, than these data have, so its ids "
+            "mean other tokens or labels. To train it further, name its folder, whose vocabulary is then used: "
             "regard.fit({'data.train': …}, start_from='runs/…'), or `regard train … --from runs/…`"
         )
     model.vocabulary = vocabulary  # type: ignore[assignment]

@@ -113,9 +113,9 @@ class Task(ABC):
     """
 
     started_from: Mapping[str, Any] = MappingProxyType({})
-    """Which trained model it started from, for the signature; empty if from random weights."""
+    """The trained model that it started from, for the signature; empty if it started from random weights."""
     frozen: Sequence[nn.Parameter] = ()
-    """Parameters that training leaves as they are (`model.freeze`)."""
+    """Parameters that training does not change (`model.freeze`)."""
     unit: ClassVar[str]
     """What speed is told in: the things whose losses add up."""
     columns: ClassVar[tuple[str, ...]]
@@ -154,7 +154,7 @@ class Task(ABC):
         """What a kept model's scores say in a line."""
 
     def warn(self, scores: dict[str, Any]) -> str:
-        """What is wrong with a kept model by its scores, and what to try; empty where nothing is."""
+        """Return a warning about a kept model, judged by its scores, with advice; empty if there is nothing to warn about."""
         return ""
 
     @abstractmethod

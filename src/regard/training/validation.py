@@ -20,7 +20,7 @@ from regard.training.task import Corpus, Scores, Validator, evaluating
 
 NUM_SAMPLES = 3
 _DECODING = "greedy"
-"""How validations translate: each score of their translations says so."""
+"""Search that validations use, which is shown with each score of their translations."""
 
 
 @dataclass(frozen=True)
