@@ -205,7 +205,7 @@ def test_each_label_has_its_bar_the_most_probable_first():
     assert rows == [("bad", "0.75", "750"), ("good", "0.25", "250")]
     many = page.render(classified(probabilities={f"l{n}": 1 / 30 for n in range(30)}))
     assert many.count("<rect") == page_words.MOST_LABELS == 20
-    assert "and 10 labels with less" in many
+    assert "and 10 less probable labels" in many
 
 
 def test_heads_and_sites_over_words_are_data_and_those_among_words_matrices():

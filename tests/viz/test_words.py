@@ -61,7 +61,7 @@ def test_label_truth_probabilities_weights_and_the_note_are_said(tmp_path):
 def test_many_labels_are_counted(tmp_path):
     it = made(label="l0", probabilities={f"l{n}": 1 / 40 for n in range(40)})
     it.save(tmp_path / "words.svg")
-    assert "and 33 labels with less." in " ".join(texts(tmp_path / "words.svg"))
+    assert "and 33 less probable labels." in " ".join(texts(tmp_path / "words.svg"))
 
 
 def test_a_label_without_a_probability_and_a_title_of_ones_own(tmp_path):

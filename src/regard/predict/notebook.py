@@ -49,6 +49,6 @@ def bars(title: str, shares: Iterable[tuple[str, float]], note: str = "") -> str
         f'width:{100 * share:.1f}%;background:#3182bd"></div></td></tr>'
         for name, share in ranked[:_MOST_ROWS]
     )
-    more = f"and {len(ranked) - _MOST_ROWS:,} labels with less. " if len(ranked) > _MOST_ROWS else ""
+    more = f"and {len(ranked) - _MOST_ROWS:,} less probable labels. " if len(ranked) > _MOST_ROWS else ""
     foot = f"<div><small>{text(more + note, _LONGEST)}</small></div>" if more + note else ""
     return f'<div><div dir="auto">{text(title, _LONGEST)}</div><table><tbody>{lines}</tbody></table>{foot}</div>'

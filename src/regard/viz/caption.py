@@ -27,11 +27,11 @@ _CAUSAL = "which words up to that word the model attended to when it read that w
 _MOST_NAMES = 4
 _LONGEST_NOTE = 800
 _TOLERANCE = 0.02
-"""Rows whose sums are this close to one count as normalised."""
+"""Rows whose sums differ from one by no more than this count as normalised."""
 
 
 def kind_of(record: AttentionRecord, site: str) -> Kind:
-    """Return what the attention at a site serves."""
+    """Return what the attention at a site is used for."""
     if sides(site) == ("source", "source"):
         return "encoder"
     if sides(site) == ("target", "target"):
@@ -47,20 +47,20 @@ def write(
     Args:
         record: What is drawn.
         sites: The sites that are drawn, all of one kind.
-        views: All that is drawn of them.
-        head: The head that is drawn; None for all of a grid, or for their mean.
-        grid: Whether the picture has a map for each site and head, named on the picture.
+        views: Views of these sites that are drawn.
+        head: The head that is drawn; None for all heads of a grid, or for the mean over heads.
+        grid: Whether the picture has a map with its own title for each site and head.
     """
     return [shows(record, sites, head, grid=grid), *hides(views), *note(record)]
 
 
 def note(record: AttentionRecord) -> list[str]:
-    """Return what the weights do not prove, or what was measured of that, as the record has it."""
+    """Return the record's note on what the weights do not prove, or on what was measured about that."""
     return [label(record.note, _LONGEST_NOTE)] if record.note.strip() else []
 
 
 def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None, *, grid: bool = False) -> str:
-    """Return what a picture shows, and whose weights they are."""
+    """Return a sentence that says what a picture shows, and from which site and head."""
     kind = kind_of(record, sites[0])
     what = _READ[kind] if record.target_is_read and kind in _READ else _SHOWS[kind]
     what = _CAUSAL if kind == "encoder" and _is_causal(record, sites) else what
@@ -79,7 +79,7 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
 
 
 def hides(views: Sequence[WordView]) -> list[str]:
-    """Return how much weight is not drawn, and whether rows sum to something else than one."""
+    """Return sentences that say how much weight is not drawn, and what rows sum to if not to one."""
     shares = np.concatenate([view.hidden[view.totals > 0] for view in views])
     totals = np.concatenate([view.totals[view.totals > 0] for view in views])
     if not len(shares):
@@ -102,7 +102,7 @@ def hides(views: Sequence[WordView]) -> list[str]:
 
 
 def empty(record: AttentionRecord, site: str) -> str:
-    """Return why there is nothing to draw at a site."""
+    """Return a sentence that says why there is nothing to draw at a site."""
     kind = kind_of(record, site)
     if kind in ("label", "encoder"):
         return "The text has no words."
@@ -113,6 +113,6 @@ def empty(record: AttentionRecord, site: str) -> str:
 
 
 def _is_causal(record: AttentionRecord, sites: Sequence[str]) -> bool:
-    """Whether no token attends to a later one, which an encoder of both directions would."""
+    """Return True if no token attends to a later one, as it would in a bidirectional encoder."""
     matrices = [record.weights[site] for site in sites]
     return all(matrix.shape[-1] > 2 and not np.triu(matrix, 1).any() for matrix in matrices)

@@ -26,7 +26,7 @@ _ROOMY, _WIDEST = 6, 1.2
 """Up to so many labels, cells may be so wide that names stand level above them."""
 _FIGURES_FROM, _NAMELESS, _LARGEST = 0.29, 250, 20.0
 _CAPTION = (
-    "The colours show, for the texts with the true label of a row, the share that got each prediction. They do not show why "
+    "The colours of a row show, for the texts with this true label, the share of each predicted label. They do not show why "
     "the model confuses labels."
 )
 _MIN_WIDTH, _NAME_ROOM, _BAR, _BAR_ROOM, _GAP = 4.6, 0.24, 0.14, 0.7, 0.18

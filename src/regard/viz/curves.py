@@ -1,6 +1,6 @@
-"""Learning curves as PNG, SVG or PDF, from plain columns: the loss, and each score of the dev set in a panel of its own.
+"""Learning curves as PNG, SVG or PDF, from plain columns: one panel for the loss, and one for each score of the dev set.
 
-The columns are those of a run's `logs/metrics.csv`, but nothing here reads files: whoever has numbers can draw them.
+The columns are those of a run's `logs/metrics.csv`, but this module reads no files, so numbers from any source can be drawn.
 """
 
 import math
@@ -36,16 +36,16 @@ LABELS = {
     "train_perplexity": "perplexity of training",
     "dev_perplexity": "perplexity of dev",
 }
-"""Titles of the panels by column; a column that is not listed has its own name. BLEU and chrF of `metrics.csv` are greedy."""
+"""Titles of the panels by column; other columns have their names as titles. BLEU and chrF of `metrics.csv` are greedy."""
 _PERCENT = frozenset(("accuracy", "gold_probability"))
 _LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity"))
 _NOT_A_SCORE = frozenset(
     ("step", "epoch", "learning_rate", "seconds", "gold_probability", "train_perplexity", "dev_perplexity", *LOSSES)
 )
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6a51a3", "#8c564b")
-"""The first six are those of Okabe & Ito, which colour-blind readers tell apart."""
+"""Colours of runs. The first six are those of Okabe & Ito, which colour-blind readers can distinguish."""
 _DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
-"""With more runs than colours, the colours come again in the next dash."""
+"""Line styles; if there are more runs than colours, the colours are repeated with the next style."""
 _WIDTH, _TALL, _GAP = 3.6, 2.2, 0.7
 _LEFT, _BELOW = 0.62, 0.45
 _TITLE, _LINE = 10.0, 0.2
@@ -72,11 +72,11 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """What is drawn, in words."""
+        """Title of the panel."""
         return LABELS.get(self.name, self.name.replace("_", " "))
 
     def best(self, line: Series) -> int | None:
-        """Row of the best value; None for a column without a better and a worse."""
+        """Return the row of the best value; None for a column whose values are not better or worse."""
         if self.name in ("learning_rate", "gold_probability") or line.column == "train_nll" or not len(line.y):
             return None
         return int(line.y.argmin() if self.name in _LESS_IS_BETTER else line.y.argmax())
@@ -94,20 +94,20 @@ def draw(
     """Draw the curves of one or several runs, one panel for the loss and one for each score.
 
     Args:
-        runs: Columns of each run by the name for the legend: `{"runs/a": {"step": [50, 100], "train_nll": [6.1, 5.2]}}`.
-        path: Where to write the picture, as .png, .svg or .pdf; nowhere if left out.
+        runs: Columns of each run by its name in the legend: `{"runs/a": {"step": [50, 100], "train_nll": [6.1, 5.2]}}`.
+        path: File to write the picture to, as .png, .svg or .pdf. If None, no file is written.
         by: Horizontal axis: `update` (column `step`), `epoch` (fractions of it where the rows allow), or `minute` of training
             (column `seconds`).
-        columns: Columns to draw, `loss` standing for both losses; empty for the loss and every score of the dev set.
-        title: Put above everything.
+        columns: Columns to draw; `loss` means both losses. If empty, the loss and every score of the dev set are drawn.
+        title: Title of the picture.
         dpi: Pixels per inch.
 
     Returns:
         The picture, which a notebook shows.
 
     Raises:
-        RequestError: If there is no run, or no number to draw, a column is unknown or not as long as `step`, or the ending is
-            not one of a picture's.
+        RequestError: If there is no run or no number to draw, a column is unknown or not as long as `step`, or the file's
+            ending is not one of these.
         DataError: If the file cannot be written.
     """
     ending = picture.check("picture of curves", path, dpi)
@@ -121,7 +121,7 @@ def draw(
 
 
 def panels(runs: Mapping[str, Columns], *, by: By = "update", columns: Sequence[str] = ()) -> list[Panel]:
-    """Cut the columns of some runs into panels of lines, without values that are missing or not finite.
+    """Divide the columns of runs into panels with lines, without values that are missing or not finite.
 
     Raises:
         RequestError: As `draw`.
@@ -165,7 +165,7 @@ def _arrays(name: str, run: Columns) -> dict[str, np.ndarray]:
 
 
 def _places(name: str, run: Mapping[str, np.ndarray], by: By) -> np.ndarray:
-    """Where each row is on the horizontal axis."""
+    """Return the position of each row on the horizontal axis."""
     step = run["step"]
     if by == "update":
         return step
@@ -236,7 +236,7 @@ def _lay_out(
 
 
 def _head(panel: Panel, num_runs: int, by: By) -> str:
-    """The panel's title; of a single run, with its best value."""
+    """Return the panel's title; for a single run, with its best value."""
     lines = [line for line in panel.lines if panel.best(line) is not None]
     if num_runs > 1 or len(lines) != 1:
         return panel.title
@@ -249,7 +249,7 @@ def _head(panel: Panel, num_runs: int, by: By) -> str:
 
 
 def _keys(made: Sequence[Panel], names: Sequence[str]) -> list[tuple[Line2D, str]]:
-    """Legend: each run that has a line, and how training and dev differ where both are drawn."""
+    """Return the legend: an entry for each run that has a line, and for training and dev if both are drawn."""
     drawn = {line.run for panel in made for line in panel.lines}
     columns = {line.column for panel in made for line in panel.lines}
     keys = [(Line2D([], [], **_style(number)), names[number]) for number in sorted(drawn)]
@@ -274,7 +274,7 @@ def _draw_panel(axes: Axes, panel: Panel, by: By) -> None:
         style = _style(line.run)
         if line.column == "train_nll":
             style |= {"linewidth": 0.9, "alpha": 0.55}
-        # One value makes no line, and a few are easier to see with their dots.
+        # One value makes no line, and a few values are easier to see with dots.
         marked = len(line.y) == 1 or (line.column != "train_nll" and len(line.y) <= 40)
         axes.plot(line.x, line.y, marker="o" if marked else "", markersize=2.6, **style)
         row = panel.best(line)

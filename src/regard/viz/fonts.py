@@ -44,7 +44,7 @@ def _installed() -> dict[str, tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def _add_new_fonts() -> None:
-    """Tell matplotlib of fonts that were installed since it made its list, which it keeps for as long as its version."""
+    """Add fonts that were installed after Matplotlib made its list, which it renews only in a new version."""
     known = {entry.fname for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(font_manager.findSystemFonts()) - known):
         with suppress(OSError, RuntimeError, ValueError, NotImplementedError):  # broken fonts, and kinds it does not know
@@ -70,7 +70,7 @@ def families(texts: Iterable[str]) -> tuple[list[str], str]:
 
 
 def _choose(wanted: set[int]) -> list[str]:
-    """Choose families that have wanted characters, and take away what they have."""
+    """Choose families that have wanted characters, and remove these characters from `wanted`."""
     chosen = []
     for family, (path, index) in _installed().items() if wanted else ():
         if have := wanted & _characters(path, index):

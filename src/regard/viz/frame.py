@@ -1,6 +1,6 @@
-"""The page in a frame, as a notebook shows a record: its style and script stay inside, and nothing is cut off.
+"""The page in a frame, in which a notebook shows a record: its style and script stay inside, and nothing is cut off.
 
-A frame cannot grow by itself. The page in it says how tall it is, and a script beside the frame makes the frame as tall. Where
+A frame cannot grow by itself. The page in it reports its height, and a script beside the frame gives the frame this height. If
 a notebook runs no scripts, the frame keeps its first height, which is estimated for a narrow notebook.
 """
 
@@ -12,7 +12,7 @@ from regard.viz import page, page_words
 from regard.viz.markup import Options, text
 
 _TALLEST_TABLE = 640
-"""Pixels; a taller table scrolls. In a frame, a part of the frame's own height would never settle."""
+"""Maximum height of a table in pixels; a taller table scrolls. A share of the frame's height would change with it endlessly."""
 _STYLE = f".scroll{{max-height:{_TALLEST_TABLE}px}}thead th:not(.corner){{padding-left:.2rem;padding-right:.2rem}}"
 _TELL = (
     "(()=>{const tell=()=>parent.postMessage({regardHeight:Math.ceil("
@@ -26,7 +26,7 @@ _LISTEN = (
     "if(frame.contentWindow===event.source)frame.style.height=height+'px'})}"
 )
 _LINE, _CHARACTERS = 27, 50
-"""Pixels of a line of text, and how many characters it has in a notebook of 600 pixels."""
+"""Height of a line of text in pixels, and its number of characters in a notebook that is 600 pixels wide."""
 
 
 def embed(record: AttentionRecord) -> str:
@@ -41,7 +41,7 @@ def embed(record: AttentionRecord) -> str:
 
 
 def _estimate(record: AttentionRecord) -> int:
-    """Pixels that the page takes where it is 600 wide; rather too many than too few."""
+    """Return the estimated height of the page in pixels if it is 600 pixels wide; too much rather than too little."""
     first = page._sites(record)[0]
     height = 110 + _text(record.source_text) + _text(record.note) * 2
     if record.is_classification:

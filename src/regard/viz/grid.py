@@ -127,13 +127,13 @@ def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordVie
     most = max(len(views[0].rows), len(views[0].columns))
     axes = f"Down: {_WORDS[down]}. Across: {_WORDS[across]}."
     axes += f" A line after every {_GUIDE} words." if most > _GUIDE else ""
-    axes += f" Words are written up to {_WORDLESS} a side." if most > _WORDLESS else ""
+    axes += f" Words are not written, because a side has more than {_WORDLESS}." if most > _WORDLESS else ""
     shown, *rest = write(record, sites, views, grid=True)
     return [f"{shown} {axes}", *rest]
 
 
 def _heads(record: AttentionRecord, site: str, special: bool) -> list[tuple[str, WordView]]:
-    """Return each head of a site with its name; the whole site where it has none."""
+    """Return each head of a site with its name; the whole site if it has no heads."""
     heads, name = record.num_heads(site), label(site, 30)
     if heads is None:
         return [(name, record.view(site, special=special))]

@@ -26,7 +26,7 @@ _GAP, _BAR, _BAR_ROOM, _BAR_LEAST, _NAME_ROOM = 0.18, 0.14, 0.75, 0.98, 0.24  # 
 _MIN_WIDTH = 4.4
 _MAX_VALUES, _MAX_VECTOR_CELLS = 260, 2_500
 _MOST_PLACES = 3
-"""Weights with more decimal places would not fit into their cells; the colour bar has to do."""
+"""Maximum number of decimal places of weights in cells. Longer numbers would not fit, so then only colours are shown."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def draw(
         dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
 
     Returns:
-        The figure. Weights are drawn as they are, rows that do not sum to one too; the caption says how much is not drawn.
-        Columns run from right to left where their words do.
+        The figure. Weights are drawn as they are, even if rows do not sum to one; the caption says how much is not drawn.
+        Columns run from right to left if their words do.
 
     Raises:
         RequestError: If there is no such site, head or ending.

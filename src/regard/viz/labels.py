@@ -6,7 +6,7 @@ from collections.abc import Iterable
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 LEFT_TO_RIGHT = "\u200e"
-"""A mark without a width, which has the direction of Latin letters."""
+"""An invisible mark with the direction of Latin letters."""
 
 
 def label(word: str, limit: int = 48) -> str:
@@ -27,13 +27,13 @@ def label(word: str, limit: int = 48) -> str:
 
 
 def runs_right_to_left(words: Iterable[str]) -> bool:
-    """Return whether a text runs from right to left: by the first letter that has a direction, as browsers decide it."""
+    """Return True if a text runs from right to left; as in browsers, the first letter that has a direction decides."""
     directions = (unicodedata.bidirectional(letter) for word in words for letter in word)
     return next((direction for direction in directions if direction in ("L", "R", "AL")), "L") != "L"
 
 
 def isolated(word: str) -> str:
-    """Return a word for use within a line from left to right: after one from right to left, the line goes on as before.
+    """Return a word for use in a line that runs from left to right; a word from right to left gets a mark after it.
 
     Without the mark, a number that follows the word would change places with it.
     """

@@ -15,14 +15,14 @@ LEVELS = 20
 
 @dataclass(frozen=True)
 class Options:
-    """What a page shows."""
+    """Options of a page."""
 
     budget: int
-    """Cells of all matrices of a record; what goes beyond it is left out, heads before sites."""
+    """Maximum number of cells of all matrices of a record; what exceeds it is left out, heads before sites."""
     special: bool = False
     """Whether special tokens are shown like words."""
     caption: bool = True
-    """Whether to write what the weights show."""
+    """Whether to write a text on what the weights show."""
 
 
 def text(words: str, limit: int = 5000) -> str:
@@ -31,7 +31,7 @@ def text(words: str, limit: int = 5000) -> str:
 
 
 def caption(shown: Sequence[str], rest: Sequence[str]) -> str:
-    """Return the text below what is drawn: on the view that is shown, which the script exchanges, and what holds for all."""
+    """Return the text below a drawing: sentences on the shown view, which the script replaces, and on all views."""
     return f'<p class="note"><span class="told">{_sentences(shown)}</span> {_sentences(rest)}</p>\n'
 
 

@@ -1,22 +1,22 @@
-"""Numbers as pictures, pages and terminals show them: rounded once, from the value itself, and the same way everywhere."""
+"""Numbers in pictures, pages and terminals: rounded once, from the value itself, and the same way everywhere."""
 
 import math
 
 import numpy as np
 
 FEWEST, MOST = 2, 12
-"""Decimal places of weights: two where some weight is at least a tenth, more where all are smaller."""
+"""Minimum and maximum number of decimal places of weights: two if some weight is at least a tenth, more if all are smaller."""
 
 
 def decimals(scale: float) -> int:
-    """Return how many decimal places show weights up to a scale, so that the greatest has two digits that count.
+    """Return the number of decimal places for weights up to a scale, so that the greatest has at least two significant digits.
 
     Args:
-        scale: The greatest weight that there is; 0 if there is none.
+        scale: The greatest weight; 0 if there is none.
     """
     if scale >= 100:
         return 0
-    # A little more, because 0.01 in single precision is a little less.
+    # The factor is needed because 0.01 in single precision is slightly less than 0.01.
     return min(MOST, max(FEWEST, 1 - math.floor(math.log10(1.001 * scale)))) if scale > 0 else FEWEST
 
 
@@ -26,19 +26,19 @@ def greatest(*matrices: np.ndarray) -> float:
 
 
 def units(values: np.ndarray, places: int) -> list[int]:
-    """Return values rounded to decimal places, as whole numbers of the last place, row by row."""
+    """Return values rounded to decimal places, as integers in units of the last place, row by row."""
     # Through the text of `fixed`, because a product with 10**places would be rounded a second time.
     return [int(f"{value:.{places}f}".replace(".", "")) for value in np.asarray(values, np.float64).ravel().tolist()]
 
 
 def fixed(value: float, places: int = FEWEST) -> str:
-    """Return a number with so many decimal places, and never a negative zero."""
+    """Return a number with `places` decimal places, and never a negative zero."""
     text = f"{value:.{places}f}"
     return text.removeprefix("-") if float(text) == 0 else text
 
 
 def probability(value: float) -> str:
-    """Return a probability to two decimal places; what is not certain is not shown as 0.00 or 1.00."""
+    """Return a probability with two decimal places; only 0 and 1 themselves are shown as 0.00 and 1.00."""
     if 0 < value < 0.005:
         return "<0.01"
     if 0.995 <= value < 1:
@@ -47,7 +47,7 @@ def probability(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a whole percentage; what is not all or nothing is not shown as 0% or 100%."""
+    """Return a share as a whole percentage; only 0 and 1 themselves are shown as 0% and 100%."""
     if 0 < share < 0.005:
         return "less than 1%"
     if 0.995 <= share < 1:

@@ -44,11 +44,11 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
 def build_document(
     records: AttentionRecord | Iterable[AttentionRecord], options: Options, more_style: str = "", more_script: str = ""
 ) -> str:
-    """Write the page, with further style and a further script of regard's own.
+    """Write the page, with additional style and script from regard itself.
 
     Args:
         records: One record, or several for one page.
-        options: What is shown; its budget is that of all records together.
+        options: Options of the page; the budget is for all records together.
         more_style: Appended to the page's style sheet.
         more_script: Appended to the page's script.
 

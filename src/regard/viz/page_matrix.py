@@ -12,7 +12,7 @@ from regard.viz.markup import LEVELS, Options, legend, script_data, shade, text
 from regard.viz.numbers import decimals, fixed, greatest, tick, units
 
 _NAMES = {"source": "source", "target": "output", "read": "output"}
-"""Of an axis; `read` is what a decoder reads where that is not what it writes."""
+"""Names of the axes; `read` is what a decoder reads if that differs from what it writes."""
 
 
 def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, with_note: bool = True) -> str:
@@ -21,8 +21,8 @@ def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, wit
     Args:
         record: Whose they are.
         sites: At least one.
-        options: What the page shows.
-        with_note: Whether to write the record's note, which may stand elsewhere.
+        options: Options of the page.
+        with_note: Whether to write the record's note; False if it is written elsewhere.
     """
     chosen, left_out = _choose(record, sites, options.budget)
     views = [record.view(site, head, special=options.special) for site, head in chosen]
@@ -50,7 +50,7 @@ def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, wit
 
 
 def _choose(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], str]:
-    """Choose the (site, head) that fit into the budget of cells, the first mean first; with a sentence on what was left out."""
+    """Return the pairs (site, head) that fit into the budget of cells, and a sentence on what was left out."""
     first = sites[0]
 
     def cells(site: str) -> int:
@@ -76,7 +76,7 @@ def _choose(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple
 def _view(
     record: AttentionRecord, site: str, head: int | None, view: WordView, data: dict[str, Any], options: Options
 ) -> dict[str, Any]:
-    """Return what the script needs of a view, whose words go into `data`."""
+    """Return the data of a view for the script, and add the view's words to `data`."""
     rows, columns = sides(site)
     if options.special and rows == columns == "target" and not record.target_is_read:
         columns = "read"

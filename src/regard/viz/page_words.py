@@ -22,7 +22,7 @@ def body(record: AttentionRecord, sites: Sequence[str], options: Options) -> str
     Args:
         record: A classification.
         sites: Its sites, the one shown first in front.
-        options: What the page shows.
+        options: Options of the page.
     """
     over_words = [site for site in sites if sides(site) == ("target", "source")]
     among_words = [site for site in sites if site not in over_words]

@@ -50,9 +50,9 @@ def draw(
         counts: (M) Predictions in each bin.
         path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
         title: Text before the error.
-        counted: What a prediction is of, in the singular: "decision", where a text has one for each label.
-        lowest: The lowest confidence that is possible, such as 0.5 for two labels, where the axis begins; if left out, it
-            begins before the first bin with predictions.
+        counted: Noun for what is predicted, in the singular: "text", or "decision" if a text has one for each label.
+        lowest: The lowest possible confidence, such as 0.5 for two labels, at which the axis begins. If None, it begins before
+            the first bin with predictions.
         caption: If False, the picture has no text below it.
         dpi: Pixels an inch.
 
@@ -90,7 +90,7 @@ def draw(
 
 
 def _axis_begin(edges: np.ndarray, counts: np.ndarray, lowest: float | None) -> float:
-    """Return where the axis of confidence begins, so that no half of it stays empty: at a tenth, and before all predictions."""
+    """Return the beginning of the confidence axis: a multiple of 0.1 before all predictions, so that little of it is empty."""
     filled = np.flatnonzero(counts > 0)
     begin = float(edges[filled[0]]) if len(filled) else 0.0
     if lowest is not None and (not len(filled) or edges[filled[0] + 1] > lowest):
@@ -143,7 +143,7 @@ def _draw_bins(
         color=INK,
         markeredgecolor="white",
         markeredgewidth=0.5,
-        clip_on=False,  # dots at 0 and 1 are whole
+        clip_on=False,  # draws dots at 0 and 1 whole
         zorder=5,  # above the frame
     )
     axes.set_xlim(begin, 1)

@@ -17,7 +17,7 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
 
     Args:
         record: A classification.
-        with_probability: Whether to add the label's probability; not where all probabilities are listed.
+        with_probability: Whether to add the label's probability; False if all probabilities are listed elsewhere.
     """
     own = record.probabilities.get(record.target_text) if with_probability else None
     chosen = isolated(label(record.target_text, 100)) + ("" if own is None else f" · {probability(own)}")
@@ -25,7 +25,7 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
 
 
 def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, str]]:
-    """Return the words with the most weight and their weights, the greatest first, without those that would show as zero."""
+    """Return the words with the most weight and their weights, the greatest first, without those that are rounded to zero."""
     places = decimals(greatest(weights))
     order = np.argsort(-np.abs(weights), kind="stable")[:count]
     found = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
@@ -33,7 +33,7 @@ def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list
 
 
 def most_weight(words: Sequence[str], weights: np.ndarray) -> str:
-    """Return a sentence with the words that have the most weight; what the colours show, for those who do not see them."""
+    """Return a sentence with the words that have the most weight, for readers who cannot see the colours."""
     most = " · ".join(f"{word} {weight}" for word, weight in top_words(words, weights))
     return f"Most weight: {most}." if most else "No word has any weight." if words else ""
 
@@ -49,5 +49,5 @@ def other_labels(record: AttentionRecord) -> list[str]:
 
 
 def further_labels(number: int, before: str = "") -> str:
-    """Return how many labels are left out of a list of the most probable; nothing if there are none."""
-    return f"{before}and {counted(number, 'label')} with less" if number > 0 else ""
+    """Return a clause on the labels that a list of the most probable leaves out; empty if there are none."""
+    return f"{before}and {counted(number, 'less probable label')}" if number > 0 else ""

@@ -62,7 +62,7 @@ def render(
 
 
 def _print_matrix(view: WordView, site: str, console: Console) -> None:
-    """Print words and hundredths, in blocks of columns that fit, and what the digits are."""
+    """Print words and weights in hundredths, in blocks of columns that fit, and say what the digits mean."""
     matrix = view.matrix
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     room = console.width - 1  # a full line would make some terminals wrap
