@@ -28,8 +28,8 @@ def record(
         target_words: T words, the rows.
         source_text: The sentence as it was written; by default its words with spaces between.
         target_text: Likewise.
-        score: What the output was ranked by.
-        reference: What a person wrote.
+        score: Score by which the output was ranked.
+        reference: Reference text, written by a person.
         probabilities: For a classification, each label's; `target_words` is then the chosen label alone.
         target_is_read: For `decoder` sites whose rows and columns are both the words that the decoder reads.
         note: Statement of what the weights prove and what they do not prove; captions end with it.

@@ -73,7 +73,7 @@ class ReadingReport:
     first: str = ""
     """The first pair or text that was kept, as it was understood; shortened and in quotation marks."""
     advice: str = ""
-    """What to do about lines that were skipped; empty if there is nothing to say."""
+    """Advice about skipped lines; empty if there is none."""
 
     def skip(self, reason: str, line: int) -> None:
         """Count one line that is not kept."""

@@ -1,4 +1,4 @@
-"""What a run says while it goes: bars in a terminal, plain lines elsewhere, or nothing. All to standard error.
+"""Progress reports of a run: bars in a terminal, plain lines elsewhere, or nothing. They go to standard error.
 
 For notebooks, see `notebook.py`.
 """

@@ -45,7 +45,7 @@ def write(
     """Write the sentences below a picture.
 
     Args:
-        record: What is drawn.
+        record: The record that is drawn.
         sites: The sites that are drawn, all of one kind.
         views: Views of these sites that are drawn.
         head: The head that is drawn; None for all heads of a grid, or for the mean over heads.

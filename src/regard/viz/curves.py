@@ -96,7 +96,7 @@ def draw(
     Args:
         runs: Columns of each run by its name in the legend: `{"runs/a": {"step": [50, 100], "train_nll": [6.1, 5.2]}}`.
         path: File to write the picture to, as .png, .svg or .pdf. If None, no file is written.
-        by: Horizontal axis: `update` (column `step`), `epoch` (fractions of it where the rows allow), or `minute` of training
+        by: Horizontal axis: `update` (column `step`), `epoch` (with fractions if the rows allow it), or `minute` of training
             (column `seconds`).
         columns: Columns to draw; `loss` means both losses. If empty, the loss and every score of the dev set are drawn.
         title: Title of the picture.

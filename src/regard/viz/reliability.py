@@ -58,8 +58,8 @@ def draw(
 
     Raises:
         ShapeError: If the bins differ in number.
-        RequestError: If the edges do not increase from 0 to 1, a share or `lowest` is out of range, or the ending is none of
-            these.
+        RequestError: If the edges do not increase from 0 to 1, a share or `lowest` is out of range, or the file's ending is
+            not one of these.
         DataError: If the file cannot be written.
     """
     ending = picture.check("reliability diagram", path, dpi)

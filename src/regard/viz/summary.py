@@ -1,4 +1,4 @@
-"""A classification in words: its label, where the weight lies, and what else it might have been."""
+"""A classification in words: its label, the words with the most weight, and the other labels."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _MOST_LABELS = 6
 
 
 def headline(record: AttentionRecord, *, with_probability: bool) -> str:
-    """Return the label, with the true label where it is known.
+    """Return the label, with the true label if it is known.
 
     Args:
         record: A classification.

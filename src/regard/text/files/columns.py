@@ -30,7 +30,7 @@ Row = Sequence[object]
 
 
 class MissingColumnError(DataError):
-    """A column that the settings ask for is not there."""
+    """Error for a column that the settings name but the table does not have."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
 
     Args:
         path: The file.
-        what: What is expected in it, for messages.
+        what: Expected content of the file, for messages.
 
     Raises:
         DataError: If it is missing, a folder or empty, or may not be read.
