@@ -57,9 +57,7 @@ def read_metrics(folder: str | Path) -> Columns:
 def _no_metrics(folder: Path, path: Path) -> str:
     inside = sorted(other.parent.parent.name for other in folder.glob("*/logs/metrics.csv"))
     if inside:
-        return (
-            f"{folder} is not a run, but it contains folders of runs; name one or more of them, such as {folder / inside[0]}"
-        )
+        return f"{folder} is not a run, but it contains folders of runs; name one or more of them, such as {folder / inside[0]}"
     if (folder / "model.safetensors").exists():
         return (
             f"{folder} holds a model without its logs ({path} is missing), so there are no curves to draw; copy the run's "
