@@ -290,10 +290,10 @@ MEASURED = Faithfulness(
         ),
         ({}, "(the top 1 to 50% of a text's words, mean of 5 shares) lowers the probability of the predicted label by 0.30; "),
         ({}, "by 0.30; deleting as many random words, by 0.10; deleting words in the best order found (by leaving out one "),
-        ({}, "(by leaving out one word at a time), by 0.40. In 80% of all pairs of words, the word with more attention also "),
+        ({}, "(by leaving out one word at a time), by 0.40. In 80% of all word pairs, the word with more attention also "),
         (
             {},
-            "also matters more when it is left out (50% is chance). With equal weights on all words, 15% of the ",
+            "also matters more when left out (50% is chance). With equal weights on all words, 15% of the ",
         ),
         ({}, "15% of the predictions change (accuracy from 80.0% to 70.0%)."),
         ({"comprehensiveness": erasure(0.2, 0.1, 0.4, 0.001)}, "are among those that this model's predictions depend on. Del"),

@@ -104,7 +104,7 @@ def test_a_file_that_is_largely_unusable_stops_with_advice(tmp_path):
     message = str(caught.value)
     assert "412 of 600 lines (69%) are unusable, but data.allow_skipped allows 10%" in message
     assert "x.tsv looks like Windows-1252: set data.encoding to cp1252." in message
-    assert "set data.allow_skipped to 0.69 to read the rest" in message
+    assert "set data.allow_skipped to 0.69 to use the other lines" in message
     assert "skipped 412: not valid UTF-8" in message
     assert len(pairs(path, allow_skipped=0.69)[0]) == 188
     with pytest.raises(DataError, match="412 of 600 lines"):

@@ -192,8 +192,8 @@ def _order(tau: Spread) -> str:
     if math.isnan(tau.mean):
         return ""
     return (
-        f"In {(1 + tau.mean) / 2:.0%} of all pairs of words, the word with more attention also matters more when it is left "
-        "out (50% is chance)."
+        f"In {(1 + tau.mean) / 2:.0%} of all word pairs, the word with more attention also matters more when left out (50% is "
+        "chance)."
     )
 
 
