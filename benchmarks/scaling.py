@@ -95,7 +95,8 @@ def _launch(options: argparse.Namespace, processes: int, step: str, *more: objec
 def _train(options: argparse.Namespace) -> None:
     import regard
     from regard.presets import preset_layer
-    from regard.training.module import TrainingModule
+    from regard.training.data import Update
+    from regard.training.updater import Updater
 
     config = load_config({"task": "translation"}, preset_layer(options.preset))
     training = replace(
@@ -114,13 +115,13 @@ def _train(options: argparse.Namespace) -> None:
     data = DataConfig(train=(str(options.folder / "pairs.tsv"),), source="en", target="de", cache=str(options.folder / "cache"))
     config = replace(config, data=data, training=training, out=str(options.folder / "run"), overwrite=True, device="cpu")
     seen: list[tuple[float, float, int]] = []
-    inner = TrainingModule.training_step
+    inner = Updater.make
 
-    def step(self: TrainingModule, *arguments: Any) -> None:
-        inner(self, *arguments)
-        seen.append((time.perf_counter(), time.process_time(), self._updates.progress.count))
+    def make(self: Updater, update: Update) -> None:
+        inner(self, update)
+        seen.append((time.perf_counter(), time.process_time(), self._run.progress.count))
 
-    TrainingModule.training_step = step  # type: ignore[method-assign]
+    Updater.make = make  # type: ignore[method-assign]
     made = regard.fit(replace(config, threads=options.threads), progress=False)
     begin, end = seen[LEFT_OUT], seen[-1]
     found = {"seconds": end[0] - begin[0], "processor": end[1] - begin[1], "words": end[2] - begin[2]}

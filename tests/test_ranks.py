@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from regard.errors import ConfigError
-from regard.ranks import Ranks, read_ranks
+from regard.ranks import Ranks, find_meeting_point, read_ranks
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 SLURM = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4", "SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NTASKS_PER_NODE": "2"}
@@ -65,3 +65,24 @@ def test_shares_are_all_and_alike(count):
     assert all(one[1] == other[0] for one, other in pairwise(shares))
     sizes = [stop - start for start, stop in shares]
     assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"WORLD_SIZE": "2", "MASTER_ADDR": "node7", "MASTER_PORT": "29400"}, ("node7", 29400)),
+        ({"WORLD_SIZE": "2"}, ("127.0.0.1", 15000)),
+        ({"SLURM_JOB_ID": "1234567", "SLURM_NODELIST": "gpu[03-05,9],cpu1"}, ("gpu03", 19567)),
+        ({"SLURM_JOB_ID": "12", "SLURM_NODELIST": "gpu[1-9]", "SLURM_STEP_NODELIST": "gpu7"}, ("gpu7", 15012)),
+        ({"SLURM_JOB_ID": "x", "SLURM_NODELIST": "rack-1.a.org,rack-2"}, ("rack-1.a.org", 15000)),
+        ({"SLURM_NODELIST": "n[0001]x", "MASTER_PORT": "4"}, ("n0001x", 4)),
+        ({"SLURM_NODELIST": "127.0.0.1"}, ("127.0.0.1", 15000)),
+    ],
+)
+def test_where_processes_meet(environment, expected):
+    assert find_meeting_point(environment) == expected
+
+
+def test_a_port_that_is_no_number():
+    with pytest.raises(ConfigError, match="MASTER_PORT is 'x'"):
+        find_meeting_point({"WORLD_SIZE": "2", "MASTER_PORT": "x"})

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from regard.errors import ConfigError
 
+_LOWEST_PORT, _PORTS = 15_000, 10_000
+"""Ports that jobs of SLURM use, so that two on one host don't meet at the same one."""
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -54,6 +57,29 @@ def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
     if not 0 <= rank < world_size:
         raise ConfigError(f"the environment says that this is process {rank} of {world_size}; expected 0 <= RANK < WORLD_SIZE")
     return Ranks(rank, world_size, local_rank, local_size)
+
+
+def find_meeting_point(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
+    """Return the host and the port at which the processes of a launcher meet: those of the first process.
+
+    torchrun sets MASTER_ADDR and MASTER_PORT. Under SLURM, the host is the first of the step's nodes, and the port follows from
+    the job's number, unless these variables are set too.
+
+    Raises:
+        ConfigError: If the port is not a number.
+    """
+    host, job = "127.0.0.1", environment.get("SLURM_JOB_ID", "")
+    if "WORLD_SIZE" not in environment:
+        host = _first_node(environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_NODELIST", "")) or host
+    port = _LOWEST_PORT + int(job) % _PORTS if job.isdecimal() else _LOWEST_PORT
+    return environment.get("MASTER_ADDR", host), _number(environment, "MASTER_PORT", str(port))
+
+
+def _first_node(nodes: str) -> str:
+    """Return the first host of a list of SLURM's: `gpu[03-05,9],cpu1` begins with gpu03."""
+    found = re.match(r"([^,\[]*)(?:\[(\w+)[^\]]*\])?([^,\[]*)", nodes)
+    assert found is not None  # each part may be empty
+    return "".join(part or "" for part in found.groups())
 
 
 def _tasks_here(environment: Mapping[str, str], tasks: int) -> int:

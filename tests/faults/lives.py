@@ -95,21 +95,21 @@ def _child(work: Callable[[], object], death: Death, folder: Path, said: Path, p
 def _report(pipe: int) -> None:
     save = Checkpointing._save
 
-    def saved(self: Checkpointing, module: object) -> None:
-        save(self, module)
+    def saved(self: Checkpointing) -> None:
+        save(self)
         os.write(pipe, f"{self._run.progress.step}\n".encode())
 
     Checkpointing._save = saved
 
 
 def _count_down(moments: int, folder: str) -> None:
-    count, moved = count_down(moments, folder), Display.on_train_batch_end
+    count, moved = count_down(moments, folder), Display.after_update
 
     def updated(*arguments: object) -> None:
         count()
         moved(*arguments)
 
-    Display.on_train_batch_end = updated
+    Display.after_update = updated
 
 
 def begin_or_resume(config: object) -> None:

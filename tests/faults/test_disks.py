@@ -97,15 +97,15 @@ def test_a_disk_that_turns_read_only(config, whole, disk):
     config = replace(config, out=str(out))
 
     def turning():
-        inner = Validation.on_train_batch_end
+        inner = Validation.after_update
 
-        def turn(self, trainer, *arguments):
+        def turn(self, update):
             if self._run.progress.step == 8:  # a second mount over the first: what is open stays so, all else is refused
                 command("mount", "--bind", str(disk), str(disk))
                 command("mount", "-o", "remount,bind,ro", str(disk))
-            inner(self, trainer, *arguments)
+            inner(self, update)
 
-        Validation.on_train_batch_end = turn
+        Validation.after_update = turn
         fit(config, progress=False)
 
     end = live(turning, folder=disk.parent / "run")

@@ -82,8 +82,8 @@ def test_a_file_that_changes_while_it_is_read(config, tmp_path, monkeypatch):
 def test_a_file_that_changes_during_training_does_not_matter(config, whole, tmp_path, monkeypatch):
     own = tmp_path / "letters.tsv"
     own.write_bytes(Path(config.data.train[0]).read_bytes())
-    inner = Validation.on_train_batch_end
-    monkeypatch.setattr(Validation, "on_train_batch_end", lambda *arguments: (own.write_text("x\ty\n"), inner(*arguments))[1])
+    inner = Validation.after_update
+    monkeypatch.setattr(Validation, "after_update", lambda *arguments: (own.write_text("x\ty\n"), inner(*arguments))[1])
     fit(replace(config, data=replace(config.data, train=(str(own),)), out=str(tmp_path / "run")), progress=False)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
@@ -199,14 +199,14 @@ def test_too_many_skips_end_the_run(fresh, monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_keep_a_checkpoint(fresh, whole, number):
     def stopping():
-        inner = Validation.on_train_batch_end
+        inner = Validation.after_update
 
-        def send(self, trainer, *arguments):
+        def send(self, update):
             if self._run.progress.step == 7:
                 signal.raise_signal(number)
-            inner(self, trainer, *arguments)
+            inner(self, update)
 
-        Validation.on_train_batch_end = send
+        Validation.after_update = send
         fit(fresh, progress=False)
 
     end = live(stopping, folder=Path(fresh.out))
@@ -222,15 +222,15 @@ def test_a_second_signal_ends_at_once(fresh):
     """Without another checkpoint; the one before is whole."""
 
     def stopping():
-        inner = Validation.on_train_batch_end
+        inner = Validation.after_update
 
-        def send(self, trainer, *arguments):
+        def send(self, update):
             if self._run.progress.step == 4:
                 signal.raise_signal(signal.SIGINT)
                 signal.raise_signal(signal.SIGTERM)
-            inner(self, trainer, *arguments)
+            inner(self, update)
 
-        Validation.on_train_batch_end = send
+        Validation.after_update = send
         fit(fresh, progress=False)
 
     end = live(stopping, folder=Path(fresh.out))

@@ -18,14 +18,14 @@ def main() -> int:
     config = read_config(sys.argv[1])
     model = TinyTranslator if sys.argv[2] == "tiny" else None
     pause = float(sys.argv[3])
-    moved = Display.on_train_batch_end
+    moved = Display.after_update
 
     def slowly(*arguments: object) -> None:
         moved(*arguments)
         print(arguments[0]._run.progress.step, flush=True)
         time.sleep(pause)
 
-    Display.on_train_batch_end = slowly
+    Display.after_update = slowly
     try:
         if (Path(config.out) / "checkpoints" / "config.yaml").exists():
             resume(config.out, model=model)

@@ -86,14 +86,14 @@ def stop_at(monkeypatch):
     """As Ctrl-C after an update."""
 
     def set_up(folder, step):
-        inner = Checkpointing.on_train_batch_end
+        inner = Checkpointing.after_update
 
-        def stop(self, trainer, module, outputs, batch, index):
+        def stop(self, update):
             if str(self._run.folder.path) == folder and self._run.progress.step == step:
                 self._signals.received = 2
-            inner(self, trainer, module, outputs, batch, index)
+            inner(self, update)
 
-        monkeypatch.setattr(callbacks.Checkpointing, "on_train_batch_end", stop)
+        monkeypatch.setattr(callbacks.Checkpointing, "after_update", stop)
         return monkeypatch.undo
 
     return set_up

@@ -107,14 +107,14 @@ def test_defaults_of_fine_tuning(base, tmp_path):
 def test_it_resumes_bit_for_bit_when_the_old_model_is_gone(base, other, tmp_path, monkeypatch, killed):
     given = settings(other, tmp_path, **{"training.max_steps": 8, "training.validate_every": 3, "model.freeze": "encoder"})
     whole = fit(given | {"out": str(tmp_path / "whole")}, start_from=base, progress=False)
-    inner = Validation.on_train_batch_end
+    inner = Validation.after_update
 
-    def stop(self, trainer, *arguments):
+    def stop(self, update):
         if self._run.progress.step == killed:
             raise KeyboardInterrupt
-        inner(self, trainer, *arguments)
+        inner(self, update)
 
-    monkeypatch.setattr(Validation, "on_train_batch_end", stop)
+    monkeypatch.setattr(Validation, "after_update", stop)
     with pytest.raises((KeyboardInterrupt, SystemExit, Interrupted)):
         fit(given, start_from=base, progress=False)
     monkeypatch.undo()

@@ -40,15 +40,15 @@ def stop_at(monkeypatch):
     """Let the power fail after an update: before or after what belongs to it is kept."""
 
     def arm(step, *, moment=Validation):
-        inner = moment.on_train_batch_end
+        inner = moment.after_update
 
-        def fail(self, trainer, *arguments):
+        def fail(self, update):
             if self._run.progress.step == step:
                 raise Stop
-            inner(self, trainer, *arguments)
+            inner(self, update)
 
-        monkeypatch.setattr(moment, "on_train_batch_end", fail)
-        return lambda: monkeypatch.setattr(moment, "on_train_batch_end", inner)
+        monkeypatch.setattr(moment, "after_update", fail)
+        return lambda: monkeypatch.setattr(moment, "after_update", inner)
 
     return arm
 
@@ -58,14 +58,14 @@ def signal_at(monkeypatch):
     """Send a signal while an update is made."""
 
     def arm(step, number=signal.SIGINT):
-        inner = Validation.on_train_batch_end
+        inner = Validation.after_update
 
-        def send(self, trainer, *arguments):
+        def send(self, update):
             if self._run.progress.step == step:
                 signal.raise_signal(number)
-            inner(self, trainer, *arguments)
+            inner(self, update)
 
-        monkeypatch.setattr(Validation, "on_train_batch_end", send)
+        monkeypatch.setattr(Validation, "after_update", send)
 
     return arm
 

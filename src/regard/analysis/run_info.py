@@ -23,7 +23,7 @@ from regard.text.tokenizer import Tokenizer
 _FIRST = 10
 """Number of symbols of a vocabulary that are named if their frequencies were not kept."""
 _LARGEST_FACTS = 1 << 20  # bytes
-_VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "lightning", "numpy", "spacy")
+_VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "numpy", "spacy")
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import lightning
-
 from regard.errors import Interrupted, RequestError
+from regard.training.data import Update
 from regard.training.logs import Logs, Row
-from regard.training.module import TrainingModule, not_finite, weights_of
 from regard.training.progress import Reporter
 from regard.training.run import Run
 from regard.training.signals import Signals
 from regard.training.task import Scores, Validator
+from regard.training.updater import Updater, not_finite, weights_of
 
 LOGGED_EVERY = 50
 """Updates between two rows of the logs, besides one at each validation."""
@@ -24,44 +23,61 @@ class _Stopped(Exception):
     """A signal came in the middle of a validation."""
 
 
-class Validation(lightning.Callback):
+class Callback:
+    """Something that is done before the first update and after each one."""
+
+    def start(self) -> None:
+        """Do what is to be done before the first update."""
+
+    def after_update(self, update: Update) -> None:
+        """Do what is to be done after an update."""
+
+
+class Validation(Callback):
     """Validates when it is due, and keeps the weights that the final model may be made of."""
 
     def __init__(
-        self, run: Run, validator: Validator | None, signals: Signals, reporter: Reporter, logs: Logs, save_bundle: SaveBundle
+        self,
+        run: Run,
+        updater: Updater,
+        validator: Validator | None,
+        signals: Signals,
+        reporter: Reporter,
+        logs: Logs,
+        save_bundle: SaveBundle,
     ) -> None:
         """Watch a run.
 
         Args:
             run: The run.
+            updater: Makes its updates.
             validator: Scores the model; None where there are no dev pairs: then each validation counts as a better one.
             signals: One that comes breaks a validation off; it is made up for when the run goes on.
             reporter: Shows scores and samples.
             logs: Gets a row for each validation, and one now and then in between.
             save_bundle: Writes the model as it is, with its scores.
         """
-        self._run, self._validator, self._signals = run, validator, signals
+        self._run, self._updater, self._validator, self._signals = run, updater, validator, signals
         self._reporter, self._logs, self._save_bundle = reporter, logs, save_bundle
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+    def start(self) -> None:
         """Make up for a validation that was broken off."""
         self._run.clock.lap(None)
-        self._after_update(trainer, pl_module)
+        self._validate_if_due()
 
-    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def after_update(self, update: Update) -> None:
         """Validate if it is due."""
-        self._after_update(trainer, pl_module)
+        self._validate_if_due()
         progress = self._run.progress
         # A validation that was broken off gets its row when it is made up for.
         if progress.recent_count and not progress.validation_due and progress.step % LOGGED_EVERY == 0:
-            pl_module.settle()
+            self._updater.settle()
             self._log(None)
 
-    def _after_update(self, trainer: lightning.Trainer, module: TrainingModule) -> None:
+    def _validate_if_due(self) -> None:
         if self._run.progress.validation_due and not self._signals.received:
-            module.settle(weights=True)
+            self._updater.settle(weights=True)
             self._validate()
-        trainer.should_stop = self._run.progress.finished
 
     def _validate(self) -> None:
         run = self._run
@@ -112,27 +128,27 @@ class Validation(lightning.Callback):
         self._logs.write(row)
 
 
-class Checkpointing(lightning.Callback):
+class Checkpointing(Callback):
     """Writes checkpoints after each epoch, every so many updates, at the end, and when a signal came."""
 
-    def __init__(self, run: Run, signals: Signals) -> None:
-        self._run, self._signals = run, signals
+    def __init__(self, run: Run, updater: Updater, signals: Signals) -> None:
+        self._run, self._updater, self._signals = run, updater, signals
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+    def start(self) -> None:
         """Act upon a signal that came before the first update, and keep a validation that was made up for."""
         if self._signals.received or self._run.progress.finished:
-            self._save(pl_module)
+            self._save()
 
-    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def after_update(self, update: Update) -> None:
         """Write a checkpoint if one is due."""
         progress, every = self._run.progress, self._run.config.training.checkpoint_every
-        due = batch.last or progress.finished or (every and progress.step % every == 0)
+        due = update.last or progress.finished or (every and progress.step % every == 0)
         if due or self._signals.received:
-            self._save(pl_module)
+            self._save()
 
-    def _save(self, module: TrainingModule) -> None:
+    def _save(self) -> None:
         run = self._run
-        module.settle(weights=True)
+        self._updater.settle(weights=True)
         run.clock.lap("validation_seconds")
         run.folder.save_checkpoint(run.state_dict(), keep=run.progress.scores)
         if self._signals.received is not None:
@@ -143,18 +159,18 @@ class Checkpointing(lightning.Callback):
             )
 
 
-class Display(lightning.Callback):
+class Display(Callback):
     """Moves the progress bars."""
 
     def __init__(self, run: Run, reporter: Reporter) -> None:
         self._run, self._reporter = run, reporter
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+    def start(self) -> None:
         """Show them."""
         self._reporter.start(self._run)
         self._run.clock.lap("validation_seconds")
 
-    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def after_update(self, update: Update) -> None:
         """Move them."""
         self._reporter.update(self._run)
         self._run.clock.lap("validation_seconds")

@@ -1,14 +1,11 @@
 """Training from a configuration to what predicts with it, and going on with a run that was stopped."""
 
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import lightning
 import torch
 
 from regard import __version__
@@ -20,7 +17,7 @@ from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
 from regard.text.batching import BucketBatchSampler
-from regard.training.callbacks import Checkpointing, Display, Validation
+from regard.training.callbacks import Callback, Checkpointing, Display, Validation
 from regard.training.changing import change_config, check_goes_on, describe_change, make_change
 from regard.training.classification import ClassificationTask, ClassifierModel, check_classification
 from regard.training.data import UpdateLoader
@@ -31,7 +28,6 @@ from regard.training.language import LanguageModelGiven, LanguageTask, check_lan
 from regard.training.logs import Logs, NoLogs
 from regard.training.machine import Machine, prepared, resolve_machine
 from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
-from regard.training.module import TrainingModule
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Run
@@ -42,6 +38,7 @@ from regard.training.starting import check_start, with_start
 from regard.training.task import Task, Validator
 from regard.training.team import Team, joined
 from regard.training.translation import Model, TranslationTask, check_translation
+from regard.training.updater import Updater
 from regard.training.versions import symbols_of, versions
 
 if TYPE_CHECKING:
@@ -280,17 +277,15 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
         )
     if estimate := describe_time(run):
         reporter.say(estimate)
-    module = TrainingModule(run)
-    module.train()
+    run.model.train()
     loader = UpdateLoader(task, sampler, run.progress, run.team.ranks)
     columns = (*task.columns, "seconds", task.speed_column)
     board = task.config.training.tensorboard
     logs = Logs(run.folder.logs, run.history, columns, tensorboard=board) if run.team.first else NoLogs()
     try:
-        with Signals() as signals, _quiet():
-            callbacks = _build_callbacks(run, validator, signals, reporter, logs)
-            with _memory_explained():
-                _build_trainer(run, callbacks).fit(module, train_dataloaders=loader)
+        with Signals() as signals, _memory_explained():
+            updater = Updater(run)
+            _update(run, updater, loader, _build_callbacks(run, updater, validator, signals, reporter, logs))
     finally:
         reporter.stop()
         logs.close()
@@ -300,38 +295,33 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
     return task.predictor(task.bundle(_signature(run, scores)))
 
 
+def _update(run: Run, updater: Updater, loader: UpdateLoader, callbacks: Sequence[Callback]) -> None:
+    """Make updates until the run is finished."""
+    with torch.enable_grad():
+        for callback in callbacks:
+            callback.start()
+        while not run.progress.finished:
+            for update in loader:  # one epoch, or the rest of it
+                updater.make(update.to(run.machine.device))
+                for callback in callbacks:
+                    callback.after_update(update)
+                if run.progress.finished:
+                    break
+
+
 def _build_callbacks(
-    run: Run, validator: Validator | None, signals: Signals, reporter: Reporter, logs: Logs
-) -> list[lightning.Callback]:
-    agreement: list[lightning.Callback] = []
+    run: Run, updater: Updater, validator: Validator | None, signals: Signals, reporter: Reporter, logs: Logs
+) -> list[Callback]:
+    agreement: list[Callback] = []
     if not run.team.ranks.alone:
         signals = agreed = AgreedSignals(signals, run.team)
         agreement, validator = [Agreement(run, agreed)], validator and FirstValidates(validator, agreed)
     return [
         *agreement,
-        Validation(run, validator, signals, reporter, logs, lambda scores: _save(run, scores)),
-        Checkpointing(run, signals),
+        Validation(run, updater, validator, signals, reporter, logs, lambda scores: _save(run, scores)),
+        Checkpointing(run, updater, signals),
         Display(run, reporter),
     ]
-
-
-def _build_trainer(run: Run, callbacks: list[lightning.Callback]) -> lightning.Trainer:
-    device, ranks = run.machine.device, run.team.ranks
-    return lightning.Trainer(
-        accelerator="gpu" if device.type == "cuda" else "cpu",
-        # Of several GPUs the strategy says which: Lightning refuses more than this process may see, which can be its own alone.
-        devices=[device.index] if device.type == "cuda" else ranks.local_size,
-        num_nodes=ranks.world_size // ranks.local_size,
-        strategy="auto" if ranks.alone else run.team.strategy(device),
-        max_epochs=-1,  # a run knows its own end
-        callbacks=callbacks,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        default_root_dir=str(run.folder.logs),
-    )
 
 
 def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:
@@ -378,19 +368,3 @@ def _memory_explained() -> Iterator[None]:
             "memory does not suffice; lower training.batch_tokens, for validations decoding.batch_tokens or "
             "decoding.beam_size, or the sizes under model, and train anew. The last checkpoint is kept"
         ) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Lightning's banners, tips and advice about its own settings to itself."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"lightning(\.|$)")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)

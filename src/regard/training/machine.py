@@ -115,6 +115,7 @@ def prepared(machine: Machine) -> Iterator[None]:
     with torch.random.fork_rng(devices=devices):
         torch.set_num_threads(machine.threads)
         if devices:
+            torch.cuda.set_device(machine.device)
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS and cuDNN repeat their results only so
             torch.use_deterministic_algorithms(True, warn_only=True)
             deterministic_memory.fill_uninitialized_memory = False

@@ -5,11 +5,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import lightning
 from torch import Tensor
 
 from regard.config import AnyConfig, RunConfig
 from regard.errors import RegardError
+from regard.training.callbacks import Callback
+from regard.training.data import Update
 from regard.training.folder import RunFolder
 from regard.training.run import Run
 from regard.training.signals import Signals
@@ -99,10 +100,6 @@ class AgreedSignals(Signals):
         """A signal that came to this process, even if the others do not know of it yet."""
         return self.received or self._noted.pending
 
-    def hold(self) -> None:
-        """As `Signals`, of this process."""
-        self._noted.hold()
-
     def agree(self, *, finished: bool = False) -> bool:
         """Let all processes know of what came to any; all of them call this.
 
@@ -136,18 +133,17 @@ class FirstValidates(Validator):
             raise
 
 
-class Agreement(lightning.Callback):
+class Agreement(Callback):
     """Goes before all other callbacks: agrees on signals, and on whether the time is up."""
 
     def __init__(self, run: Run, signals: AgreedSignals) -> None:
         self._run, self._signals = run, signals
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: Any) -> None:
+    def start(self) -> None:
         """Agree on signals that came before the first update."""
-        self._signals.hold()  # Lightning's handler of SIGTERM speaks to the other processes, which do not listen
         self._agree()
 
-    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def after_update(self, update: Update) -> None:
         """Agree after an update."""
         if self._run.settles_at(self._run.progress.step):
             self._agree()

@@ -30,11 +30,6 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def hold(self) -> None:
-        """Take the handlers back from whoever has put others in their place since."""
-        for number in self._before:
-            signal.signal(number, self._note)
-
     def _note(self, number: int, frame: FrameType | None) -> None:
         # Straight to the descriptor: whatever prints may be in the middle of printing.
         if self.received is not None:

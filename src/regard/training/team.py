@@ -1,9 +1,8 @@
 """The processes that train one model together, and what they have to agree upon.
 
-Gradients are averaged by PyTorch's DistributedDataParallel, under Lightning's strategy for it: over NCCL between GPUs, over
-gloo between processors. All else goes over a group of gloo of its own: it may wait for hours while the first process prepares
-data or validates, which NCCL may not. The first process alone reads and writes the run's folder, validates and speaks; the
-others get what it found.
+Gradients are averaged by PyTorch's DistributedDataParallel (`training/updater.py`). All else goes over a group of gloo of its
+own: it may wait for hours while the first process prepares data or validates, which NCCL may not. The first process alone reads
+and writes the run's folder, validates and speaks; the others get what it found.
 """
 
 import atexit
@@ -21,12 +20,10 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from lightning.fabric.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
-from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
 
 from regard.errors import ConfigError, Interrupted, RegardError, TrainingError
-from regard.ranks import Ranks, read_ranks
+from regard.ranks import Ranks, find_meeting_point, read_ranks
 
 T = TypeVar("T")
 
@@ -125,18 +122,6 @@ class Team:
             for value in model.state_dict().values():
                 dist.broadcast(value, 0, group=self._group)
 
-    def strategy(self, device: torch.device) -> DDPStrategy:
-        """What Lightning trains with.
-
-        Parameters are searched for unused ones at each update: so any model will do, and the order in which gradients are
-        summed up is the same from the first update on, as an exact resume needs (else it is chosen anew after the first).
-        """
-        return DDPStrategy(
-            parallel_devices=[device] * self.ranks.local_size,
-            cluster_environment=_environment(),
-            find_unused_parameters=True,
-        )
-
 
 @contextmanager
 def joined() -> Iterator[Team]:
@@ -154,10 +139,6 @@ def joined() -> Iterator[Team]:
         return
     _connect(ranks)
     control, watched = (dist.new_group(backend="gloo", timeout=_PATIENCE) for _ in range(2))
-    # Only now: a process that gave up before would leave the others waiting for it.
-    most, least = Team(ranks, control).largest(ranks.local_size, -ranks.local_size)
-    if most != -least or ranks.world_size % most:
-        raise _uneven(ranks)
     watch = _Watch(ranks, watched)
     try:
         yield Team(ranks, control)
@@ -173,40 +154,27 @@ def joined() -> Iterator[Team]:
         dist.destroy_process_group(group)
 
 
-def _environment() -> ClusterEnvironment:
-    if "WORLD_SIZE" in os.environ:
-        return TorchElasticEnvironment()
-    os.environ.setdefault("SLURM_NTASKS_PER_NODE", str(read_ranks().local_size))  # without it Lightning refuses
-    # Lightning would write checkpoints of its own, and requeue, on the signal before a job's end.
-    return SLURMEnvironment(auto_requeue=False)
-
-
 def _connect(ranks: Ranks) -> None:
     """Make PyTorch's default group, which lasts as long as the process."""
     if "WORLD_SIZE" in os.environ and "LOCAL_RANK" not in os.environ:
-        raise _uneven(ranks)
+        raise ConfigError(
+            f"the environment says that this is process {ranks.rank} of {ranks.world_size}, but not which one on its "
+            "host; start it with torchrun or srun, which set LOCAL_RANK and LOCAL_WORLD_SIZE"
+        )
     if dist.is_initialized():
         return
+    host, port = find_meeting_point()
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = host, str(port)
     try:
-        environment = _environment()
-        os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = environment.main_address, str(environment.main_port)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world_size)
     except (RuntimeError, ValueError) as error:
-        where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        why = str(error).splitlines()[0]
         raise ConfigError(
-            f"process {ranks.rank} of {ranks.world_size} cannot reach the others at {where} ({str(error).splitlines()[0]}); is "
+            f"process {ranks.rank} of {ranks.world_size} cannot reach the others at {host}:{port} ({why}); is "
             "every host's name known to the others, and the port free and open?"
         ) from error
     atexit.register(_disconnect)
-
-
-def _uneven(ranks: Ranks) -> ConfigError:
-    return ConfigError(
-        f"process {ranks.rank} of {ranks.world_size} has {ranks.local_size} on its host; training wants as many processes "
-        "on every host, and LOCAL_RANK and LOCAL_WORLD_SIZE in the environment: start it with torchrun or srun "
-        "--ntasks-per-node"
-    )
 
 
 def _disconnect() -> None:

@@ -18,7 +18,6 @@ _MAY_DIFFER = {
     "regard": "batches, defaults and formulas may differ, and with them everything from here on",
     "torch": "sums may be rounded otherwise",
     "numpy": "batches may come in another order",
-    "lightning": "the order of steps may differ",
     "tokenizers": "text may be cut otherwise where the model is used; the data's symbols are as they were",
     "python": "random numbers drawn for batches may differ",
     "device": "sums are rounded otherwise, and dropout is another",
@@ -29,7 +28,7 @@ _MAY_DIFFER = {
 
 def versions() -> dict[str, str]:
     """Of everything that computes: packages, and regard's own code to the byte."""
-    packages = {name: version(name) for name in ("lightning", "tokenizers")}
+    packages = {name: version(name) for name in ("tokenizers",)}
     return {
         "regard": f"{regard.__version__} ({_code()})",
         "numpy": np.__version__,

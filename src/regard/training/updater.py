@@ -1,21 +1,34 @@
-"""One update, as Lightning calls it."""
+"""One update of the weights: the gradient of its batches, averaged over processes, and a step of the optimizer."""
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
-import lightning
 import torch
-from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import TrainingError, out_of_memory
 from regard.training.data import Update
 from regard.training.machine import seed_step
 from regard.training.pieces import check_cuttable, cut
 from regard.training.run import Run
+from regard.training.task import Task
 
 
-class TrainingModule(lightning.LightningModule):
+class _Loss(nn.Module):
+    """The loss of a batch as a module, since DistributedDataParallel shares the gradients of modules."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.model, self._task = task.model, task
+
+    def forward(self, batch: Any, step: int, total_steps: int) -> tuple[Tensor, Tensor]:
+        loss, nll = self._task.loss(batch, step, total_steps)
+        return loss, nll.detach()
+
+
+class Updater:
     """Makes the updates of a run.
 
     The loss of an update is Σ loss over all words, or texts, of all its batches / their number: the same whether they come in
@@ -23,46 +36,34 @@ class TrainingModule(lightning.LightningModule):
     """
 
     def __init__(self, run: Run) -> None:
-        super().__init__()
-        self.automatic_optimization = False
-        self.model = run.model
-        self._updates = run
+        self._run = run
+        loss = _Loss(run.task)
+        self._loss_of: nn.Module = loss if run.team.ranks.alone else _share_gradients(loss, run)
         # On the device, so that a GPU need not be waited for at each update.
         self._loss = torch.zeros((), device=run.machine.device, dtype=torch.float64)
         self._recent = torch.zeros_like(self._loss)
         self._skipped = torch.zeros((), device=run.machine.device, dtype=torch.int64)
         self._not_counted = torch.zeros_like(self._skipped)
-        if not run.team.ranks.alone:
-            # PyTorch complains to standard error where it looks for unused parameters (see `Team.strategy`) and there is none.
-            self.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        """The run's own optimizer, which its checkpoints hold."""
-        return self._updates.optimizer
-
-    def transfer_batch_to_device(self, batch: Update, device: torch.device, dataloader_idx: int) -> Update:
-        """Move an update's tensors."""
-        return batch.to(device)
-
-    def training_step(self, batch: Update, batch_idx: int) -> None:
+    def make(self, update: Update) -> None:
         """Make one update.
 
         Raises:
             TrainingError: If too many losses or gradients are not finite, or memory does not suffice for one example.
         """
-        run = self._updates
+        run = self._run
         step = run.progress.step + 1
-        while self._is_too_large(batch, step):
+        while self._is_too_large(update, step):
             self._cut()
-        self._step(step, batch.count)
-        self._count(batch, step)
+        self._step(step, update.count)
+        self._count(update, step)
         if run.settles_at(step):
             self.settle()
         run.clock.lap("seconds")
 
     def _is_too_large(self, update: Update, step: int) -> bool:
         """Add up the gradient of an update; True where memory does not suffice for it."""
-        run = self._updates
+        run = self._run
         pieces = run.progress.pieces
         parts = [
             (part, weight) for batch, weight in zip(update.batches, update.weights, strict=True) for part in cut(batch, pieces)
@@ -72,13 +73,13 @@ class TrainingModule(lightning.LightningModule):
         self._recent.zero_()
         try:
             for number, (part, weight) in enumerate(parts, 1):
-                with run.machine.autocast():
-                    loss, nll = run.task.loss(part, step, run.total_steps)
-                # A loss that is not finite makes the gradient so: then a look at the gradient, which all share, is enough.
-                sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
                 with self._gradients_kept(number < len(parts)):
-                    self.manual_backward(loss * sound * weight / mean)
-                self._recent += nll.detach() * weight
+                    with run.machine.autocast():
+                        loss, nll = self._loss_of(part, step, run.total_steps)
+                    # A loss that is not finite makes the gradient so: then a look at the gradient, which all share, is enough.
+                    sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
+                    (loss * sound * weight / mean).backward()
+                self._recent += nll * weight
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -88,27 +89,26 @@ class TrainingModule(lightning.LightningModule):
 
     def _cut(self) -> None:
         """Halve the batches from now on: the same gradient, in more steps."""
-        progress = self._updates.progress
+        progress = self._run.progress
         progress.pieces *= 2
-        self._updates.optimizer.zero_grad()
-        if self._updates.machine.device.type == "cuda":
+        self._run.optimizer.zero_grad()
+        if self._run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
-        self._updates.say(
+        self._run.say(
             f"update {progress.step + 1:,}: memory does not suffice for the batch; from here on each is cut into "
             f"{progress.pieces} pieces, which together make the same update. A lower training.batch_tokens spares the cutting"
         )
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
         """Without sharing gradients, where more is to be added to them."""
-        strategy = self.trainer.strategy
-        return strategy.block_backward_sync() if kept and isinstance(strategy, DDPStrategy) else nullcontext()
+        return self._loss_of.no_sync() if kept and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _step(self, step: int, count: int) -> None:
-        run, training = self._updates, self._updates.config.training
+        run, training = self._run, self._run.config.training
         if training.clip_norm:
-            norm = nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm)
+            norm = nn.utils.clip_grad_norm_(run.model.parameters(), training.clip_norm)
         else:
-            norm = nn.utils.get_total_norm([weight.grad for weight in self.model.parameters() if weight.grad is not None])
+            norm = nn.utils.get_total_norm([weight.grad for weight in run.model.parameters() if weight.grad is not None])
         wrong = ~norm.isfinite()
         # The optimizer's own way of skipping an update, which waits for no GPU (Muon does).
         run.optimizer.found_inf = wrong.float()  # type: ignore[attr-defined]
@@ -117,15 +117,13 @@ class TrainingModule(lightning.LightningModule):
         self._not_counted += wrong * count
         for group in run.optimizer.param_groups:
             group["lr"] = run.learning_rate(step)
-        optimizer = self.optimizers()
-        assert not isinstance(optimizer, list)
-        optimizer.step()
-        optimizer.zero_grad()
+        run.optimizer.step()
+        run.optimizer.zero_grad()
         if run.moving_average is not None:
             run.moving_average.update(step)
 
     def _count(self, update: Update, step: int) -> None:
-        run, progress, training = self._updates, self._updates.progress, self._updates.config.training
+        run, progress, training = self._run, self._run.progress, self._run.config.training
         progress.step = step
         progress.count += update.count
         progress.recent_count += update.count
@@ -150,7 +148,7 @@ class TrainingModule(lightning.LightningModule):
         Raises:
             TrainingError: If too many losses or gradients, or a weight, are not finite.
         """
-        run = self._updates
+        run = self._run
         progress, skipped = run.progress, int(self._skipped.item())
         progress.recent_loss += run.team.total(self._loss.item())
         progress.recent_count -= int(self._not_counted.item())
@@ -166,6 +164,17 @@ class TrainingModule(lightning.LightningModule):
             )
         if weights and run.team.largest(int(not run.weights_are_finite()))[0]:  # all stop together, and say the same
             raise not_finite(run, "weights")
+
+
+def _share_gradients(loss: _Loss, run: Run) -> DistributedDataParallel:
+    """Average gradients over processes: over NCCL between GPUs, over gloo between processors.
+
+    Parameters are searched for unused ones at each update: so any model will do, and the order in which gradients are summed up
+    is the same from the first update on, as an exact resume needs (else it is chosen anew after the first).
+    """
+    # PyTorch complains to standard error where it looks for unused parameters and there is none.
+    loss.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
+    return DistributedDataParallel(loss, find_unused_parameters=True)
 
 
 def not_finite(run: Run, wrong: str) -> TrainingError:
