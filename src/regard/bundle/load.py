@@ -26,7 +26,7 @@ from regard.bundle.bundle import (
 )
 from regard.bundle.folder import find, read, version
 from regard.bundle.signature import read_signed
-from regard.bundle.weights import read_shapes, unpack
+from regard.bundle.weights import Uninitialised, read_shapes, unpack
 from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError
@@ -278,12 +278,13 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
     """Build the model that the configuration describes; the caller's random numbers are left alone."""
     with _explained(path), torch.random.fork_rng(devices=[]):
         _check_size(build, data, path, complete=attention is None)
-        return build(attention)
+        with Uninitialised():
+            return build(attention)
 
 
 def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, complete: bool = True) -> None:
     num_stored = sum(_product(shape) for shape in read_shapes(data, path).values())
-    with torch.device("meta"):  # so that a config that claims huge sizes costs nothing
+    with torch.device("meta"), Uninitialised():  # so that a config that claims huge sizes costs nothing
         num_planned = _count_stored(build(None))
     if complete and num_planned > num_stored:
         raise BundleError(f"{path} holds {num_stored:,} numbers, expected {num_planned:,} by config.yaml and the tokenizers")

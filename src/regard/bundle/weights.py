@@ -9,6 +9,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard.errors import BundleError, nearest
 
@@ -60,6 +61,22 @@ def unpack(model: nn.Module, data: bytes, path: object) -> None:
             if tensors[name].dtype != tensor.dtype:
                 raise BundleError(f"{path}: the tensor '{name}' is of {tensors[name].dtype}, expected {tensor.dtype}")
             tensor.copy_(tensors[name])
+
+
+class Uninitialised(TorchFunctionMode):
+    """Where it is entered, new models get no initial weights, since those of a file will replace them.
+
+    That saves their time, and PyTorch's compiler is not imported: on the meta device, `normal_` would.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return the tensor that would be initialised as it is, and call everything else."""
+        if getattr(func, "__module__", "") == "torch.nn.init" or func in _DRAWING:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+_DRAWING = (Tensor.normal_, Tensor.uniform_)
 
 
 def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:

@@ -3,21 +3,25 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 SHOWN_AFTER = 2.0
 """Seconds of work after which it is worth a bar."""
 
 
 @contextmanager
-def late_bars(*, shown: bool) -> Iterator[Progress]:
+def late_bars(*, shown: bool) -> "Iterator[Progress]":
     """Bars that appear only when the work takes long, and only in a terminal; at its end they are taken away.
 
     Args:
         shown: Whether they are wanted at all.
     """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True)
     left = TimeRemainingColumn(elapsed_when_finished=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), left)

@@ -15,8 +15,6 @@ from itertools import chain, tee
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from jaxtyping import Int32, Int64
 
 from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
@@ -176,6 +174,9 @@ class Tokenizer:
 
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
         """Flat ids and the number of ids of each text: cut at spaces, look each different chunk up, and spread the result."""
+        import pyarrow as pa  # a quarter of a second, and no prediction needs it
+        import pyarrow.compute as pc
+
         try:
             strings = pa.array(texts, pa.large_string())
         except UnicodeEncodeError:  # half of a surrogate pair
