@@ -3,8 +3,9 @@
     python -m benchmarks.fine_tuning --base multi30k/train.en,multi30k/train.de --pairs tatoeba/deu.txt
 
 A translator learns from the first pairs of one corpus and is then fine-tuned on the first pairs of another (`--from`). Two
-other translators learn from the second corpus alone: preset `luong` as it is (words), and with subwords. Test pairs are spread
-over the rest of the second corpus, and share no source and no target with its first pairs. The last line printed is JSON.
+other translators learn from the second corpus alone: one with the settings that regard chooses, like the first translator, and
+one with preset `luong`. Test pairs are spread over the rest of the second corpus, and share no source and no target with its
+first pairs. The last line printed is JSON.
 """
 
 import argparse
@@ -18,9 +19,8 @@ from typing import Any
 from regard.config import TranslationConfig
 from regard.presets import load_preset
 
-BPE = {f"tokenizers.{side}.{name}": value for side in ("source", "target") for name, value in (("kind", "bpe"), ("size", 5000))}
 ALONE_EPOCHS = 40
-"""Epochs of training from scratch; the epoch with the best BLEU on a tenth of the pairs is kept."""
+"""Epochs of preset `luong` from scratch; the epoch with the best BLEU on a tenth of the pairs is kept."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -29,7 +29,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--base", required=True, metavar="SOURCE,TARGET", help="corpus that the model is first trained on")
     parser.add_argument("--pairs", required=True, metavar="FILE", help="corpus that it is fine-tuned on, tab-separated")
     parser.add_argument("--base-pairs", type=int, default=20_000, metavar="N")
-    parser.add_argument("--base-epochs", type=int, default=6, metavar="N")
     parser.add_argument("--few", type=int, default=2_000, metavar="N", help="pairs to fine-tune on")
     parser.add_argument("--test", type=int, default=1_000, metavar="N", help="test pairs")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
@@ -51,17 +50,16 @@ def compare(options: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
     file = work / "few.tsv"
     file.write_text("".join(f"{source}\t{target}\n" for source, target in train), encoding="utf-8")
     every = {"threads": options.threads, "device": "cpu", "training.tensorboard": False, "data.cache": str(work / "cache")}
-    few = {**every, "data.train": [str(file)], "data.source": "en", "data.target": "de", "overwrite": True}
-    alone = {**few, "training.max_epochs": ALONE_EPOCHS}
+    every |= {"data.source": "en", "data.target": "de"}
+    few = {**every, "data.train": [str(file)], "overwrite": True}
     base_data = {"data.train": options.base.split(","), "data.max_pairs": options.base_pairs}
-    names = {"data.source": "en", "data.target": "de", "training.max_epochs": options.base_epochs}
     rows, base = [], work / "base"
     if not (base / "signature.json").exists():
-        regard.fit(luong({**every, **BPE, **base_data, **names, "out": str(base)}))
+        regard.fit(regard.choose_config("translation", {**every, **base_data, "out": str(base)}))
     rows.append(score("the base, not fine-tuned", regard.load(base, device="cpu"), test, 0.0))
     models = {
-        "from scratch, words": lambda: luong({**alone, "out": str(work / "words")}),
-        "from scratch, subwords": lambda: luong({**alone, **BPE, "out": str(work / "subwords")}),
+        "from scratch, settings chosen": lambda: regard.choose_config("translation", {**few, "out": str(work / "chosen")}),
+        "from scratch, preset luong": lambda: luong({**few, "training.max_epochs": ALONE_EPOCHS, "out": str(work / "luong")}),
         "fine-tuned": lambda: {**few, "out": str(work / "tuned")},
         "fine-tuned, encoder frozen": lambda: {**few, "out": str(work / "frozen"), "model.freeze": ["encoder"]},
     }
