@@ -206,7 +206,10 @@ def test_commands_in_answers_exist():
     ("arguments", "message"),
     [
         (["--task", "translation"], "the first argument is '--task', expected the task: `regard train translation …`"),
-        (["--task=language_modeling"], "is '--task=language_modeling', expected the task: `regard train language …`"),
+        (
+            ["--task=language_modeling"],
+            "the first argument is '--task=language_modeling', expected the task: `regard train language …`",
+        ),
         (["--data.train", "x"], "the first argument is '--data.train', expected the task: `regard train TASK …`"),
         (["nmt"], "nothing is named 'nmt'; did you mean 'translation'?"),
         (["text-classification"], "nothing is named 'text-classification'; did you mean 'classification'?"),
