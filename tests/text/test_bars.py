@@ -3,7 +3,7 @@ import threading
 import time
 
 import pytest
-from rich.console import Console
+import rich.console
 
 from regard.text import bars
 
@@ -12,7 +12,8 @@ from regard.text import bars
 def terminal(monkeypatch):
     """What a user with a terminal sees."""
     stream = io.StringIO()
-    monkeypatch.setattr(bars, "Console", lambda **_: Console(file=stream, force_terminal=True, width=80))
+    console = rich.console.Console
+    monkeypatch.setattr(rich.console, "Console", lambda **_: console(file=stream, force_terminal=True, width=80))
     return stream
 
 
@@ -44,7 +45,8 @@ def test_no_bar_where_none_is_wanted_or_there_is_no_terminal(terminal, monkeypat
         shown.add_task("reading", total=3)
         time.sleep(0.05)
     assert terminal.getvalue() == ""
-    monkeypatch.setattr(bars, "Console", Console)
+    monkeypatch.undo()
+    monkeypatch.setattr(bars, "SHOWN_AFTER", 0.0)
     with bars.late_bars(shown=True) as shown:
         shown.add_task("reading", total=3)
         time.sleep(0.05)

@@ -155,7 +155,7 @@ def test_what_the_rate_rises_from():
             {"training.max_epochs": 1},
             r"cannot train longer in '.*': 2 epochs and \d+ updates are done, .* training.max_epochs 1; ",
         ),
-        ({"training.learning_rate": 1e-4}, r"so the run ends at once by training.max_epochs 2; set it higher"),
+        ({"training.learning_rate": 1e-4}, r"so the run would end at once because of training.max_epochs 2; set it higher"),
     ],
 )
 def test_what_may_not_change(ended, overrides, message):
