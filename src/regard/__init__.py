@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
+    from regard.models.build import build_classifier, build_language_model, build_translator
     from regard.predict import Classification, Classifier, Generation, LanguageModel, Translation, Translator, load
     from regard.presets import load_preset
     from regard.record import AttentionRecord, alignment_error_rate
@@ -38,6 +39,9 @@ _HOMES = {
     "TranslationConfig": "regard.config",
     "Translator": "regard.predict",
     "alignment_error_rate": "regard.record",
+    "build_classifier": "regard.models.build",
+    "build_language_model": "regard.models.build",
+    "build_translator": "regard.models.build",
     "capture": "regard.analysis.capture",
     "choose_config": "regard.choose",
     "curves": "regard.analysis.history",
@@ -50,6 +54,11 @@ _HOMES = {
     "record": "regard.record",
     "resume": "regard.training",
 }
+
+_MODULES = frozenset(
+    ("analysis", "attention", "bundle", "choose", "config", "decoding", "errors", "layers", "metrics", "models", "predict")
+) | {"presets", "text", "training", "viz"}
+"""Submodules that are attributes without an import of their own."""
 
 __all__ = [
     "AttentionRecord",
@@ -71,6 +80,9 @@ __all__ = [
     "TranslationConfig",
     "Translator",
     "alignment_error_rate",
+    "build_classifier",
+    "build_language_model",
+    "build_translator",
     "capture",
     "choose_config",
     "curves",
@@ -86,6 +98,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"regard.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute '{name}'")
     module = import_module(_HOMES[name])
@@ -93,4 +107,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES, *_MODULES})

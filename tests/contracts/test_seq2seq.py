@@ -164,6 +164,16 @@ def test_shapes(model, batch):
         assert (weights.shape[0], *weights.shape[-2:]) == (BATCH, *sides(site, SOURCE, TARGET))
 
 
+def test_a_call_gives_the_scores(model, batch):
+    source, mask, target_in, _ = batch
+    expected = read(model, batch)[0]
+    if model.sites and all(site.startswith("decoder") for site in model.sites):  # a language model
+        same(model(target_in), expected)
+        return
+    same(model(source, target_in), expected)
+    same(model(source, target_in, mask), expected)
+
+
 def test_attention_stays_on_the_source(model, batch):
     _, attention = read(model, batch)
     earlier = torch.ones(TARGET, TARGET, dtype=torch.bool).tril()

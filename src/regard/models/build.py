@@ -1,30 +1,120 @@
-"""A model from its configuration."""
+"""A model from a configuration or from a preset's name."""
+
+from collections.abc import Sequence
+from typing import Any
 
 from regard.attention.base import Attention
-from regard.config import ModelConfig, RecurrentConfig, TransformerConfig
+from regard.attention.pooling import Pooling
+from regard.config import (
+    ClassificationConfig,
+    ClassifierConfig,
+    LanguageConfig,
+    LanguageModelConfig,
+    ModelConfig,
+    RecurrentConfig,
+    TransformerConfig,
+    TranslationConfig,
+)
+from regard.config.run import RunConfig
 from regard.errors import ConfigError
-from regard.models.classifiers.build import build_classifier
-from regard.models.language.build import build_language_model
+from regard.models.classifiers.build import build_classifier as _build_classifier
+from regard.models.language.build import build_language_model as _build_language_model
+from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_recurrent
 from regard.models.seq2seq import Seq2Seq
+from regard.models.text_classifier import TextClassifier
 from regard.models.transformer.build import build_transformer
+from regard.presets import load_preset
 
 __all__ = ["build_classifier", "build_language_model", "build_translator"]
 
 
-def build_translator(config: ModelConfig, *, source_size: int, target_size: int, attention: Attention | None = None) -> Seq2Seq:
-    """Build a translator for vocabularies of these sizes; `attention` takes the configured mechanism's place.
+def build_translator(
+    config: ModelConfig | TranslationConfig | str, *, source_size: int, target_size: int, attention: Attention | None = None
+) -> Seq2Seq:
+    """Build a translator with random weights: `regard.build_translator("luong", source_size=8000, target_size=8000)`.
+
+    `model(source, target_in)` gives the scores of the next words.
+
+    Args:
+        config: The model's configuration, that of a run, or a preset's name.
+        source_size: Number of words in the source's vocabulary, special symbols included.
+        target_size: Number of words in the target's vocabulary.
+        attention: A mechanism of your own, in place of the configured one.
 
     Raises:
-        ConfigError: If widths do not fit together, or the model has no single mechanism to be replaced.
+        ConfigError: If the sizes do not fit together, the preset is not one for translators, or the model has no single
+            mechanism to be replaced.
     """
-    match config:
-        case RecurrentConfig():
-            return build_recurrent(config, source_size=source_size, target_size=target_size, attention=attention)
-        case TransformerConfig():
+    match _model_config(config, "translation"):
+        case RecurrentConfig() as recurrent:
+            return build_recurrent(recurrent, source_size=source_size, target_size=target_size, attention=attention)
+        case TransformerConfig() as transformer:
             if attention is not None:
                 raise ConfigError(
                     "a Transformer has an attention in every layer, and one object cannot take the place of all: build a "
                     "regard.models.transformer.TransformerTranslator of layers that hold your own, and give that as `model`"
                 )
-            return build_transformer(config, source_size=source_size, target_size=target_size)
+            return build_transformer(transformer, source_size=source_size, target_size=target_size)
+        case other:
+            raise ConfigError(f"build_translator: config is a {type(other).__name__}, expected a translator's")
+
+
+def build_classifier(
+    config: ClassifierConfig | ClassificationConfig | str,
+    *,
+    vocabulary_size: int,
+    num_labels: int,
+    sentence_ends: Sequence[int] = (),
+    embedding_size: int = 0,
+    pooling: Pooling | None = None,
+) -> TextClassifier:
+    """Build a text classifier with random weights: `regard.build_classifier("bilstm", vocabulary_size=8000, num_labels=2)`.
+
+    Args:
+        config: The model's configuration, that of a run, or a preset's name.
+        vocabulary_size: Number of words in the vocabulary, special symbols included.
+        num_labels: Number of labels.
+        sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
+        embedding_size: Width of the embeddings where word vectors decide it; 0 for the configured width.
+        pooling: A pooling of your own, in place of the configured one.
+
+    Raises:
+        ConfigError: If the sizes do not fit together, or the preset is not one for classifiers.
+    """
+    return _build_classifier(
+        _model_config(config, "classification"),
+        vocabulary_size=vocabulary_size,
+        num_labels=num_labels,
+        sentence_ends=sentence_ends,
+        embedding_size=embedding_size,
+        pooling=pooling,
+    )
+
+
+def build_language_model(
+    config: LanguageModelConfig | LanguageConfig | str, *, vocabulary_size: int
+) -> TransformerLanguageModel:
+    """Build a language model with random weights: `regard.build_language_model("language-tiny", vocabulary_size=8000)`.
+
+    `model(tokens)` gives the scores of the next words.
+
+    Args:
+        config: The model's configuration, that of a run, or a preset's name.
+        vocabulary_size: Number of words in the vocabulary, special symbols included.
+
+    Raises:
+        ConfigError: If the sizes do not fit together, or the preset is not one for language models.
+    """
+    return _build_language_model(_model_config(config, "language"), vocabulary_size=vocabulary_size)
+
+
+def _model_config(config: Any, task: str) -> Any:
+    """Return a model's configuration, from that of a run or of a preset too."""
+    run = load_preset(config) if isinstance(config, str) else config
+    if not isinstance(run, RunConfig):
+        return run
+    if run.task != task:
+        what = f"the preset '{config}'" if isinstance(config, str) else "the configuration"
+        raise ConfigError(f"{what} is for {run.task}, expected one for {task}")
+    return run.model  # type: ignore[attr-defined]  # every task's configuration has one

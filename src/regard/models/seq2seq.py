@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.record.data import Step
+from regard.text.symbols import PAD
 
 AttentionMaps = dict[str, Tensor]
 """Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), with heads (B,H,T,S). Sites that begin with `encoder` are
@@ -44,6 +45,20 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     """Whether a step's attention or readout feeds the next, so that a known target needs a loop."""
     alignment_step: Step = "produce"
     """At which step an output word's attention says what it is a translation of."""
+
+    def forward(
+        self, source: Int[Tensor, "B S"], target_in: Int[Tensor, "B T"], source_mask: Bool[Tensor, "B S"] | None = None
+    ) -> Float[Tensor, "B T V"]:
+        """Return the scores of the next word at each position of a known target: `encode`, `decode` and `logits` in one call.
+
+        Args:
+            source: Ids of the source's tokens, padded with 0 at the end.
+            target_in: The start symbol and the target, shifted right.
+            source_mask: True at tokens. None: everywhere but at padding.
+        """
+        mask = source != PAD if source_mask is None else source_mask
+        features, _ = self.decode(target_in, self.encode(source, mask))
+        return self.logits(features)
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()) -> State:

@@ -60,6 +60,16 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
         self.scale = decoder.size**0.5
         self.sites = tuple(f"decoder.{number}" for number in range(len(decoder.layers)))
 
+    def forward(  # type: ignore[override]  # a language model has no source
+        self, tokens: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Return the scores of the next word at each position.
+
+        Args:
+            tokens: Ids: the start symbol and the text, shifted right.
+        """
+        return super().forward(tokens[:, :1], tokens)
+
     def encode(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
     ) -> TransformerState:
