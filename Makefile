@@ -7,11 +7,12 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 USE := $(VENV)/.installed
 DEVELOP := $(VENV)/.installed-dev
+DOCUMENT := $(VENV)/.installed-docs
 PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-compile
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test test-slow test-faults fuzz check contracts bench docs-figures clean
+.PHONY: help demo test test-slow test-faults fuzz check contracts bench docs docs-figures clean
 
 help:
 	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
@@ -22,6 +23,7 @@ help:
 	@echo "make contracts     the table of every mechanism, number format, circumstance and form (ten minutes)"
 	@echo "make check         style, types, and which room may import which"
 	@echo "make bench         speed"
+	@echo "make docs          build the documentation into docs/_build/html, and run its lessons"
 	@echo "make docs-figures  write docs/mechanisms again: trains the models of its pictures, in two minutes"
 	@echo "make clean         remove what the goals above made, .venv too"
 
@@ -54,11 +56,15 @@ contracts: $(DEVELOP)
 bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks
 
+docs: $(DOCUMENT)
+	PYTHONPATH=. $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 docs-figures: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.generate
 
 clean:
-	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
+	rm -rf $(VENV) build dist runs docs/_build docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -73,4 +79,9 @@ $(USE): pyproject.toml constraints.txt | $(BIN)/python
 $(DEVELOP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing regard and its development tools into $(VENV): a minute or two"
 	$(PIP) --editable '.[spacy,dev]'
+	@touch $@ $(USE)
+
+$(DOCUMENT): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing regard and the tools of its documentation into $(VENV): a minute or two"
+	$(PIP) --editable '.[spacy,docs]'
 	@touch $@ $(USE)

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from regard.cli import habits
-from regard.cli.main import _COMMANDS, main
+from regard.cli.main import COMMANDS, main
 from regard.cli.train import read_arguments
 from regard.config.loading import setting_names
 from regard.config.run import TASKS
@@ -130,7 +130,7 @@ def test_what_an_answer_names_exists(task, answer, capsys):
     assert set(re.findall(r"(?<![-\w.])((?:training|data|model|tokenizers?|decoding|generation)\.\w[\w.]*)", answer)) <= {
         name.removeprefix("--") for name in settings
     }
-    assert set(re.findall(r"`regard (\w+)", answer)) <= set(_COMMANDS)
+    assert set(re.findall(r"`regard (\w+)", answer)) <= set(COMMANDS)
     for preset in re.findall(r"--preset ([a-z][\w-]*)", answer):
         assert preset in preset_names()
     for command, option in re.findall(r"`regard (\w+) RUN (--[a-z][a-z-]+)", answer):
@@ -199,7 +199,7 @@ def test_a_command_of_another_tool(typed, named, capsys):
 
 def test_commands_in_answers_exist():
     for _, answer in habits.COMMANDS:
-        assert set(re.findall(r"`regard (\w+)", answer)) <= set(_COMMANDS)
+        assert set(re.findall(r"`regard (\w+)", answer)) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ More:
   regard --version
 """
 
-_COMMANDS = (
+COMMANDS = (
     *("demo", "presets", "train", "resume", "info", "curves", "translate", "classify", "generate", "evaluate", "score"),
     *("compare", "faithfulness", "look", "align"),
 )
@@ -102,11 +102,11 @@ def _run(arguments: list[str]) -> int:
 
         print(f"regard {__version__}")
         return 0
-    if name not in _COMMANDS:
+    if name not in COMMANDS:
         from regard.cli.habits import find_command
 
         known = find_command(name)
-        meant = f"; in regard: {known}" if known else nearest(name, _COMMANDS)
+        meant = f"; in regard: {known}" if known else nearest(name, COMMANDS)
         raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
     return import_module(f"regard.cli.{name}").main(rest) or 0
 

@@ -1,0 +1,62 @@
+"""Sphinx settings of the documentation; `make docs` builds it into docs/_build."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # for docs.site
+
+import regard  # noqa: E402
+
+project = "regard"
+author = "regard maintainers"
+copyright = "the regard maintainers"
+release = version = regard.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "docs.site.docstrings",
+    "docs.site.mathml",
+    "docs.site.generated",
+]
+exclude_patterns = ["_build", "log.md", "generate", "site", "**/*.py"]
+templates_path = ["_templates"]
+
+# Lessons run when the documentation is built; an error in one is an error of the build.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(HERE / "_build" / "jupyter_cache")
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_class_signature = "mixed"
+autodoc_default_options = {"members": True}
+autoclass_content = "both"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_preprocess_types = False
+python_maximum_signature_line_length = 88
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = "regard"
+html_math_renderer = "mathml"  # MathML is drawn by the browser itself, without a script
+html_static_path = ["_static"]
+html_css_files = ["regard.css"]
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True

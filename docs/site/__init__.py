@@ -1,0 +1,1 @@
+"""Extensions of Sphinx that the documentation is built with."""

@@ -1,0 +1,35 @@
+"""Docstrings are written in plain text with `code`; turn them into the reStructuredText that Sphinx expects."""
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+_CODE = re.compile(r"(`+[^`]+`+)")
+_SPECIAL = re.compile(r"([|*\\]|(?<=\w)_(?=\W|$))")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Run before napoleon reads the sections."""
+    app.connect("autodoc-process-docstring", _process, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    example = False
+    for place, line in enumerate(lines):
+        if line.strip() and not line.startswith(" "):
+            example = line.strip() in ("Example:", "Examples:")
+        if not example and not line.lstrip().startswith((">>>", "...")):
+            lines[place] = escape(line)
+
+
+def escape(line: str) -> str:
+    """Return a line with its code as literals, and with nothing else that reStructuredText would read as markup."""
+    parts = _CODE.split(line)
+    for place, part in enumerate(parts):
+        if place % 2:
+            parts[place] = f"``{part.strip('`')}``"
+        else:
+            parts[place] = _SPECIAL.sub(r"\\\1", part)
+    return "".join(parts)

@@ -1,0 +1,109 @@
+"""Pages that are written from the code when the documentation is built: commands, settings and presets.
+
+They are written into docs/reference/generated, which is not part of the repository.
+"""
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+FOLDER = Path(__file__).parents[1] / "reference" / "generated"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Write the pages before Sphinx reads its sources."""
+    app.connect("builder-inited", lambda _: write_pages())
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_pages() -> None:
+    """Write all pages; leave files as they are whose text has not changed, so that Sphinx does not read them again."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in {"commands.md": commands(), "settings.md": settings(), "presets.md": presets()}.items():
+        file = FOLDER / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+
+def commands() -> str:
+    """Return the help text of every command."""
+    from regard.cli.main import COMMANDS
+
+    parts = ["# Commands", "`regard COMMAND --help` prints the same texts.", f"```text\n{help_of([])}```"]
+    for name in COMMANDS:
+        parts += [f"## regard {name}", f"```text\n{help_of([name])}```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def help_of(arguments: list[str]) -> str:
+    """Return what `regard ARGUMENTS --help` prints, at most 100 characters wide."""
+    from regard.cli.main import main
+
+    os.environ["COLUMNS"] = "100"
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        main([*arguments, "--help"])
+    return text.getvalue().rstrip() + "\n"
+
+
+def settings() -> str:
+    """Return a table of the settings of each task, with defaults."""
+    from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
+
+    about = [
+        "Set them in a YAML file (`regard train translation run.yaml`), on the command line (`--training.max_epochs 20`), or from",
+        'Python (`regard.choose_config("translation", {"training.max_epochs": 20})`). Without a preset, settings that you',
+        "leave out are chosen from the data; the defaults below apply with a preset or a file. See",
+        "[How settings are chosen](../../choosing.md).",
+    ]
+    for title, config in (
+        ("Translation", TranslationConfig),
+        ("Classification", ClassificationConfig),
+        ("Language", LanguageConfig),
+    ):
+        parts += [f"## {title}", *_tables(config)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tables(config: type) -> Iterator[str]:
+    from regard.config.describe import describe
+
+    rows: list[str] = []
+    for setting in describe(config):
+        if setting.heading:
+            if rows:
+                yield _table(rows)
+            rows = []
+            kind = f" with `kind: {setting.kind}`" if setting.kind else ""
+            yield f"### `{setting.name}`{kind}\n\n{setting.doc}"
+        else:
+            choices = f" One of {', '.join(f'`{choice}`' for choice in setting.choices)}." if setting.choices else ""
+            rows.append(f"| `{setting.name}` | {_code(setting.default)} | {_cell(setting.doc)}{choices} |")
+    if rows:
+        yield _table(rows)
+
+
+def _table(rows: list[str]) -> str:
+    return "| setting | default | |\n|---|---|---|\n" + "\n".join(rows)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def presets() -> str:
+    """Return every preset with its comments."""
+    parts = ["# Presets", "Use one with `--preset NAME`; `regard presets NAME` prints it."]
+    for file in sorted(files("regard.presets").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".yaml"):
+            parts += [f"## {file.name.removesuffix('.yaml')}", f"```yaml\n{file.read_text(encoding='utf-8').rstrip()}\n```"]
+    return "\n\n".join(parts) + "\n"
