@@ -56,16 +56,14 @@ def settings() -> str:
     from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
 
     about = [
-        "Set them in a YAML file (`regard train translation run.yaml`), on the command line (`--training.max_epochs 20`), or from",
-        'Python (`regard.choose_config("translation", {"training.max_epochs": 20})`). Without a preset, settings that you',
+        "Set them in a YAML file (`regard train translation run.yaml`), on the command line (`--training.max_epochs 20`), or",
+        'from Python (`regard.choose_config("translation", {"training.max_epochs": 20})`). Without a preset, settings that you',
         "leave out are chosen from the data; the defaults below apply with a preset or a file. See",
         "[How settings are chosen](../../choosing.md).",
     ]
-    for title, config in (
-        ("Translation", TranslationConfig),
-        ("Classification", ClassificationConfig),
-        ("Language", LanguageConfig),
-    ):
+    parts = ["# Settings", " ".join(about)]
+    tasks = {"Translation": TranslationConfig, "Classification": ClassificationConfig, "Language": LanguageConfig}
+    for title, config in tasks.items():
         parts += [f"## {title}", *_tables(config)]
     return "\n\n".join(parts) + "\n"
 
