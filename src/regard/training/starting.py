@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RATE_PART = 0.25
 """Learning rate of fine-tuning, as a fraction of the rate that the model was trained with."""
 WARMUP_STEPS = 20
-MAX_EPOCHS = 10
+MAX_EPOCHS = 20
 
 _DATA_KEPT = (
     *("source", "target", "language", "unit", "label_separator", "vectors_size"),
@@ -34,7 +34,7 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
     """Return the default settings of a run that starts from a trained model.
 
     Model, tokenizers and decoding are those of the trained model, and so are the batches, the optimizer and the regularization.
-    The learning rate is a quarter of the old one; it rises over 20 updates and then falls linearly to zero over 10 epochs.
+    The learning rate is a quarter of the old one; it rises over 20 updates and then falls linearly to zero over 20 epochs.
 
     Args:
         folder: Folder of the trained model.
