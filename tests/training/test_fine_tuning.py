@@ -95,7 +95,7 @@ def test_defaults_of_fine_tuning(base, tmp_path):
     assert config.start_from == str(base)
     assert (config.model, config.tokenizers, config.decoding) == (old.model, old.tokenizers, old.decoding)
     assert config.training.learning_rate == old.training.learning_rate / 4
-    assert (config.training.schedule.kind, config.training.max_epochs, config.training.max_steps) == ("linear_decay", 10, 0)
+    assert (config.training.schedule.kind, config.training.max_epochs, config.training.max_steps) == ("linear_decay", 20, 0)
     assert config.training.schedule.warmup_steps <= 50
     assert config.training.batch_tokens == old.training.batch_tokens
     assert config.training.teacher_forcing.start == old.training.teacher_forcing.end
