@@ -21,9 +21,9 @@ from typing import Literal
 import regard
 from regard.analysis import evaluate_alignment
 from regard.config import TranslationConfig
+from regard.demo import DemoCorpus, DemoPair
 from regard.predict import Translator
 from regard.presets import load_preset
-from regard.text.demo import DemoCorpus, DemoPair
 
 _HELD_OUT = 500
 _FIRST_HELD_OUT = 1 << 23

@@ -34,9 +34,9 @@ from benchmarks.scale import run_watched
 from regard.bundle import ClassificationBundle
 from regard.config import AutoConfig, ClassificationConfig, ClassificationTrainingConfig, LabelledDataConfig
 from regard.config import RecurrentClassifierConfig as Sizes
+from regard.demo import ReviewCorpus
 from regard.errors import RegardError
 from regard.predict import Classifier
-from regard.text.demo import ReviewCorpus
 from regard.training.classification import ClassificationTask
 from regard.training.machine import prepared, resolve_machine, seed_step
 from regard.training.optimizer import build_optimizer

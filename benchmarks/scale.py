@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise RegardError(f"--lines {options.lines:,}: expected 0 to {options.pairs:,}, which is --pairs")
     if not Path("/proc/self/status").exists():
         raise RegardError("this system has no /proc, from which memory is read; run the benchmark on Linux")
-    from regard.text.demo import DemoCorpus
+    from regard.demo import DemoCorpus
 
     say(f"writing {options.pairs:,} built-in pairs")
     begin = time.perf_counter()

@@ -25,7 +25,7 @@ from benchmarks.rival import say
 from regard.config import DataConfig
 from regard.config.loading import load_config
 from regard.errors import RegardError
-from regard.ranks import read_ranks
+from regard.processes.ranks import read_ranks
 
 LEFT_OUT = 5
 """Updates at the beginning."""
@@ -62,7 +62,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         RegardError: If a step fails.
     """
-    from regard.text.demo import DemoCorpus
+    from regard.demo import DemoCorpus
 
     DemoCorpus().write(options.folder / "pairs.tsv", stop=options.pairs)
     found: dict[str, Any] = {"benchmark": "scaling", "preset": options.preset, "tokens": options.tokens, "steps": options.steps}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError
 
 if TYPE_CHECKING:
-    import regard.record as record
     from regard.analysis.capture import capture
     from regard.analysis.history import curves
     from regard.analysis.run_info import RunInfo, info
@@ -20,13 +19,21 @@ if TYPE_CHECKING:
     from regard.models.build import build_classifier, build_language_model, build_translator
     from regard.predict import Classification, Classifier, Generation, LanguageModel, Translation, Translator, load
     from regard.presets import load_preset
-    from regard.record import AttentionRecord, alignment_error_rate
+    from regard.records import (
+        AttentionRecord,
+        alignment_error_rate,
+        from_huggingface,
+        join_subwords,
+        load_record,
+        record,
+        rollout,
+    )
     from regard.training.fit import fit, resume
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AttentionRecord": "regard.record",
+    "AttentionRecord": "regard.records",
     "Classification": "regard.predict",
     "ClassificationConfig": "regard.config",
     "Classifier": "regard.predict",
@@ -38,7 +45,7 @@ _HOMES = {
     "Translation": "regard.predict",
     "TranslationConfig": "regard.config",
     "Translator": "regard.predict",
-    "alignment_error_rate": "regard.record",
+    "alignment_error_rate": "regard.records",
     "build_classifier": "regard.models.build",
     "build_language_model": "regard.models.build",
     "build_translator": "regard.models.build",
@@ -46,18 +53,23 @@ _HOMES = {
     "choose_config": "regard.choose",
     "curves": "regard.analysis.history",
     "fit": "regard.training",
+    "from_huggingface": "regard.records",
     "info": "regard.analysis.run_info",
+    "join_subwords": "regard.records",
     "load": "regard.predict",
     "load_config": "regard.config.loading",
     "load_preset": "regard.presets",
+    "load_record": "regard.records",
     "read_config": "regard.config.loading",
-    "record": "regard.record",
+    "record": "regard.records",
     "resume": "regard.training",
+    "rollout": "regard.records",
 }
 
 _MODULES = frozenset(
-    ("analysis", "attention", "bundle", "choose", "config", "decoding", "errors", "layers", "metrics", "models", "predict")
-) | {"presets", "text", "training", "viz"}
+    "analysis attention bundle choose config decoding demo errors evaluation layers models "
+    "predict presets processes records text training viz".split()
+)
 """Submodules that are attributes without an import of their own."""
 
 __all__ = [
@@ -87,13 +99,17 @@ __all__ = [
     "choose_config",
     "curves",
     "fit",
+    "from_huggingface",
     "info",
+    "join_subwords",
     "load",
     "load_config",
     "load_preset",
+    "load_record",
     "read_config",
     "record",
     "resume",
+    "rollout",
 ]
 
 
@@ -102,8 +118,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"regard.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute '{name}'")
-    module = import_module(_HOMES[name])
-    return module if module.__name__ == f"regard.{name}" else getattr(module, name)  # `regard.record` is a callable module
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.predict import Translator
-from regard.record import alignment_error_rate, format_pharaoh
+from regard.records import alignment_error_rate, format_pharaoh
 from regard.text.tokenizer import build_tokenizers
 
 SOURCES, TARGETS = ["a b c d", "b a", "d c b a d"], ["x y z x", "z y x", "y z"]

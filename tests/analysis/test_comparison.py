@@ -8,7 +8,7 @@ from predict.conftest import make as make_translator
 from regard.analysis import compare_classifiers, compare_translators
 from regard.analysis.comparison import ClassifierComparison, TranslationScore, TranslatorComparison
 from regard.errors import DataError, RequestError
-from regard.metrics import Bootstrap, McNemar
+from regard.evaluation import Bootstrap, McNemar
 
 TEXTS = ["good", "bad", "fine", "dull"] * 5
 RIGHT = ["for", "against", "for", "against"] * 5

@@ -15,7 +15,7 @@ from regard.bundle import TranslationBundle, save_bundle
 from regard.cli import main as cli
 from regard.config.loading import load_config
 from regard.models.build import build_translator
-from regard.record import load_record
+from regard.records import load_record
 from regard.text.tokenizer import build_tokenizers
 
 MODEL = {

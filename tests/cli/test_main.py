@@ -126,7 +126,7 @@ def test_public_names_are_lazy_and_complete():
         "for name in regard.__all__: getattr(regard, name)\n"
         "assert callable(regard.record)\n"
         "assert regard.attention.Additive and regard.models and regard.viz\n"
-        "import regard.record\n"
+        "import regard.records\n"
         "assert regard.record([[1.0]], ['a'], ['b']).pharaoh() == '0-0'\n"
         "try: regard.nothing\n"
         "except AttributeError as error: assert 'nothing' in str(error)\n"

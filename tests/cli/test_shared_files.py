@@ -19,7 +19,7 @@ from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.predict import Translator, translator
-from regard.ranks import Ranks
+from regard.processes.ranks import Ranks
 from regard.text import parts
 from regard.text.parts import PartedFile
 from regard.text.tokenizer import build_tokenizers

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from regard.cli.main import main
-from regard.record import load_record
+from regard.records import load_record
 
 TEXT = "the film is great , so is the plot"
 SMALL = ["--threads=1", "--device=cpu", "--model.embedding_size=8", "--model.hidden_size=8", "--training.max_epochs=2"]

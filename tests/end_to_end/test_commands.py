@@ -9,7 +9,7 @@ import pytest
 
 import regard
 from regard.cli.main import main
-from regard.record import load_record
+from regard.records import load_record
 
 SENTENCE = "one red cat ."
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from regard.cli.main import main
-from regard.record import load_record
+from regard.records import load_record
 
 SMALL = [
     "--threads=1",

@@ -16,7 +16,7 @@ from fuzz.engine import SEAM, Target
 
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig, TokenizersConfig
 from regard.pharaoh import parse_pharaoh
-from regard.record.alignment import read_pharaoh
+from regard.records.alignment import read_pharaoh
 from regard.text.labelled.labels import sort_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.vectors import read_vectors

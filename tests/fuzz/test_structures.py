@@ -17,7 +17,7 @@ from regard.bundle import load_bundle
 from regard.config import DataConfig, LabelledDataConfig
 from regard.config.loading import dump_config, load_config, parse_layer, read_config, setting_names
 from regard.errors import BundleError, ConfigError, DataError, RegardError
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.vectors import read_vectors
 from regard.text.readers import read_pairs

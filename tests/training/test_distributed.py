@@ -14,7 +14,7 @@ from tiny import TinyTranslator
 
 from regard.config import TeacherForcingConfig, TranslationConfig
 from regard.errors import ConfigError, Interrupted, TrainingError
-from regard.ranks import read_ranks
+from regard.processes.ranks import read_ranks
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.machine import resolve_machine

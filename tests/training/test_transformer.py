@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.config import BPEConfig, TeacherForcingConfig, TokenizersConfig, TransformerConfig
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 from regard.training import fit
 
 SMALL = TransformerConfig(

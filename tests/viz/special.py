@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 
 
 def bert() -> AttentionRecord:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from viz.special import bert, make, translation
 
-from regard.record import record
+from regard.records import record
 from regard.viz import caption, confusion, page, reliability, terminal
 
 NOTE = "Attention weights do not prove which words the model's output depends on."
@@ -84,7 +84,7 @@ def test_the_start_symbol_of_a_decoder_is_drawn_before_what_it_wrote():
 
 
 def test_words_without_tokens_keep_their_places_among_special_ones():
-    from regard.record.views import Axis
+    from regard.records.views import Axis
 
     axis = Axis(["<s>", "b", "</s>"], ["a", "b", "c"], [-1, 1, -1]).with_special()
     assert list(axis.words) == ["<s>", "a", "b", "</s>", "c"]

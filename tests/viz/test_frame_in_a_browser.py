@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from viz.test_page_in_a_browser import CHROMIUM, FLAGS
 
-from regard.record import AttentionRecord, record
+from regard.records import AttentionRecord, record
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
 

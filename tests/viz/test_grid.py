@@ -6,7 +6,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.errors import RequestError
-from regard.record import record
+from regard.records import record
 from regard.viz import grid
 
 SVG = "{http://www.w3.org/2000/svg}"

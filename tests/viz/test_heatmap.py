@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from regard.errors import RequestError
-from regard.record import AttentionRecord, record
+from regard.records import AttentionRecord, record
 from regard.viz import fonts, heatmap
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,7 +77,7 @@ def test_same_record_same_bytes(tmp_path, ending):
 def test_bytes_do_not_depend_on_the_process_or_the_users_style(tmp_path):
     code = (
         "import matplotlib, numpy as np; matplotlib.rcParams.update({'font.size': 30, 'text.color': 'red'}); "
-        "from regard.record import record; record(np.eye(2), ['a', 'b'], ['c', 'd']).save('map.svg')"
+        "from regard.records import record; record(np.eye(2), ['a', 'b'], ['c', 'd']).save('map.svg')"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     record(np.eye(2), ["a", "b"], ["c", "d"]).save(tmp_path / "here.svg")
@@ -98,7 +98,7 @@ def test_global_state_is_left_alone(tmp_path):
     made(2, 2).save(tmp_path / "map.pdf")
     assert dict(matplotlib.rcParams) == before
     code = (
-        "import sys; from regard.record import record; record([[1.]], ['a'], ['b']).plot(); assert 'matplotlib.pyplot' not in "
+        "import sys; from regard.records import record; record([[1.]], ['a'], ['b']).plot(); assert 'matplotlib.pyplot' not in "
     )
     code += "sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.errors import RequestError
-from regard.record import AttentionRecord, record
+from regard.records import AttentionRecord, record
 from regard.viz import page, page_words
 
 HOSTILE = [

@@ -5,7 +5,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from regard.record import record
+from regard.records import record
 from regard.viz import page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)

@@ -5,7 +5,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from regard.record import record
+from regard.records import record
 from regard.viz import terminal
 
 

@@ -8,7 +8,7 @@ from matplotlib.patches import FancyBboxPatch
 from PIL import Image
 
 from regard.errors import RequestError
-from regard.record import record
+from regard.records import record
 from regard.viz import drawing, words
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from regard.errors import DataError, RequestError
 from regard.predict import Translator
-from regard.record import Link, alignment_error_rate
-from regard.record.data import Step
+from regard.records import Link, alignment_error_rate
+from regard.records.data import Step
 
 _AT_ONCE = 1024
 """Pairs whose attention records are held at once."""
@@ -42,7 +42,7 @@ def evaluate_alignment(
             `produce`, unless a model of yours says otherwise.
 
     Returns:
-        The alignment error rate, from 0 to 1 (see `regard.record.alignment_error_rate`).
+        The alignment error rate, from 0 to 1 (see `regard.alignment_error_rate`).
 
     Raises:
         RequestError: If the model has no attention, or no such site or head.

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.errors import RequestError, nearest
-from regard.record import AttentionRecord
-from regard.record.data import NOTE
-from regard.record.subwords import Scheme, record_of_tokens
+from regard.records import AttentionRecord
+from regard.records.data import NOTE
+from regard.records.subwords import Scheme, record_of_tokens
 
 _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
@@ -86,7 +86,7 @@ class Captured(Mapping[str, Tensor]):
             target_tokens: T of them, where the module reads a target too: those that it reads, the start symbol with them.
             batch: Which sentence of the batch, from 0.
             families: Module name → `encoder`, `decoder` or `cross`, where the above would not fit.
-            subwords: How tokens mark words; see `regard.record.join_subwords`.
+            subwords: How tokens mark words; see `regard.join_subwords`.
             special: Tokens that belong to no word; see there.
             source_text: The text as it was given; by default its words with spaces between.
             target_text: Likewise.
@@ -146,7 +146,7 @@ def capture(module: nn.Module) -> Iterator[Captured]:
     if not found:
         raise RequestError(
             f"capture: there is no nn.MultiheadAttention in this {type(module).__name__}, nor an attention of regard's; a "
-            "model with attention of its own kind has to return it, see regard.record.from_huggingface"
+            "model with attention of its own kind has to return it, see regard.from_huggingface"
         )
     caught = Captured()
     fast = torch.backends.mha.get_fastpath_enabled()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RequestError
-from regard.metrics import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
-from regard.metrics.tables import shorten, table
+from regard.evaluation import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
+from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 from regard.predict import Classifier, Translator
 from regard.predict.labelled_evaluation import number_labels

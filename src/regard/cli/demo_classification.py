@@ -9,8 +9,8 @@ from regard.cli.options import record_of
 from regard.config import ClassificationConfig, WhitespaceConfig
 
 if TYPE_CHECKING:
+    from regard.demo import Review
     from regard.predict import Classifier
-    from regard.text.demo import Review
 
 _REVIEWS = 16_000
 _HELD_OUT = 1000
@@ -64,8 +64,8 @@ Next:
 def _prepare(options: argparse.Namespace) -> "tuple[Path, list[Review]]":
     """Write the training reviews into the cache, and draw others."""
     from regard.config import LabelledDataConfig
+    from regard.demo import ReviewCorpus
     from regard.text.cache import cache_folder
-    from regard.text.demo import ReviewCorpus
 
     corpus = ReviewCorpus(seed=1)
     count = options.examples or _REVIEWS

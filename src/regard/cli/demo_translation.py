@@ -9,8 +9,8 @@ from regard.cli.options import record_of
 from regard.config import TranslationConfig
 
 if TYPE_CHECKING:
+    from regard.demo import DemoPair
     from regard.predict import Translator
-    from regard.text.demo import DemoPair
 
 _PAIRS = 30_000
 _HELD_OUT = 1000
@@ -44,9 +44,9 @@ Next:
 
 def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[DemoPair]]":
     """Write the training pairs into the cache, and pick held-out ones that share no sentence with them."""
+    from regard.demo import DemoCorpus
     from regard.presets import load_preset
     from regard.text.cache import cache_folder
-    from regard.text.demo import DemoCorpus
 
     settings = {"out": options.out, "overwrite": options.overwrite, "device": options.device, "threads": options.threads}
     config = load_preset("demo", settings)

@@ -122,7 +122,7 @@ def _evaluate_classifier(classifier: "Classifier", options: argparse.Namespace) 
 def _draw_confusion(classifier: "Classifier", found: "LabelledEvaluation", path: str, *, caption: bool) -> None:
     import numpy as np
 
-    from regard.metrics.classification import Scores
+    from regard.evaluation.classification import Scores
     from regard.viz.confusion import draw
 
     assert isinstance(found.scores, Scores)

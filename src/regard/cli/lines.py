@@ -19,7 +19,7 @@ from typing import IO, Any, TextIO
 from regard import __version__
 from regard.cli.printing import replace_unwritable
 from regard.errors import BundleError, DataError, RequestError
-from regard.ranks import read_ranks
+from regard.processes.ranks import read_ranks
 from regard.text.parts import PartedFile
 
 _AT_ONCE = 1024

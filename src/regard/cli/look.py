@@ -19,7 +19,7 @@ from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from regard.predict import Classifier, LanguageModel, Translator
-    from regard.record import AttentionRecord
+    from regard.records import AttentionRecord
 
 _PICTURES = (".png", ".svg", ".pdf")
 _ENDINGS = (*_PICTURES, ".html", ".json", ".npz")

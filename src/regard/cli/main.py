@@ -11,7 +11,7 @@ from importlib import import_module
 
 from regard.cli.printing import replace_unwritable
 from regard.errors import RegardError, RequestError, nearest, out_of_memory
-from regard.ranks import read_ranks
+from regard.processes.ranks import read_ranks
 
 _HELP = """\
 regard: train a translator, a text classifier or a language model on your own file, use it, and look at where it looks.

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from regard.cores import count_cores
 from regard.errors import RequestError, nearest
-from regard.ranks import read_ranks
+from regard.processes.cores import count_cores
+from regard.processes.ranks import read_ranks
 
 if TYPE_CHECKING:
     from regard.predict import Classification, Classifier, Generation, LanguageModel, ScoredText, Translation, Translator
-    from regard.record import AttentionRecord
+    from regard.records import AttentionRecord
 
 
 class Parser(argparse.ArgumentParser):

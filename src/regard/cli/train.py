@@ -13,7 +13,7 @@ from regard.cli.options import Parser, split_files
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
 from regard.config.run import TASKS, AnyConfig, ClassificationConfig
 from regard.errors import RequestError, nearest
-from regard.ranks import read_ranks
+from regard.processes.ranks import read_ranks
 
 
 @dataclass(frozen=True)

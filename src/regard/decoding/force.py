@@ -12,7 +12,7 @@ from regard.decoding.request import check_beam, check_sites
 from regard.decoding.trace import source_sizes
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
-from regard.record.views import sides
+from regard.records.views import sides
 from regard.text.symbols import PAD
 
 _BLOCK_ROWS = 256

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.models.seq2seq import AttentionMaps
-from regard.record.views import sides
+from regard.records.views import sides
 
 
 @dataclass(frozen=True)

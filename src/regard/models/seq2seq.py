@@ -11,7 +11,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.record.data import Step
+from regard.records.data import Step
 from regard.text.symbols import PAD
 
 AttentionMaps = dict[str, Tensor]

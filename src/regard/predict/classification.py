@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from regard.predict.notebook import bars, shortened
-from regard.record import AttentionRecord
-from regard.record.data import NOTE
+from regard.records import AttentionRecord
+from regard.records.data import NOTE
 from regard.text.tokenizer import Tokenizer
 
 

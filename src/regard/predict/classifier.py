@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.bundle import ClassificationBundle, save_bundle
 from regard.config import ClassificationConfig
 from regard.errors import RequestError
-from regard.metrics.calibration import sigmoid, softmax
+from regard.evaluation.calibration import sigmoid, softmax
 from regard.models.text_classifier import TextClassifier
 from regard.predict.classification import Classification, Origin
 from regard.predict.labelled_evaluation import LabelledEvaluation, evaluate_labelled

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from regard.predict.notebook import shortened, table
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 from regard.text.tokenizer import Tokenizer
 
 

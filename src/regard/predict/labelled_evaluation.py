@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import DataError, RequestError
-from regard.metrics.baseline import Share, most_frequent, warn_of_one_answer
-from regard.metrics.calibration import Calibration, calibration
-from regard.metrics.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
-from regard.metrics.tables import shorten
+from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
+from regard.evaluation.calibration import Calibration, calibration
+from regard.evaluation.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
+from regard.evaluation.tables import shorten
 
 if TYPE_CHECKING:
     from regard.predict.classifier import Classifier

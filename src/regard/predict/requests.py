@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 
 from regard.errors import RequestError
-from regard.ranks import read_ranks
+from regard.processes.ranks import read_ranks
 from regard.text.bars import late_bars
 
 

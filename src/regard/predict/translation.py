@@ -10,7 +10,7 @@ import numpy as np
 from regard.decoding import Hypothesis
 from regard.predict.notebook import shortened, table
 from regard.predict.sources import Source
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 from regard.text.symbols import END, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 

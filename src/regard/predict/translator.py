@@ -25,7 +25,7 @@ from regard.predict.notebook import count_parameters, table
 from regard.predict.requests import check_texts, counting_bar
 from regard.predict.sources import Source, encode_sources, guided, join, pad
 from regard.predict.translation import ScoredPair, Translation, translation_of
-from regard.record.views import sides
+from regard.records.views import sides
 from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 

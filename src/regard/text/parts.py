@@ -22,7 +22,7 @@ from typing import TextIO
 
 from regard.disk import beside, whole_file
 from regard.errors import RequestError
-from regard.ranks import Ranks
+from regard.processes.ranks import Ranks
 
 _TOUCHED_EVERY = 2.0
 PATIENCE = 60.0

@@ -15,9 +15,9 @@ from regard.bundle import ClassificationBundle, Start
 from regard.bundle.bundle import Custom, fingerprint_vocabulary
 from regard.config import ClassificationConfig
 from regard.errors import ConfigError, RequestError
-from regard.metrics.baseline import Share, most_frequent, warn_of_one_answer
-from regard.metrics.calibration import calibration, fit_temperature, softmax
-from regard.metrics.classification import score_labels, score_several
+from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
+from regard.evaluation.calibration import calibration, fit_temperature, softmax
+from regard.evaluation.classification import score_labels, score_several
 from regard.models.build import build_classifier
 from regard.models.text_classifier import Example, TextClassifier
 from regard.text.batching import BucketBatchSampler, length_batches

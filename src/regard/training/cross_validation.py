@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.config import ClassificationConfig
 from regard.errors import ConfigError, Interrupted
-from regard.ranks import read_ranks
+from regard.processes.ranks import read_ranks
 from regard.training.fit import fit, resume
 from regard.training.folder import RunFolder
 

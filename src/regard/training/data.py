@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from regard.ranks import Ranks
+from regard.processes.ranks import Ranks
 from regard.text.batching import BucketBatchSampler, share
 from regard.training.run import Progress
 from regard.training.task import Task

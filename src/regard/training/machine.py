@@ -12,9 +12,9 @@ import torch
 import torch.utils.deterministic
 
 from regard.config import RunConfig
-from regard.cores import count_cores
 from regard.errors import ConfigError
-from regard.ranks import Ranks
+from regard.processes.cores import count_cores
+from regard.processes.ranks import Ranks
 
 
 @dataclass(frozen=True)

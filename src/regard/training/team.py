@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch import nn
 
 from regard.errors import ConfigError, Interrupted, RegardError, TrainingError
-from regard.ranks import Ranks, find_meeting_point, read_ranks
+from regard.processes.ranks import Ranks, find_meeting_point, read_ranks
 
 T = TypeVar("T")
 

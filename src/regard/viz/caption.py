@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from regard.record import AttentionRecord
-from regard.record.views import WordView, sides
+from regard.records import AttentionRecord
+from regard.records.views import WordView, sides
 from regard.viz.labels import isolated, label
 from regard.viz.numbers import fixed, percent
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from regard.record import AttentionRecord
-from regard.record.views import sides
+from regard.records import AttentionRecord
+from regard.records.views import sides
 from regard.viz import grid, heatmap, words
 from regard.viz.picture import Picture
 

@@ -6,8 +6,8 @@ a notebook runs no scripts, the frame keeps its first height, which is estimated
 
 import html
 
-from regard.record import AttentionRecord
-from regard.record.views import sides
+from regard.records import AttentionRecord
+from regard.records.views import sides
 from regard.viz import page, page_words
 from regard.viz.markup import Options, text
 

@@ -13,8 +13,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 
 from regard.errors import RequestError, nearest
-from regard.record import AttentionRecord
-from regard.record.views import WordView, sides
+from regard.records import AttentionRecord
+from regard.records.views import WordView, sides
 from regard.viz import colour, picture
 from regard.viz.caption import empty, note, write
 from regard.viz.labels import label, runs_right_to_left

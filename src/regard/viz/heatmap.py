@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 
 from regard.errors import RequestError
-from regard.record import AttentionRecord
-from regard.record.views import sides
+from regard.records import AttentionRecord
+from regard.records.views import sides
 from regard.viz import colour, picture
 from regard.viz.caption import empty, note, write
 from regard.viz.labels import label, runs_right_to_left

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib import resources
 
 from regard.errors import RequestError
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 from regard.viz import page_matrix, page_words
 from regard.viz.markup import Options, facts, palette, text
 from regard.viz.numbers import fixed

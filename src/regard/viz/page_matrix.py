@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.plurals import counted
-from regard.record import AttentionRecord
-from regard.record.views import WordView, sides
+from regard.records import AttentionRecord
+from regard.records.views import WordView, sides
 from regard.viz import caption, colour, markup
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.markup import LEVELS, Options, legend, script_data, shade, text

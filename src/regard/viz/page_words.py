@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.record import AttentionRecord
-from regard.record.views import sides
+from regard.records import AttentionRecord
+from regard.records.views import sides
 from regard.viz import caption, markup, page_matrix
 from regard.viz.labels import label
 from regard.viz.markup import LEVELS, Options, facts, legend, script_data, shade, text

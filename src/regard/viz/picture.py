@@ -20,7 +20,7 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 
 from regard.errors import RequestError, nearest
-from regard.record.files import write_atomically
+from regard.records.files import write_atomically
 from regard.viz import colour, fonts
 from regard.viz.labels import LEFT_TO_RIGHT, runs_right_to_left
 from regard.viz.numbers import tick

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.plurals import counted
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 from regard.viz.labels import isolated, label
 from regard.viz.numbers import decimals, fixed, greatest, probability
 

@@ -10,8 +10,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from regard.record import AttentionRecord
-from regard.record.views import WordView, sides
+from regard.records import AttentionRecord
+from regard.records.views import WordView, sides
 from regard.viz import caption as captions
 from regard.viz import colour, terminal_words
 from regard.viz.labels import isolated, label

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from regard.record import AttentionRecord
-from regard.record.views import WordView
+from regard.records import AttentionRecord
+from regard.records.views import WordView
 from regard.viz.labels import label
 from regard.viz.numbers import decimals, fixed, greatest, probability
 from regard.viz.shades import can_encode, colourless, paint

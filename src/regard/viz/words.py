@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.patches import FancyBboxPatch
 
-from regard.record import AttentionRecord
+from regard.records import AttentionRecord
 from regard.viz import colour, picture
 from regard.viz.caption import empty, note, write
 from regard.viz.labels import label, runs_right_to_left

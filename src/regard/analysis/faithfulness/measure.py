@@ -12,7 +12,7 @@ from regard.analysis.faithfulness.erasure import erase, leave_one_out, rank
 from regard.analysis.faithfulness.probe import Probe, WordedText
 from regard.analysis.faithfulness.report import Erasure, Faithfulness, Seeds, Spread, Uniform
 from regard.errors import RequestError
-from regard.metrics import bootstrap_mean
+from regard.evaluation import bootstrap_mean
 from regard.predict import Classifier
 from regard.predict.labelled_evaluation import number_labels
 from regard.predict.requests import counting_bar

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.analysis.faithfulness.erasure import SHARES
-from regard.metrics.tables import table
+from regard.evaluation.tables import table
 from regard.plurals import counted
 from regard.viz.numbers import fixed, percent
 

@@ -1,0 +1,167 @@
+"""The built-in corpus: English–German sentence pairs with gold word alignments, reached by number."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from regard.demo.files import whole_file
+from regard.demo.marks import MarkedWord, align, name_row, read_marks
+from regard.demo.permutation import Permutation
+from regard.demo.sentences import Pattern, draw_pattern
+from regard.text.bars import late_bars
+
+_INDEX_BITS = 24
+_SIZE = 1 << _INDEX_BITS
+_SEGMENT = 4096
+LONGEST = 16  # words of a sentence, punctuation aside
+_CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class DemoPair:
+    """One sentence pair.
+
+    `alignment` holds the sure links and `possible` the possible ones, the sure among them, as (source index, target index)
+    over `source_words` and `target_words`, which are the words and punctuation marks of the two sentences.
+    """
+
+    source: str
+    target: str
+    source_words: tuple[str, ...]
+    target_words: tuple[str, ...]
+    alignment: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]]
+
+    def pharaoh(self) -> str:
+        """The sure links as `0-0 1-2 …`, by source and target index."""
+        return " ".join(f"{i}-{j}" for i, j in sorted(self.alignment))
+
+
+@dataclass
+class _Share:
+    """A pattern, how many of its sentences have been dealt out, and how their order is scrambled."""
+
+    pattern: Pattern
+    dealt: int
+    multiplier: int
+    offset: int
+
+
+class DemoCorpus:
+    """English–German sentence pairs written by a small grammar, each reached by its index.
+
+    No two indices give the same pair, no English sentence has two translations, and the same seed gives the same corpus.
+    An index is scrambled by a permutation of [0, 2^24). That range was dealt out to sentence patterns in segments when the
+    corpus was made, so the scrambled index names a pattern and a number among its sentences; the number is scrambled once
+    more (number · a + b modulo the sentences of the pattern, a coprime to them) and read as digits of a mixed radix, one
+    digit for every slot. Every step is a bijection, and no sentence belongs to two patterns.
+
+    Args:
+        seed: governs which pairs are in the corpus and their order.
+    """
+
+    def __init__(self, *, seed: int = 1) -> None:
+        self.seed = seed
+        random = Random(seed)
+        self._permutation = Permutation(_INDEX_BITS, random=random)
+        self._starts: list[int] = []
+        self._segments: list[tuple[_Share, int]] = []
+        self._deal(random)
+
+    def _deal(self, random: Random) -> None:
+        """Deal the range out to patterns in segments, to none more than it has sentences."""
+        shares: dict[object, _Share] = {}
+        start = 0
+        while start < _SIZE:
+            pattern = draw_pattern(random)
+            if pattern.longest > LONGEST:
+                continue
+            share = shares.get(pattern.key)
+            if share is None:
+                share = shares[pattern.key] = _Share(pattern, 0, pattern.multiplier(random), random.randrange(pattern.size))
+            length = min(_SEGMENT, pattern.size - share.dealt, _SIZE - start)
+            if length:
+                self._starts.append(start)
+                self._segments.append((share, share.dealt - start))
+                share.dealt += length
+                start += length
+
+    def __len__(self) -> int:
+        return _SIZE
+
+    def __getitem__(self, index: int) -> DemoPair:
+        """The pair with this index, with its alignment.
+
+        Raises:
+            IndexError: `index` is not in [0, len(self)).
+        """
+        pattern, rank = self._locate(index)
+        rows = {name: name_row(row, name) for name, row in pattern.rows(rank, marked=True).items()}
+        source, target = (read_marks(template.format(**rows)) for template in (pattern.marked_source, pattern.marked_target))
+        sure, possible = align(source, target)
+        stop = {(len(source) - 1, len(target) - 1)}
+        texts = pattern.text(rank)
+        first, second = (_surface(text, words) for text, words in zip(texts, (source, target), strict=True))
+        return DemoPair(*texts, first, second, sure | stop, possible | stop)
+
+    def text(self, index: int) -> tuple[str, str]:
+        """The two sentences of the pair with this index, without its alignment, and faster."""
+        pattern, rank = self._locate(index)
+        return pattern.text(rank)
+
+    def _locate(self, index: int) -> tuple[Pattern, int]:
+        """The pattern of a pair, and its number within that pattern."""
+        if not 0 <= index < _SIZE:
+            raise IndexError(f"DemoCorpus: there is no pair {index}; the corpus has pairs 0 to {_SIZE - 1}")
+        number = self._permutation(index)
+        share, offset = self._segments[bisect_right(self._starts, number) - 1]
+        return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
+
+    def pairs(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
+        """The sentences of the pairs from `start` to before `stop`, without their alignments."""
+        return map(self.text, range(start, _SIZE if stop is None else stop))
+
+    def write(
+        self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *,
+        alignments: str | os.PathLike[str] | None = None, progress: bool = True,
+    ) -> None:  # fmt: skip
+        """Write pairs as `source TAB target` lines, and by choice their sure links as Pharaoh lines.
+
+        The files appear whole or not at all.
+
+        Args:
+            path: the file of the pairs, UTF-8.
+            start: the first index.
+            stop: the index after the last; None for all.
+            alignments: a second file, with `0-0 1-2 …` for each pair (about ten times slower).
+            progress: show a bar on standard error.
+
+        Raises:
+            DataError: a file cannot be written.
+            IndexError: the range is not within the corpus.
+        """
+        stop = _SIZE if stop is None else stop
+        if not 0 <= start <= stop <= _SIZE:
+            raise IndexError(f"DemoCorpus.write: pairs {start} to {stop} were asked for; the corpus has pairs 0 to {_SIZE - 1}")
+        chunks = [range(first, min(first + _CHUNK, stop)) for first in range(start, stop, _CHUNK)]
+        with late_bars(shown=progress) as bars, ExitStack() as files:
+            pairs_file = files.enter_context(whole_file(Path(path)))
+            links_file = files.enter_context(whole_file(Path(alignments))) if alignments is not None else None
+            task = bars.add_task("writing built-in pairs", total=stop - start)
+            for chunk in chunks:
+                if links_file is None:
+                    pairs_file.write("".join([f"{source}\t{target}\n" for source, target in map(self.text, chunk)]))
+                else:
+                    pairs = [self[index] for index in chunk]
+                    pairs_file.write("".join([f"{pair.source}\t{pair.target}\n" for pair in pairs]))
+                    links_file.write("".join([f"{pair.pharaoh()}\n" for pair in pairs]))
+                bars.advance(task, len(chunk))
+
+
+def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:
+    """The words as the sentence has them: the first with its capital."""
+    return (text[: len(words[0].text)], *(word.text for word in words[1:]))

@@ -1,0 +1,65 @@
+"""A sentence pattern: two parallel templates, the tables that fill their slots, and its sentences by number."""
+
+import re
+from math import gcd, prod
+from random import Random
+from typing import Any
+
+from regard.demo.frames import Slot
+from regard.demo.marks import strip
+
+_FIELD = re.compile(r"\{(\w)\.(\w+)\}")
+
+
+class Pattern:
+    """All the sentence pairs of one pair of templates.
+
+    Args:
+        source: the English template, marked (see `marks`).
+        target: the German template, marked.
+        slots: what fills them; a slot that depends on another comes after it.
+    """
+
+    def __init__(self, source: str, target: str, slots: tuple[Slot, ...]) -> None:
+        self.marked_source, self.marked_target = source, target
+        self.source, self.target = strip(source), strip(target)
+        self.slots = slots
+        self.size = prod(len(slot.tables[0]) for slot in slots)
+        self._plain = [(s.name, [table.plain for table in s.tables], s.by, s.attribute, len(s.tables[0])) for s in slots]
+        self._marked = [(s.name, [table.rows for table in s.tables], s.by, s.attribute, len(s.tables[0])) for s in slots]
+
+    @property
+    def longest(self) -> int:
+        """A bound on the words of either sentence."""
+        return max(self._bound(self.source), self._bound(self.target))
+
+    def _bound(self, template: str) -> int:
+        tables = {slot.name: slot.tables for slot in self.slots}
+        longest = (max(table.longest(field) for table in tables[name]) for name, field in _FIELD.findall(template))
+        return len(_FIELD.sub(" ", template).split()) - 1 + sum(longest)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two patterns the same."""
+        return (self.source, self.target, self.slots)
+
+    def multiplier(self, random: Random) -> int:
+        """A number coprime to the number of sentences, for a scrambled order of them."""
+        while True:
+            number = random.randrange(1, self.size + 1)
+            if gcd(number, self.size) == 1:
+                return number
+
+    def rows(self, rank: int, *, marked: bool = False) -> dict[str, Any]:
+        """The rows that fill the slots of sentence number `rank`: the digits of a mixed radix."""
+        rows: dict[str, Any] = {}
+        for name, tables, by, attribute, size in self._marked if marked else self._plain:
+            rank, digit = divmod(rank, size)
+            rows[name] = (tables[getattr(rows[by], attribute)] if by else tables[0])[digit]
+        return rows
+
+    def text(self, rank: int) -> tuple[str, str]:
+        """The two sentences number `rank`."""
+        rows = self.rows(rank)
+        source, target = self.source.format(**rows), self.target.format(**rows)
+        return source[0].upper() + source[1:], target[0].upper() + target[1:]

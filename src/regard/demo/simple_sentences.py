@@ -1,0 +1,172 @@
+"""Sentences of one clause: statements, fronted adverbials, questions, imperatives."""
+
+from dataclasses import replace
+from random import Random
+
+from regard.demo import draw, verbs, words
+from regard.demo.frames import (
+    DEED_SHAPES,
+    SHAPES,
+    Choice,
+    Clause,
+    Slot,
+    Verbs,
+    draw_predicate,
+    finite,
+    imperative,
+    state_clause,
+)
+from regard.demo.inflection import THIRD, THIRD_PLURAL
+from regard.demo.patterns import Pattern
+from regard.demo.phrases import Table, pronoun_table, words_table
+from regard.demo.verb_phrases import verb_tables
+
+STATIVE_TENSES = ("present", "past", "future")
+_THERE = tuple(words_table(((f"there|#e {verb}|#v", "gibt|#v es|#e"),)) for verb in ("is", "are"))
+
+_BRACKETS = ("perfect", "pluperfect", "future", "modal", "past modal")
+_TENSES = tuple(tense for tense in draw.TENSE_WEIGHTS if tense != "wish")
+_TO_FRIENDS = ("perfect", "future", "wish")
+_REASONS = (("why|#w", "warum|#w"),)
+_MOMENTS = (("when|#w", "wann|#w"),)  # "when has he …" is no English
+
+
+def draw_tense(random: Random, *among: str) -> str:
+    """A group of tenses, by weight, among those named or all that statements have."""
+    return draw.pick(random, {name: draw.TENSE_WEIGHTS[name] for name in among or _TENSES})
+
+
+def draw_clause(
+    random: Random,
+    tense: str,
+    choice: Choice,
+    *,
+    subject: Table | None = None,
+    pronoun: bool | None = None,
+    negation: float = 0.12,
+) -> tuple[tuple[Slot, ...], Clause]:
+    """A subject and its predicate: all slots, and the predicate's templates.
+
+    Args:
+        random: the source of chance.
+        tense: a key of `draw.TENSE_GROUPS`.
+        choice: what is asked of the predicate.
+        subject: the table of subjects, pronouns; drawn if None.
+        pronoun: whether the drawn subject is one; None for either.
+        negation: how often the clause is negated, 0 to 1.
+    """
+    negated = random.random() < negation
+    if subject is None:
+        subject, pronoun = draw.subjects(random, negated=negated, adjective=choice.adjective, pronoun=pronoun)
+    else:
+        pronoun = True
+    shapes = choice.shapes if tense in STATIVE_TENSES else tuple(shape for shape in choice.shapes if shape in DEED_SHAPES)
+    choice = replace(choice, negated=negated, shapes=shapes, object_pronouns=() if pronoun else choice.object_pronouns)
+    clause = draw_predicate(random, finite(tense, negated), choice)
+    return (Slot("s", (subject,)), *clause.slots), clause
+
+
+def statement(random: Random) -> Pattern:
+    """The verb second: subject first, or an adverbial of time first, or that adverbial in the middle field."""
+    tense = draw_tense(random)
+    slots, clause = draw_clause(random, tense, Choice())
+    if random.random() < 0.55:
+        return Pattern("{s.en} {v.en}" + clause.tail + ".", "{s.nom} {v.fin}" + clause.middle + "{v.rest}.", slots)
+    slots = (*slots, Slot("t", (words_table(draw.TENSE_GROUPS[tense][2]),)))
+    if random.random() < 0.4:
+        return Pattern("{s.en} {v.en}" + clause.tail + " {t.en}.", "{s.nom} {v.fin}" + clause.timed + "{v.rest}.", slots)
+    return Pattern("{t.en} {s.en} {v.en}" + clause.tail + ".", "{t.de} {v.fin}" + clause.behind("{s.nom}") + "{v.rest}.", slots)
+
+
+def fronted_place(random: Random) -> Pattern:
+    """A place first, the verb second."""
+    slots, _ = draw_clause(random, draw_tense(random, "present", "past", "perfect"), Choice(("place",)), negation=0)
+    return Pattern("{p.en} {s.en} {v.en}.", "{p.de} {v.fin} {s.nom}{v.rest}.", slots)
+
+
+def there_is(random: Random) -> Pattern:
+    """What there is somewhere: "gibt es" with the accusative."""
+    group = random.choice((draw.PERSONS, draw.ANIMALS, draw.THINGS, draw.TEXTS))
+    table = draw.noun_phrases(random, group, kinds={"indefinite": 1}, adjective=0.6)
+    existence = tuple(_THERE[person == THIRD_PLURAL] for person in range(5))
+    slots = (Slot("p", (draw.rooms(random),)), Slot("o", (table,)), Slot("v", existence, "o", "person"))
+    return Pattern("{p.en} {v.en} {o.en}.", "{p.de} {v.de} {o.acc}.", slots)
+
+
+def state(random: Random) -> Pattern:
+    """What animals and things are like."""
+    group = random.choice(draw.STATED)
+    choice = Choice(negated=random.random() < 0.2)
+    subject = draw.noun_phrases(random, group, subject=True, negated=choice.negated)
+    verb = finite(draw_tense(random, "present", "past"), choice.negated)((verbs.BE,), "nicht" if choice.negated else "")
+    clause = state_clause(random, group, verb, choice)
+    slots = (Slot("s", (subject,)), *clause.slots)
+    return Pattern("{s.en} {v.en}" + clause.tail + ".", "{s.nom} {v.fin}" + clause.middle + "{v.rest}.", slots)
+
+
+def question(random: Random) -> Pattern:
+    """Yes or no, or why and when: the verb first, or second behind the question word. Many are put to a friend: du.
+
+    Yes-or-no questions begin with an auxiliary, a modal or a form of sein, so that no rare word stands first, capitalised.
+    """
+    you, asked = random.random() < 0.4, random.random() < 0.5
+    tenses = _TO_FRIENDS if you else _TENSES if asked else _BRACKETS
+    tense = draw_tense(random, *tenses)
+    slots, clause = draw_clause(random, tense, Choice(), subject=pronoun_table("you") if you else None, negation=0)
+    source, target = "{v.aux} {s.en}{v.bare}" + clause.tail + "?", "{v.fin}" + clause.behind("{s.nom}") + "{v.rest}?"
+    if not asked:
+        return Pattern(source, target, slots)
+    word = Slot("w", (words_table(_REASONS if tense in ("perfect", "pluperfect") else _REASONS + _MOMENTS),))
+    return Pattern("{w.en} " + source, "{w.de} " + target, (*slots, word))
+
+
+def question_of_state(random: Random) -> Pattern:
+    """Whether somebody is something."""
+    you = random.random() < 0.4
+    subject = pronoun_table("you") if you else None
+    tense = "present" if you else draw_tense(random, "present", "past")
+    slots, clause = draw_clause(random, tense, Choice(("state", "comparison")), subject=subject, negation=0)
+    return Pattern("{v.aux} {s.en}" + clause.tail + "?", "{v.fin} {s.nom}" + clause.middle + "?", slots)
+
+
+def question_of_object(random: Random) -> Pattern:
+    """What, whom, where and where to, asked of what somebody does."""
+    source, target, used = random.choice(
+        (
+            ("what|W", "was|W", verbs.WHAT_VERBS),
+            ("whom|W", "wen|W", verbs.PERSON_VERBS),
+            ("whom|W", "wem|W", verbs.DATIVE_VERBS),
+            ("where|W", "wo|W", verbs.PLACE_VERBS),
+            ("where|W", "wohin|W", verbs.MOTION_VERBS),
+        )
+    )
+    you = random.random() < 0.3
+    tense = draw_tense(random, *_TO_FRIENDS) if you else draw_tense(random)
+    subject = pronoun_table("you") if you else draw.subjects(random)[0]
+    slots = (Slot("s", (subject,)), finite(tense, False)(used, ""))
+    return Pattern(source + " {v.aux} {s.en}{v.bare}?", target + " {v.fin} {s.nom}{v.rest}?", slots)
+
+
+def question_of_subject(random: Random) -> Pattern:
+    """Who does it."""
+    tense = draw_tense(random)
+    shapes = tuple(SHAPES) if tense in STATIVE_TENSES else DEED_SHAPES
+    clause = draw_predicate(random, _third(tense), Choice(shapes))
+    return Pattern("who|W {v.en}" + clause.tail + "?", "wer|W {v.fin}" + clause.middle + "{v.rest}?", clause.slots)
+
+
+def _third(tense: str) -> Verbs:
+    """Verbs in the third person singular, whoever does it."""
+    tenses = draw.TENSE_GROUPS[tense][0]
+    return lambda used, negation: Slot("v", (verb_tables(used, tenses, negation)[THIRD],))
+
+
+def command(random: Random) -> Pattern:
+    """Ask a friend to do something, or not to."""
+    negated = random.random() < 0.25
+    shapes = tuple(shape for shape in DEED_SHAPES if shape != "accusative place")
+    clause = draw_predicate(random, imperative, Choice(shapes, negated, ("i", "he", "she", "we")))
+    if negated or random.random() < 0.25:
+        return Pattern("please|B {v.en}" + clause.tail + "!", "bitte|B {v.fin}" + clause.middle + "{v.rest}!", clause.slots)
+    slots = (*clause.slots, Slot("t", (words_table(words.COMMAND_TIMES),)))
+    return Pattern("please|B {v.en}" + clause.tail + " {t.en}!", "bitte|B {v.fin}" + clause.timed + "{v.rest}!", slots)

@@ -1,0 +1,208 @@
+"""Verb phrases: everything a verb brings to a clause, in every tense, for every place that German puts it."""
+
+from functools import cache
+from typing import NamedTuple
+
+from regard.demo.inflection import (
+    ENGLISH_BE,
+    SPECIAL_PRESENT,
+    THIRD,
+    english_parts,
+    english_third,
+    german_imperative,
+    german_past,
+    german_present,
+)
+from regard.demo.phrases import Table, build_table
+from regard.demo.verbs import Verb
+
+# tense → English words before the verb ({s} is added in the third person singular), and the German auxiliary or its past
+MODALS = {
+    "can": ("can|#x", "können"),
+    "must": ("must|#x", "müssen"),
+    "may": ("may|#x", "dürfen"),
+    "should": ("should|#x", "sollten"),
+    "want": ("want{s}|#x to|~#x+~#v", "wollen"),
+    "would like": ("would|#x like|#x to|~#x+~#v", "möchten"),
+    "could": ("could|#x", "konnte"),
+    "had to": ("had|#x to|~#x+~#v", "musste"),
+    "wanted": ("wanted|#x to|~#x+~#v", "wollte"),
+    "future": ("will|#x", "werden"),
+}
+AUXILIARY_PAST = {"haben": "hatte", "sein": "war"}
+
+
+class VerbPhrase(NamedTuple):
+    """One verb in one tense for one person.
+
+    English: `en` the whole group behind the subject ("does not see"); in a question `aux` before the subject and `bare`
+    behind it (with a leading blank). German: `fin` the finite verb in second place, `no` the word nicht (with a leading
+    blank), `rest` what closes the verb bracket (prefix, participle or infinitive, with a leading blank), `last` all of it
+    at the end of a subordinate clause, `preposition` the one the verb asks for (with a leading blank).
+    """
+
+    en: str
+    aux: str
+    bare: str
+    fin: str
+    no: str
+    rest: str
+    last: str
+    preposition: str
+
+
+class VerbForm(NamedTuple):
+    """A verb without a subject: imperative or infinitive; `fin` is empty for infinitives."""
+
+    en: str
+    fin: str
+    no: str
+    rest: str
+    preposition: str
+
+
+class _Stems(NamedTuple):
+    """The marked pieces of one verb."""
+
+    base: str
+    third: str
+    past: str
+    participle: str
+    tail: str
+    finite_marks: str
+    whole_marks: str
+    prefix: str
+    preposition: str
+
+
+@cache
+def _stems(verb: Verb) -> _Stems:
+    base, past, participle = english_parts(verb.english)
+    tied = bool(verb.particle) and not verb.loose
+    mark = "~#v" if verb.loose else "#p" if verb.preposition else "#u"
+    own = tied and bool(verb.prefix)
+    return _Stems(
+        base, english_third(base), past, participle,
+        tail=f" {verb.particle}|{mark}" if verb.particle else "",
+        finite_marks="#v+~#u" if own else "#v",
+        whole_marks="#v+#u" if own else "#v",
+        prefix=(f" {verb.prefix}|#u+~#v" if own else f" {verb.prefix}|#v") if verb.prefix else "",
+        preposition=f" {verb.preposition}|#p" if verb.preposition else "",
+    )  # fmt: skip
+
+
+def verb_phrase(verb: Verb, tense: str, person: int, negation: str = "") -> VerbPhrase:
+    """Conjugate, marked.
+
+    Args:
+        verb: the verb.
+        tense: "present", "past", "perfect", "pluperfect" or a key of `MODALS`.
+        person: 0 to 4, as in `inflection`.
+        negation: "" for none, "nicht", or "kein" where the German object carries it and only English says "not".
+    """
+    stems, group = _stems(verb), _english(verb, tense, person)
+    not_ = " not|N" if negation else ""
+    aux, bare, plain = group
+    if tense == "can" and negation:
+        english = f"cannot|#x+N{bare}"
+    elif tense in ("want", "would like", "had to", "wanted") and negation:
+        raise ValueError(f"tense {tense!r} has no negation in the corpus")
+    else:
+        english = f"{aux}{not_}{bare}" if negation else plain
+    finite, whole = _german(verb, tense, person)
+    bracket = whole or stems.prefix
+    if whole:
+        last = f"{whole.strip()} {finite}"
+    else:
+        word, _, marks = finite.partition("|")
+        last = f"{verb.prefix}{word}|{stems.whole_marks if verb.prefix else marks}"
+    return VerbPhrase(
+        english, aux, bare, finite, " nicht|N" if negation == "nicht" else "", bracket, last, stems.preposition
+    )  # fmt: skip
+
+
+def _english(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
+    """The auxiliary of questions and negations, what follows it (leading blank), and the plain group."""
+    stems, third = _stems(verb), person == THIRD
+    base = f" {stems.base}|#v{stems.tail}"
+    if verb.german.startswith("sein ") and tense in ENGLISH_BE:
+        finite = f"{ENGLISH_BE[tense][person]}|#v"
+        return finite, "", finite
+    if tense == "present":
+        form = stems.third if third else stems.base
+        return ("does|~#v" if third else "do|~#v"), base, f"{form}|#v{stems.tail}"
+    if tense == "past":
+        return "did|~#v", base, f"{stems.past}|#v{stems.tail}"
+    if tense in ("perfect", "pluperfect"):
+        aux = ("has|#x" if third else "have|#x") if tense == "perfect" else "had|#x"
+        group = f" {stems.participle}|#v{stems.tail}"
+        return aux, group, aux + group
+    modal = MODALS[tense][0]
+    plain = modal.format(s="s" if third else "") + base
+    if tense in ("want", "wanted", "had to"):
+        infinitive = {"want": "want|#x", "wanted": "want|#x", "had to": "have|#x"}[tense] + " to|~#x+~#v"
+        helper = "did|~#x" if tense != "want" else "does|~#x" if third else "do|~#x"
+        return helper, f" {infinitive}{base}", plain
+    if tense == "would like":
+        return "would|#x", f" like|#x to|~#x+~#v{base}", plain
+    return modal, base, plain
+
+
+def _german(verb: Verb, tense: str, person: int) -> tuple[str, str]:
+    """The finite verb, and the participle or infinitive of a verb bracket (leading blank; empty in the simple tenses)."""
+    stems = _stems(verb)
+    infinitive, third, past, participle = verb.german.split()
+    if tense == "present":
+        return f"{german_present(infinitive, third)[person]}|{stems.finite_marks}", ""
+    if tense == "past":
+        return f"{german_past(past)[person]}|{stems.finite_marks}", ""
+    if tense in ("perfect", "pluperfect"):
+        auxiliary = "sein" if verb.being else "haben"
+        forms = SPECIAL_PRESENT[auxiliary] if tense == "perfect" else german_past(AUXILIARY_PAST[auxiliary])
+        return f"{forms[person]}|#x+~#v", f" {verb.prefix}{participle}|{stems.whole_marks}+~#x"
+    modal = MODALS[tense][1]
+    forms = SPECIAL_PRESENT[modal] if modal in SPECIAL_PRESENT else german_past(modal)
+    return f"{forms[person]}|#x", f" {verb.prefix}{infinitive}|{stems.whole_marks}"
+
+
+@cache
+def verb_tables(verbs: tuple[Verb, ...], tenses: tuple[str, ...], negation: str = "") -> tuple[Table, ...]:
+    """For every person a table of these verbs in these tenses."""
+    return tuple(
+        build_table(verb_phrase(verb, tense, person, negation) for verb in verbs for tense in tenses) for person in range(5)
+    )
+
+
+@cache
+def imperative_table(verbs: tuple[Verb, ...], negation: str = "") -> Table:
+    """Tell a friend to do it: "open", "do not open"; "mach … auf"."""
+    rows = []
+    for verb in verbs:
+        stems = _stems(verb)
+        infinitive, third, *_ = verb.german.split()
+        english = f"{stems.base}|#v{stems.tail}"
+        rows.append(
+            VerbForm(
+                f"do|~#v not|N {english}" if negation else english,
+                f"{german_imperative(infinitive, third)}|{stems.finite_marks}",
+                " nicht|N" if negation == "nicht" else "",
+                stems.prefix,
+                stems.preposition,
+            )
+        )
+    return build_table(rows)
+
+
+@cache
+def infinitive_table(verbs: tuple[Verb, ...]) -> Table:
+    """The infinitive with to and zu: "to open", "aufzumachen"; "to see", "zu sehen"."""
+    rows = []
+    for verb in verbs:
+        stems = _stems(verb)
+        infinitive = verb.german.split()[0]
+        if verb.prefix:
+            english, german = "to|~#v+~#z", f" {verb.prefix}zu{infinitive}|{stems.whole_marks}"
+        else:
+            english, german = "to|#z", f" zu|#z {infinitive}|#v"
+        rows.append(VerbForm(f"{english} {stems.base}|#v{stems.tail}", "", "", german, stems.preposition))
+    return build_table(rows)

@@ -1,0 +1,33 @@
+"""How good predictions are, how honest their probabilities, and which model is better: arrays in, numbers out."""
+
+from regard.evaluation.calibration import Calibration, ReliabilityBin, calibration, fit_temperature, softmax
+from regard.evaluation.classification import (
+    LabelScores,
+    Scores,
+    SeveralScores,
+    macro_f1,
+    negative_log_likelihood,
+    score_labels,
+    score_several,
+)
+from regard.evaluation.comparison import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
+
+__all__ = [
+    "Bootstrap",
+    "Calibration",
+    "LabelScores",
+    "McNemar",
+    "ReliabilityBin",
+    "Scores",
+    "SeveralScores",
+    "bootstrap_macro_f1",
+    "bootstrap_mean",
+    "calibration",
+    "fit_temperature",
+    "macro_f1",
+    "mcnemar",
+    "negative_log_likelihood",
+    "score_labels",
+    "score_several",
+    "softmax",
+]

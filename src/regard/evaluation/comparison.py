@@ -1,0 +1,181 @@
+"""Whether one model is better than another on the same texts, or only luckier with them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from regard.errors import ShapeError
+from regard.evaluation.checks import check_indicators
+from regard.evaluation.classification import macro_f1
+
+_AT_ONCE = 1 << 24
+"""Counts held at once while resampling."""
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """McNemar's exact test: do two models differ in which texts they get right?"""
+
+    only_first: int
+    """Texts that only the first gets right."""
+    only_second: int
+    p: float
+    """How likely a split at least as uneven is if each such text falls to either with probability ½; two-sided."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def render(self) -> str:
+        """One line for a terminal."""
+        return (
+            f"only the first right {self.only_first:,}, only the second {self.only_second:,}: McNemar's exact p = {self.p:.4f}"
+        )
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """A paired bootstrap of a score of two models on the same texts."""
+
+    first: float
+    second: float
+    difference: float
+    """second − first."""
+    low: float
+    """The difference's 95% interval, by percentiles."""
+    high: float
+    p: float
+    """How likely a difference at least as large is where there is none; two-sided."""
+    resamples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def render(self) -> str:
+        """One line for a terminal."""
+        return (
+            f"{self.first:.4f} → {self.second:.4f}: {self.difference:+.4f}, 95% interval {self.low:+.4f} to {self.high:+.4f}, "
+            f"p = {self.p:.4f}"
+        )
+
+
+def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarray, " N"]) -> McNemar:
+    """Test whether two models are right on the same number of texts, by those on which they differ.
+
+        p = min(1, 2 Σ_{i ≤ min(b,c)} C(b+c, i) / 2^(b+c))
+
+    Args:
+        first_right: Whether the first is right, for each text.
+        second_right: Whether the second is.
+
+    Raises:
+        ShapeError: If the numbers of texts differ.
+
+    Reference:
+        McNemar 1947; the exact form, as Dietterich 1998 recommends it for one test set.
+    """
+    _check_pair("mcnemar", first_right, second_right)
+    first, second = first_right.astype(bool), second_right.astype(bool)
+    b, c = int((first & ~second).sum()), int((second & ~first).sum())
+    n = b + c
+    # In logarithms: 2^n leaves a float's range from n = 1,024.
+    logs = (math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) - n * math.log(2) for i in range(min(b, c) + 1))
+    return McNemar(b, c, min(1.0, 2 * math.fsum(math.exp(log) for log in logs)))
+
+
+def bootstrap_mean(
+    first: Shaped[np.ndarray, " N"], second: Shaped[np.ndarray, " N"], *, resamples: int = 10_000, seed: int = 1
+) -> Bootstrap:
+    """Compare the means of a score that each text has by itself, such as whether it is right.
+
+    Texts are drawn with replacement, the same for both models; the interval is between the percentiles 2.5 and 97.5 of the
+    difference; p = (1 + #{|d* − d| ≥ |d|}) / (1 + resamples), the differences being shifted to where there would be none.
+
+    Args:
+        first: The first model's score of each text.
+        second: The second's.
+        resamples: How often to draw, ≥ 1.
+        seed: The same seed gives the same result.
+
+    Raises:
+        ShapeError: If the numbers of texts differ.
+
+    Reference:
+        Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 13 and 16.
+    """
+    _check_pair("bootstrap_mean", first, second)
+    cells, counts = np.unique(np.stack([first, second], 1).astype(np.float64), axis=0, return_counts=True)
+    n = len(first)
+    return _bootstrap(counts, lambda drawn: (drawn @ cells[:, 0] / n, drawn @ cells[:, 1] / n), resamples, seed)
+
+
+def bootstrap_macro_f1(
+    first: Shaped[np.ndarray, "N C"],
+    second: Shaped[np.ndarray, "N C"],
+    labels: Shaped[np.ndarray, "N C"],
+    *,
+    resamples: int = 10_000,
+    seed: int = 1,
+) -> Bootstrap:
+    """Compare macro F1, which only a whole set of texts has; otherwise as `bootstrap_mean`.
+
+    Args:
+        first: 1 or True where the first model gives a text a label; one in each row where texts have one label.
+        second: The second's.
+        labels: The right ones.
+        resamples: How often to draw, ≥ 1.
+        seed: The same seed gives the same result.
+
+    Raises:
+        ShapeError: If the arrays do not fit.
+    """
+    check_indicators("bootstrap_macro_f1", labels.shape[1], first=first, second=second, labels=labels)
+    rows, counts = np.unique(np.packbits(np.stack([first, second, labels], 1).astype(bool), axis=2), axis=0, return_counts=True)
+    one, two, right = np.unpackbits(rows, axis=2, count=labels.shape[1]).astype(np.float64).transpose(1, 0, 2)
+
+    def statistic(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        support = drawn @ right
+        return tuple(macro_f1(drawn @ (given * right), drawn @ given, support) for given in (one, two))  # type: ignore[return-value]
+
+    return _bootstrap(counts, statistic, resamples, seed)
+
+
+def _bootstrap(
+    counts: Int[np.ndarray, " U"],
+    statistic: Callable[[Float[np.ndarray, "R U"]], tuple[np.ndarray, np.ndarray]],
+    resamples: int,
+    seed: int,
+) -> Bootstrap:
+    """Resample distinct outcomes by how often each occurs: the same as resampling texts, and independent of their number."""
+    if resamples < 1:
+        raise ShapeError(f"bootstrap: resamples is {resamples}, expected at least 1")
+    total = counts.sum()
+    (first,), (second,) = statistic(counts[None].astype(np.float64))
+    generator = np.random.default_rng(seed)
+    step = max(1, _AT_ONCE // len(counts))
+    parts = []
+    for start in range(0, resamples, step):
+        drawn = generator.multinomial(total, counts / total, size=min(step, resamples - start)).astype(np.float64)
+        one, two = statistic(drawn)
+        parts.append(two - one)
+    differences = np.concatenate(parts)
+    difference = float(second - first)
+    low, high = np.percentile(differences, [2.5, 97.5])
+    # A tie that rounding makes is a tie.
+    extreme = int((abs(differences - difference) >= abs(difference) - 1e-12).sum())
+    return Bootstrap(
+        float(first), float(second), difference, float(low), float(high), (1 + extreme) / (1 + resamples), resamples
+    )
+
+
+def _check_pair(caller: str, first: np.ndarray, second: np.ndarray) -> None:
+    if first.ndim != 1 or first.shape != second.shape or not len(first):
+        raise ShapeError(
+            f"{caller}: the first model has scores {first.shape}, the second {second.shape}, expected (N,) of the same texts, "
+            "at least one"
+        )

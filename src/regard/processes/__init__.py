@@ -1,0 +1,1 @@
+"""Several processes working together: ranks, and the cores of this machine."""

@@ -1,0 +1,397 @@
+"""The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import DataError, RequestError, ShapeError, nearest
+from regard.records import checks, views
+from regard.records.alignment import Link, format_pharaoh
+from regard.records.through_layers import rollout_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+START = "<s>"
+"""Name of the symbol that a decoder reads first, for records whose target tokens do not include it."""
+
+Step = Literal["produce", "consume"]
+"""At which of a decoder's steps an output word's attention is read: the one that predicts the word, or the next, which is fed
+it. A recurrent decoder attends to predict; the layers of a Transformer attend for the word that they were fed, too, and align
+better there (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift")."""
+
+FORMAT_VERSION = 3
+"""The newest that is read and written: 2 has probabilities, 3 `target_is_read`. A record without is written as 1, for older
+readers too."""
+
+NOTE = "Attention weights do not prove which words the model's output depends on."
+_FORMER_NOTES = (  # notes in files of earlier versions; each describes one kind of model, even if another kind made the record
+    "Attention weights show what the model read when it wrote each output word. They do not prove that those words caused it.",
+    "Attention weights show which words the model read most when it chose the label. They do not prove that those words caused "
+    "it.",
+    "Attention weights show what the model read at each word (down), among the words up to it (across), to predict the next. "
+    "They do not prove that those words caused it.",
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttentionRecord:
+    """The attention of one prediction: of a translation, or of a classification, whose output is one label.
+
+    The raw weights are kept as they came, over tokens, ends and padding included. The views `matrix`, `alignment` and
+    `pharaoh` are over words: source columns of one word are summed, output rows of one word averaged, special symbols
+    trimmed.
+
+    Raises:
+        ShapeError: If weights and tokens differ in number.
+        DataError: If a word index is out of range, a weight is not finite, or a probability is none.
+    """
+
+    source_tokens: tuple[str, ...]
+    """S of them, special symbols included."""
+    target_tokens: tuple[str, ...]
+    """T of them."""
+    source_words: tuple[str, ...]
+    target_words: tuple[str, ...]
+    source_word_of: tuple[int, ...]
+    """Token → its word's index, from 0; −1 for special symbols such as the end."""
+    target_word_of: tuple[int, ...]
+    weights: dict[str, np.ndarray]
+    """Site → (T,S) or (H,T,S) float32, read-only. A site that begins with `encoder` is (S,S), with `decoder` (T,T), as
+    `target_is_read` says."""
+    source_text: str = ""
+    """The sentence as it was given; by default its words with spaces between."""
+    target_text: str = ""
+    score: float | None = None
+    """What the search ranked by."""
+    log_probability: float | None = None
+    """Natural logarithm, ≤ 0."""
+    reference: str | None = None
+    """What a person wrote, to be compared with: a translation, or the true label."""
+    probabilities: dict[str, float] = field(default_factory=dict)
+    """Label → its probability, of a classification; empty for anything else. With several labels a text they need not sum to
+    one."""
+    target_is_read: bool = False
+    """Whether target token t is what a decoder's step t reads, as in a language model's record, and not what it writes. What a
+    step writes is read by the next, so that without this column t of a `decoder` site is target token t − 1, and column 0 the
+    start symbol, which is no word."""
+    note: str = NOTE
+    """Statement of what the weights prove and what they do not prove. Captions, which `viz.caption` writes, end with it."""
+    format_version: int = 1
+    """The lowest version of the format that holds this record, whatever it was read from."""
+
+    def __post_init__(self) -> None:
+        """Turn what came into plain tuples and arrays, and check them."""
+        for side in ("source", "target"):
+            for name in (f"{side}_tokens", f"{side}_words"):
+                self._set(name, checks.strings(name, getattr(self, name)))
+            words, tokens = getattr(self, f"{side}_words"), getattr(self, f"{side}_tokens")
+            self._set(f"{side}_word_of", checks.word_of(side, getattr(self, f"{side}_word_of"), len(tokens), len(words)))
+            self._set(f"{side}_text", getattr(self, f"{side}_text") or " ".join(words))
+        for name in ("score", "log_probability"):
+            value = getattr(self, name)
+            self._set(name, None if value is None else checks.number(name, value))
+        if not isinstance(self.target_is_read, bool):
+            raise DataError(f"target_is_read must be true or false, got {self.target_is_read!r}")
+        self._set("probabilities", checks.probabilities(self.probabilities))
+        if self.note in _FORMER_NOTES:
+            self._set("note", NOTE)
+        if self.format_version not in range(1, FORMAT_VERSION + 1):
+            raise DataError(
+                f"AttentionRecord: format_version is {self.format_version!r}, this regard reads up to {FORMAT_VERSION}: "
+                "install a newer one"
+            )
+        self._set("format_version", 3 if self.target_is_read else 2 if self.probabilities else 1)
+        if not isinstance(self.weights, Mapping) or not self.weights:
+            raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
+        self._set("weights", {site: self._checked(site, array) for site, array in self.weights.items()})
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the dataclass is frozen; this is its constructor
+
+    def _checked(self, site: str, array: object) -> np.ndarray:
+        name = f"weights[{site!r}]"
+        if not isinstance(site, str):
+            raise DataError(f"AttentionRecord: a site's name must be a string, got {site!r}")
+        result = checks.to_float32(name, array)
+        rows, columns = views.sides(site)
+        wanted = (len(getattr(self, f"{rows}_tokens")), len(getattr(self, f"{columns}_tokens")))
+        if result.ndim not in (2, 3) or result.shape[-2:] != wanted or result.shape[0] == 0 < wanted[0]:
+            letters = {"source": "S", "target": "T"}
+            axes = f"({letters[rows]}, {letters[columns]})"
+            raise ShapeError(
+                f"{name} has shape {result.shape}, expected {axes} = {wanted}, or with heads in front (H, …): one row for "
+                f"each of the {wanted[0]} {rows} tokens, one column for each of the {wanted[1]} {columns} tokens"
+                + checks.hint(result.shape, wanted)
+            )
+        if not np.isfinite(result).all():
+            bad = int((~np.isfinite(result)).sum())
+            raise DataError(f"{name} holds {bad} values that are NaN or infinite, expected finite weights")
+        return result
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether the output is a label with its probability, not a text."""
+        return bool(self.probabilities)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The names of the places attention was recorded at, such as `cross` or `encoder.2`."""
+        return tuple(self.weights)
+
+    def site(self, name: str | None = None) -> str:
+        """The site meant: the one named, else `cross`, else `pool`, else the only one.
+
+        Raises:
+            RequestError: If there is no such site, or none is named and there are several.
+        """
+        if name is None:
+            for usual in ("cross", "pool", *(self.sites if len(self.weights) == 1 else ())):
+                if usual in self.weights:
+                    return usual
+            raise RequestError(
+                f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}; for a "
+                f"picture of all layers and heads, what their names begin with: site={self.sites[0].partition('.')[0]!r}"
+            )
+        if name not in self.weights:
+            raise RequestError(f"the record has no site {name!r}, only {', '.join(self.sites)}{nearest(name, self.sites)}")
+        return name
+
+    def num_heads(self, site: str | None = None) -> int | None:
+        """How many heads a site has; None where its weights have no head axis."""
+        array = self.weights[self.site(site)]
+        return array.shape[0] if array.ndim == 3 else None
+
+    def words(self, site: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of a site's rows and of its columns: output and source words, except within encoder or decoder."""
+        rows, columns = views.sides(self.site(site))
+        return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
+
+    def _columns_of(self, site: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Return the token of each column of a site's weights, and the word that the token belongs to, or −1."""
+        rows, columns = views.sides(site)
+        tokens: tuple[str, ...] = getattr(self, f"{columns}_tokens")
+        word_of: tuple[int, ...] = getattr(self, f"{columns}_word_of")
+        if rows == columns == "target" and not self.target_is_read:  # step t reads what step t − 1 wrote
+            return (START, *tokens)[:-1], (-1, *word_of)[:-1]
+        return tokens, word_of
+
+    def _raw(self, site: str, head: int | None) -> np.ndarray:
+        array, heads = self.weights[site], self.num_heads(site)
+        if head is None:
+            return array if heads is None else array.mean(0, dtype=np.float64)
+        if heads is None or not 0 <= head < heads:
+            have = "no heads: leave head out" if heads is None else f"{heads} heads: choose one of 0 to {heads - 1}"
+            raise RequestError(f"head {head} was asked for at site {site!r}, which has {have}")
+        return array[head] if heads is not None else array
+
+    def matrix(
+        self, site: str | None = None, head: int | None = None, *, step: Step = "produce"
+    ) -> Float[np.ndarray, "rows columns"]:
+        """Weights over words: output words down, source words across.
+
+            m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
+
+        Args:
+            site: Where; `cross`, or the only one, if left out.
+            head: Which head, from 0; the mean over heads if left out.
+            step: `produce` for the step that predicts a token, w[t]; `consume` for the one that is fed it, w[t + 1].
+
+        Returns:
+            Float32. A row sums to one less what fell on special symbols (see `trimmed_mass`). A word without a token is zero,
+            and so is, by the step that consumes it, the last token of a record that does not go on to the end symbol.
+
+        Raises:
+            RequestError: If there is no such site or head, or `step` has no meaning there.
+        """
+        site = self.site(site)
+        rows, columns = views.sides(site)
+        raw = self._raw(site, head)
+        if step not in ("produce", "consume"):
+            raise RequestError(f"step is {step!r}, expected produce or consume")
+        if step == "consume":
+            if (rows, columns) != ("target", "source") or self.target_is_read:
+                raise RequestError(
+                    f"step 'consume' was asked for at site {site!r}, whose rows are no steps of a decoder that reads the "
+                    "source and writes these words"
+                )
+            raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
+        down, across = self.words(site)
+        return views.merge(raw, getattr(self, f"{rows}_word_of"), self._columns_of(site)[1], (len(down), len(across)))
+
+    def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
+        """How much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
+
+        Args:
+            site: As for `matrix`.
+            head: As for `matrix`.
+
+        Returns:
+            Float32; zeros where there is no row.
+        """
+        matrix = self.matrix(site, head)
+        return (matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))).astype(np.float32)
+
+    def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
+        """Return, for each output word, the weight that fell on special tokens and is in no column of `matrix`."""
+        site = self.site(site)
+        row_of = getattr(self, f"{views.sides(site)[0]}_word_of")
+        special = tuple(0 if index < 0 else -1 for index in self._columns_of(site)[1])
+        return views.merge(self._raw(site, head), row_of, special, (len(self.words(site)[0]), 1))[:, 0]
+
+    def view(self, site: str | None = None, head: int | None = None, *, special: bool = False) -> views.WordView:
+        """Return the weights over words as pictures show them, with how much weight is not shown.
+
+        Args:
+            site: As for `matrix`.
+            head: As for `matrix`.
+            special: If True, special tokens have their own rows and columns, at their positions in the text.
+
+        Raises:
+            RequestError: If there is no such site or head.
+        """
+        site = self.site(site)
+        side = views.sides(site)[0]
+        tokens, word_of = self._columns_of(site)
+        rows = views.Axis(getattr(self, f"{side}_tokens"), getattr(self, f"{side}_words"), getattr(self, f"{side}_word_of"))
+        columns = views.Axis(tokens, self.words(site)[1], word_of)
+        return views.word_view(self._raw(site, head), rows, columns, special=special)
+
+    def alignment(
+        self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
+    ) -> list[Link]:
+        """Links (source word, output word), from 0, sorted.
+
+        Args:
+            site: As for `matrix`.
+            head: As for `matrix`.
+            threshold: If left out, each output word links to the one source word with the most weight (the first of
+                equals). If given, to each with at least this weight, so to none or to several.
+            step: As for `matrix`.
+
+        Raises:
+            RequestError: As for `matrix`; or the site is within the source or within the output.
+        """
+        site = self.site(site)
+        if views.sides(site) != ("target", "source"):
+            raise RequestError(
+                f"links between source and output were asked for of site {site!r}, which looks within one of them; take "
+                "one that looks from the output to the source, such as 'cross'"
+            )
+        return views.links(self.matrix(site, head, step=step), threshold)
+
+    def pharaoh(
+        self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
+    ) -> str:
+        """The alignment as other tools read it: `"0-0 1-2"`, source first."""
+        return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
+
+    def rollout(self, family: str = "encoder") -> "AttentionRecord":
+        """Attention followed through all layers, as a further site `family.rollout` to be drawn or saved like any other.
+
+        Args:
+            family: `encoder`, `decoder`, or `cross`: through decoder and encoder down to the source words (see
+                `regard.rollout`).
+
+        Returns:
+            This record with the site in addition.
+
+        Raises:
+            RequestError: If the record has not the sites of every layer.
+
+        Reference:
+            Abnar and Zuidema 2020.
+        """
+        return replace(self, weights={**self.weights, f"{family}.rollout": rollout_of(self.weights, family)})
+
+    def to_json(self) -> str:
+        """The whole record as JSON; every float32 comes back as it was."""
+        from regard.records.files import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "AttentionRecord":
+        """Read what `to_json` wrote.
+
+        Raises:
+            DataError: If it is not a record.
+        """
+        from regard.records.files import from_json
+
+        return from_json(text)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        site: str | None = None,
+        head: int | None = None,
+        special: bool = False,
+        caption: bool = True,
+    ) -> None:
+        """Write data or a picture, by the file's ending: .json .npz, .png .svg .pdf, .html.
+
+        Args:
+            path: The file. It appears whole or not at all.
+            site: What a picture shows; data and pages hold everything.
+            head: Likewise.
+            special: If True, pictures and pages also show special tokens such as [CLS] and the end of the sentence.
+            caption: If False, pictures and pages have no text below them, for example for a paper with its own captions.
+
+        Raises:
+            RequestError: If the ending is none of these.
+            DataError: If the file cannot be written.
+        """
+        from regard.records.files import save
+
+        save(self, path, site=site, head=head, special=special, caption=caption)
+
+    def plot(
+        self,
+        *,
+        site: str | None = None,
+        head: int | None = None,
+        title: str | None = None,
+        special: bool = False,
+        caption: bool = True,
+    ) -> "Figure":
+        """Draw a heatmap, a grid of heads, or a classification's coloured words; a notebook shows the returned figure.
+
+        Args:
+            site: The site to draw; see `site`. A prefix of several sites, such as `encoder`, draws all their heads.
+            head: The head to draw, from 0; the mean over heads if left out.
+            title: Text above the picture.
+            special: As for `save`.
+            caption: As for `save`.
+        """
+        from regard.viz import drawing
+
+        return drawing.draw(self, site=site, head=head, title=title, special=special, caption=caption)
+
+    def _repr_html_(self) -> str:
+        from regard.viz import frame
+
+        return frame.embed(self)
+
+    def __repr__(self) -> str:
+        """One line: matrices are not for reading."""
+        sites = ", ".join(f"{site} {'×'.join(map(str, array.shape))}" for site, array in self.weights.items())
+        return f"AttentionRecord({self.source_text!r} → {self.target_text!r}; {sites})"
+
+    def __eq__(self, other: object) -> bool:
+        """Same words, same numbers."""
+        if not isinstance(other, AttentionRecord):
+            return NotImplemented
+        names = [each.name for each in fields(self) if each.name != "weights"]
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and self.sites == other.sites
+            and all(np.array_equal(self.weights[site], other.weights[site]) for site in self.sites)
+        )
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,136 @@
+"""Records of the attentions that models of Hugging Face's `transformers` return.
+
+Nothing of that library is imported: an output is anything with the fields that it names its attentions by.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.errors import RequestError, ShapeError
+from regard.records import checks
+from regard.records.data import NOTE, AttentionRecord
+from regard.records.subwords import Scheme, record_of_tokens
+
+_FAMILIES = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+
+
+def from_huggingface(
+    output: Any,
+    tokens: Sequence[str],
+    target_tokens: Sequence[str] | None = None,
+    *,
+    batch: int = 0,
+    subwords: Scheme = "auto",
+    special: Collection[str] | None = None,
+    source_text: str = "",
+    target_text: str = "",
+    target_is_read: bool = False,
+    note: str = NOTE,
+) -> AttentionRecord:
+    """Make a record of what a model of `transformers` attended to.
+
+        output = model(**tokenizer(text, return_tensors="pt"), output_attentions=True)
+        record = regard.from_huggingface(output, tokenizer.tokenize(text, add_special_tokens=True))
+
+    Of a model that reads one text, encoder or decoder alone, the sites are `encoder.i` for each layer from 0. Of an
+    encoder–decoder, or of a decoder alone that attends to another's states, they are `encoder.i`, `decoder.i` and `cross.i`,
+    as far as the output has them. What `generate` returns with `output_attentions=True, return_dict_in_generate=True` will do
+    as well, unless it was a beam search.
+
+    Args:
+        output: What the model returned, or a dict of its fields; the tuple `output.attentions` alone, too.
+        tokens: S of them, special ones and padding included (`tokenizer.convert_ids_to_tokens(ids)`).
+        target_tokens: T of them, of an encoder–decoder. Row t belongs to the step that reads decoder input t and predicts word
+            t: with `labels` given, their tokens; of `generate`, those of `sequences[1:]`.
+        batch: Which sentence of the batch, from 0.
+        subwords: How tokens mark words; see `join_subwords`.
+        special: Tokens that belong to no word; see `join_subwords`.
+        source_text: The text as it was given; by default its words with spaces between.
+        target_text: Likewise.
+        target_is_read: Where `target_tokens` are the decoder's inputs instead, such as `decoder_input_ids`.
+        note: What the pictures prove and what not.
+
+    Returns:
+        A record with one site a layer, (H,S,S), (H,T,T), (H,T,S).
+
+    Raises:
+        RequestError: If the output has no attentions, there is no such sentence, or hypotheses of a beam are mixed in it.
+        ShapeError: If the attentions have other sizes than the tokens.
+    """
+    fields = output if isinstance(output, Mapping) else _Attributes(output)
+    if fields.get("beam_indices") is not None:
+        raise RequestError(
+            "from_huggingface: the output is of a beam search, in which attentions do not follow their hypotheses: generate "
+            "with num_beams=1, or give what was generated to the model as labels and take that output"
+        )
+    found: dict[str, Sequence[Any]]
+    if isinstance(output, Sequence):
+        found = {"encoder": output}
+    else:
+        # A field may be an empty tuple, as BERT's `cross_attentions` is.
+        found = {family: layers for family, name in _FAMILIES.items() if (layers := fields.get(name) or ())}
+        if found.keys() <= {"cross"}:  # with attention across, what is within is the decoder's, which reads the target
+            found = {"decoder" if found else "encoder": fields.get("attentions") or (), **found}
+    weights: dict[str, np.ndarray] = {}
+    for family, layers in found.items():
+        weights.update(_by_layer(family, layers, batch))
+    if not weights:
+        raise RequestError(
+            "from_huggingface: the output has no attentions: call the model with output_attentions=True, and load it with "
+            "attn_implementation='eager', because the fused forms compute no weights"
+        )
+    if target_tokens is None and {"decoder", "cross"} & found.keys():
+        raise RequestError("from_huggingface: the output is of an encoder–decoder: give its target_tokens, too")
+    return record_of_tokens(
+        tokens,
+        target_tokens,
+        weights,
+        subwords=subwords,
+        special=special,
+        source_text=source_text,
+        target_text=target_text,
+        target_is_read=target_is_read,
+        note=note,
+    )
+
+
+class _Attributes:
+    """An object's attributes as a dict's values."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    def get(self, name: str) -> Any:
+        return getattr(self._thing, name, None)
+
+
+def _by_layer(family: str, layers: Sequence[Any], batch: int) -> dict[str, np.ndarray]:
+    """(H,Q,K) of each layer. What `generate` returns is by step, then by layer, and a step holds the rows that it computed."""
+    if not layers or not isinstance(layers[0], Sequence):
+        # Hybrid models have layers without attention.
+        given = {f"{family}.{number}": layer for number, layer in enumerate(layers) if layer is not None}
+        return {site: _sentence(layer, batch, site) for site, layer in given.items()}
+    joined = {}
+    for number in range(len(layers[0])):
+        site = f"{family}.{number}"
+        steps = [_sentence(step[number], batch, site) for step in layers]
+        widest = max(step.shape[-1] for step in steps)
+        joined[site] = np.concatenate([np.pad(step, ((0, 0), (0, 0), (0, widest - step.shape[-1]))) for step in steps], axis=1)
+    return joined
+
+
+def _sentence(layer: Any, batch: int, site: str) -> np.ndarray:
+    """(H,Q,K) of one sentence."""
+    shape = tuple(getattr(layer, "shape", ()))
+    if len(shape) != 4:
+        raise ShapeError(
+            f"from_huggingface: the attention of {site} has shape {shape}, expected (B, H, Q, K): the weights of one layer for "
+            "each sentence and head"
+        )
+    if not 0 <= batch < shape[0]:
+        raise RequestError(
+            f"from_huggingface: batch is {batch}, and there are {shape[0]} sentences: choose one of 0 to {shape[0] - 1}"
+        )
+    return checks.to_float32(site, layer[batch])

@@ -1,0 +1,125 @@
+"""From tokens to words: the arithmetic behind a record's views."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.records.alignment import Link
+
+
+def sides(site: str) -> tuple[str, str]:
+    """Whose tokens are a site's rows and its columns: encoder sites look at the source from the source, and so on."""
+    if site.startswith("encoder"):
+        return "source", "source"
+    if site.startswith("decoder"):
+        return "target", "target"
+    return "target", "source"
+
+
+def merge(
+    weights: Float[np.ndarray, "T S"], row_of: Sequence[int], column_of: Sequence[int], num_words: tuple[int, int]
+) -> Float[np.ndarray, "rows columns"]:
+    """Sum the columns of each word and average the rows of each word; tokens of word −1 are left out.
+
+    Args:
+        weights: Over tokens.
+        row_of: T word indices.
+        column_of: S word indices.
+        num_words: How many words there are down and across.
+
+    Returns:
+        Float32. Words without a token are zero.
+    """
+    row, column = np.asarray(row_of, int), np.asarray(column_of, int)
+    keep_row, keep_column = row >= 0, column >= 0
+    tokens = np.asarray(weights, np.float64)[keep_row][:, keep_column]
+    summed = np.zeros((num_words[1], len(tokens)))
+    np.add.at(summed, column[keep_column], tokens.T)
+    result = np.zeros(num_words)
+    np.add.at(result, row[keep_row], summed.T)
+    count = np.bincount(row[keep_row], minlength=num_words[0])
+    greatest = np.finfo(np.float32).max  # sums of the greatest weights stay finite
+    return (result / np.maximum(count, 1)[:, None]).clip(-greatest, greatest).astype(np.float32)
+
+
+def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:
+    """Links (source, output): the greatest weight of each row, or all that reach the threshold. Empty rows link to nothing."""
+    if threshold is not None:
+        rows, columns = np.nonzero(matrix >= threshold)
+    else:
+        rows = np.flatnonzero(matrix.any(axis=1)) if matrix.size else np.zeros(0, int)
+        columns = matrix[rows].argmax(axis=1) if len(rows) else rows
+    return sorted(zip(columns.tolist(), rows.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The tokens along one axis of raw weights, and the words they belong to."""
+
+    tokens: Sequence[str]
+    words: Sequence[str]
+    word_of: Sequence[int]
+    """Token → its word's index; −1 for special tokens."""
+
+    def with_special(self) -> "Axis":
+        """Return an axis on which each special token is a separate word, at its position."""
+        words: list[str] = []
+        place_of: dict[int, int] = {}
+        word_of = []
+        for token, index in zip(self.tokens, self.word_of, strict=True):
+            if index < 0:
+                words.append(token)
+                word_of.append(len(words) - 1)
+                continue
+            for number in range(len(place_of), index + 1):  # words without tokens come before the next word that has one
+                place_of[number] = len(words)
+                words.append(self.words[number])
+            word_of.append(place_of[index])
+        return Axis(self.tokens, (*words, *self.words[len(place_of) :]), word_of)
+
+
+@dataclass(frozen=True, eq=False)
+class WordView:
+    """Weights over words as a picture shows them, and what it leaves out."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    matrix: Float[np.ndarray, "rows columns"]
+    totals: Float[np.ndarray, " rows"]
+    """Sum of the absolute weights of each row, including those that are not shown."""
+    hidden: Float[np.ndarray, " rows"]
+    """Share of each row's total that fell on special tokens and is not shown; 0 for rows without weight."""
+    special: tuple[str, ...]
+    """The special tokens whose columns are not shown, each once."""
+    with_special: bool
+    """Whether special tokens are shown; there may be none."""
+
+
+def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
+    """Combine weights over tokens into weights over words, and measure how much is left out.
+
+    Args:
+        weights: Weights over tokens.
+        rows: T tokens.
+        columns: S tokens.
+        special: Whether to show special tokens as separate words.
+    """
+    if special:
+        rows, columns = rows.with_special(), columns.with_special()
+    size = (len(rows.words), len(columns.words))
+    left_out = tuple(0 if index < 0 else -1 for index in columns.word_of)
+    magnitudes = np.abs(np.asarray(weights, np.float64))
+    trimmed = merge(magnitudes, rows.word_of, left_out, (size[0], 1))[:, 0].astype(np.float64)
+    totals = trimmed + merge(magnitudes, rows.word_of, columns.word_of, size).sum(axis=1, dtype=np.float64)
+    names = (token for token, index in zip(columns.tokens, columns.word_of, strict=True) if index < 0)
+    return WordView(
+        rows=tuple(rows.words),
+        columns=tuple(columns.words),
+        matrix=merge(weights, rows.word_of, columns.word_of, size),
+        totals=totals,
+        hidden=np.divide(trimmed, totals, out=np.zeros_like(trimmed), where=totals > 0),
+        special=tuple(dict.fromkeys(names)),
+        with_special=special,
+    )

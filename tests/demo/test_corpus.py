@@ -1,0 +1,312 @@
+"""The built-in corpus: pairs by number, no pair twice, one translation for every sentence, links worked by hand."""
+
+import re
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.config import DataConfig, TokenizersConfig
+from regard.demo import DemoCorpus
+from regard.demo.corpus import LONGEST
+from regard.demo.frames import Slot
+from regard.demo.patterns import Pattern
+from regard.errors import DataError
+from regard.text.tokenizer import build_tokenizers
+
+CORPUS = DemoCorpus()
+INDICES = st.integers(0, len(CORPUS) - 1)
+
+# one phenomenon each; sure links by hand as "source-target", possible ones behind "|"
+WORKED = {
+    # verb-second behind an adverbial, a separable verb: one English word, two German ones
+    15293: ("Today I close our door.", "Heute mache ich unsere Tür zu.", "0-0 1-2 2-1 2-5 3-3 4-4 5-6 |"),
+    # and rejoined at the end of a subordinate clause; the comma may go with the conjunction
+    26124: (
+        "We ate the pear because the man got up.",
+        "Wir aßen die Birne, weil der Mann aufstand.",
+        "0-0 1-1 2-2 3-3 4-5 5-6 6-7 7-8 8-8 9-9 | 4-4",
+    ),
+    # zu inside the separable verb
+    5418: ("She began to open a window.", "Sie begann, ein Fenster aufzumachen.", "0-0 1-1 3-5 4-3 5-4 6-6 | 2-2 2-5"),
+    # a compound from "of the", and one from two nouns
+    2349: ("Your door of the kitchen is old.", "Deine Küchentür ist alt.", "0-0 1-1 4-1 5-2 6-3 7-4 | 2-1 3-1"),
+    10454: ("My women have a kitchen table.", "Meine Frauen haben einen Küchentisch.", "0-0 1-1 2-2 3-3 4-4 5-4 6-5 |"),
+    # kein
+    3197: (
+        "The aunt did not buy a big key.",
+        "Die Tante kaufte keinen großen Schlüssel.",
+        "0-0 1-1 3-3 4-2 5-3 6-4 7-5 8-6 | 2-2",
+    ),
+    9236: ("I cannot see old cats now.", "Ich kann jetzt keine alten Katzen sehen.", "0-0 1-1 1-3 2-6 3-4 4-5 5-2 6-7 |"),
+    # a verb bracket, in + das
+    28872: ("A man will drive into the house.", "Ein Mann wird ins Haus fahren.", "0-0 1-1 2-2 3-5 4-3 5-3 6-4 7-6 |"),
+    # past perfect with sein
+    16020: (
+        "We had gone into the small cities.",
+        "Wir waren in die kleinen Städte gegangen.",
+        "0-0 1-1 2-6 3-2 4-3 5-4 6-5 7-7 | 1-6 2-1",
+    ),
+    # relative pronouns: nominative, and accusative plural
+    11760: ("My queen who sang saw cats.", "Meine Königin, die sang, sah Katzen.", "0-0 1-1 2-3 3-4 4-6 5-7 6-8 | 2-2 2-5"),
+    13051: ("We buy two bags which I saw.", "Wir kaufen zwei Taschen, die ich sah.", "0-0 1-1 2-2 3-3 4-5 5-6 6-7 7-8 | 4-4"),
+    # um … zu
+    4044: (
+        "He ran to the lakes in order to eat a cake.",
+        "Er lief an die Seen, um einen Kuchen zu essen.",
+        "0-0 1-1 2-2 3-3 4-4 5-6 7-9 8-10 9-7 10-8 11-11 | 5-5 6-5 6-6",
+    ),
+    # a pronoun by the gender of what it stands for
+    23956: (
+        "I buy an old key, but I sell it.",
+        "Ich kaufe einen alten Schlüssel, aber ich verkaufe ihn.",
+        "0-0 1-1 2-2 3-3 4-4 5-5 6-6 7-7 8-8 9-9 10-10 |",
+    ),
+    20623: ("Please do not take a ball!", "Bitte nimm keinen Ball!", "0-0 2-2 3-1 4-2 5-3 6-4 | 1-1"),
+    22229: ("She is richer than my boys.", "Sie ist reicher als meine Jungen.", "0-0 1-1 2-2 3-3 4-4 5-5 6-6 |"),
+    8679: ("In my house there is a ball.", "In meinem Haus gibt es einen Ball.", "0-0 1-1 2-2 3-4 4-3 5-5 6-6 7-7 |"),
+    23858: ("She helps the old men.", "Sie hilft den alten Männern.", "0-0 1-1 2-2 3-3 4-4 5-5 |"),
+}
+
+
+def links(text: str) -> set[tuple[int, int]]:
+    return {(int(i), int(j)) for i, j in (link.split("-") for link in text.split())}
+
+
+@pytest.mark.parametrize("index", WORKED)
+def test_worked_sentences(index: int) -> None:
+    source, target, aligned = WORKED[index]
+    sure, possible = (links(part) for part in aligned.split("|"))
+    pair = CORPUS[index]
+    assert (pair.source, pair.target) == (source, target)
+    assert pair.alignment == sure
+    assert pair.possible == sure | possible
+    assert pair.pharaoh() == aligned.split("|")[0].strip()
+
+
+@cache
+def sample(count: int) -> list[tuple[str, str]]:
+    return list(CORPUS.pairs(0, count))
+
+
+def test_every_phenomenon_occurs() -> None:
+    german = "\n".join(target for _, target in sample(20_000))
+    patterns = {
+        "contractions": r"\b(im|ins|am|ans|zum|zur)\b",
+        "conjunctions": r", (weil|obwohl|wenn|als|während|bevor|nachdem|dass) ",
+        "past perfect": r"\b(hatte|hatten|war|waren)\b.* (ge\w+|\w+ge\w+)\.",
+        "zu inside": r"\b(auf|zu|ein|an|aus|zurück)zu\w+en\.",
+        "prefixes": r" (auf|zu|ein|aus|an|zurück)\.$",
+        "commands": r"^Bitte .*!$",
+        "questions": r"^(Wer|Was|Wen|Wem|Wo|Wohin|Warum|Wann) .*\?$",
+        "negation": r"\bkeine?n?\b",
+        "accusative prepositions": r"\b(durch|ohne|für)\b",
+        "comparison": r"\w+er als ",
+        "relative clauses": r", (der|die|das|den) ",
+        "dative plural": r"\bden \w+n\b",
+        "future": r"\bwird .*en\.$",
+    }
+    assert {name for name, pattern in patterns.items() if not re.search(pattern, german, re.MULTILINE)} == set()
+
+
+def test_subordinate_clauses_end_with_their_verb() -> None:
+    finite = re.compile(r", (?:weil|obwohl|dass|nachdem) .*?(\w+)\.$")
+    endings = [match[1] for _, target in sample(20_000) if (match := finite.search(target))]
+    assert len(endings) > 1500
+    assert not [word for word in endings if word[0].isupper()]  # no noun behind the verb
+    assert not set(endings) & {"auf", "zu", "ein", "an", "aus", "zurück", "nicht"}  # prefixes are rejoined
+
+
+def test_pronoun_objects_come_before_a_subject_behind_its_verb() -> None:
+    pronouns = r"(mich|mir|dich|dir|ihn|ihm|uns)"
+    german = "\n".join(target for _, target in sample(20_000))
+    assert re.search(rf"^(Gestern|Heute|Jetzt) \w+ {pronouns} (der|die|das) ", german, re.MULTILINE)
+    assert not re.search(rf"^(Gestern|Heute|Jetzt) \w+ (der|die|das) [A-Z]\w+ {pronouns}\b", german, re.MULTILINE)
+
+
+def test_sentences_look_like_text() -> None:
+    for source, target in sample(20_000):
+        assert source[0].isupper()
+        assert target[0].isupper()
+        assert source[-1] == target[-1]
+        assert source[-1] in ".?!"
+        assert re.fullmatch(r"[A-Za-zÄÖÜäöüß]+(?:,? [A-Za-zÄÖÜäöüß]+)*[.?!]", source)
+        assert re.fullmatch(r"[A-Za-zÄÖÜäöüß]+(?:,? [A-Za-zÄÖÜäöüß]+)*[.?!]", target)
+        assert 2 <= len(source.split()) <= LONGEST
+        assert 2 <= len(target.split()) <= LONGEST
+
+
+def test_vocabulary_is_small_and_its_words_are_frequent() -> None:
+    sides = zip(*sample(20_000), strict=True)
+    for side, most in zip(sides, (520, 920), strict=True):
+        names, counts = np.unique(re.findall(r"\w+", " ".join(side)), return_counts=True)
+        assert len(names) <= most
+        assert (counts >= 10).mean() > 0.85
+        assert counts[counts < 5].sum() / counts.sum() < 1e-3
+
+
+def used(template: str) -> dict[str, list[str]]:
+    fields: dict[str, list[str]] = {}
+    for slot, field in re.findall(r"\{(\w)\.(\w+)\}", template):
+        fields.setdefault(slot, []).append(field)
+    return fields
+
+
+def english_rows(slot: Slot, fields: list[str], cache: dict[object, frozenset]) -> frozenset:
+    """What a slot can say in English, over all its tables; within one table nothing is said twice."""
+    key = (slot.tables, tuple(fields))
+    if key not in cache:
+        tables = [[tuple(getattr(row, field) for field in fields) for row in table.plain] for table in slot.tables]
+        for rows in tables:
+            assert len(rows) == len(set(rows))
+        cache[key] = frozenset(row for rows in tables for row in rows)
+    return cache[key]
+
+
+def english_of(pattern: Pattern, fields: dict[str, list[str]], cache: dict[object, frozenset]) -> dict[str, frozenset]:
+    """What every slot can say; a pronoun that stands for something says it together with the subject."""
+    slots = {slot.name: slot for slot in pattern.slots}
+    said = {name: english_rows(slots[name], names, cache) for name, names in fields.items()}
+    if "S" in slots and slots["S"].attribute == "referent":
+        slot, (subjects,) = slots["S"], slots["s"].tables
+        key = (slot, slots[slot.by].tables, subjects)
+        if key not in cache:
+            for_row = {row.referent: slot.tables[row.referent].plain[0].en for row in slots[slot.by].tables[0].plain}
+            cache[key] = frozenset(
+                (row.en, pronoun)
+                for row in subjects.plain
+                for referent, pronoun in for_row.items()
+                if slot.by != "s" or referent == row.referent
+            )
+        said["S"] = cache[key]
+    return said
+
+
+def test_patterns_of_one_template_do_not_overlap() -> None:
+    """Two patterns with one English template differ in a slot in which they have no phrase in common."""
+    patterns: dict[object, Pattern] = {share.pattern.key: share.pattern for share, _ in CORPUS._segments}
+    groups: dict[str, list[Pattern]] = {}
+    for pattern in patterns.values():
+        groups.setdefault(pattern.source, []).append(pattern)
+    cache: dict[object, frozenset] = {}
+    apart: dict[object, bool] = {}
+    for source, group in groups.items():
+        fields = used(source)
+        rows = [english_of(pattern, fields, cache) for pattern in group]
+        for first, second in combinations(rows, 2):
+            for name in first:
+                key = (id(first[name]), id(second[name]))
+                if key not in apart:
+                    apart[key] = first[name].isdisjoint(second[name])
+                if apart[key]:
+                    break
+            else:
+                raise AssertionError(f"two patterns of {source!r} overlap")
+
+
+def test_no_sentence_twice_in_either_language() -> None:
+    pairs = sample(100_000)
+    assert len({source for source, _ in pairs}) == len(pairs)
+    assert len({target for _, target in pairs}) == len(pairs)
+
+
+@pytest.mark.slow
+def test_no_english_sentence_twice_in_the_whole_corpus() -> None:
+    hashes = np.fromiter((hash(source) for source, _ in CORPUS.pairs()), np.int64, len(CORPUS))
+    assert len(np.unique(hashes)) == len(CORPUS)
+
+
+def test_size_and_bounds() -> None:
+    assert len(CORPUS) == 2**24 >= 10**7
+    message = r"DemoCorpus: there is no pair {}; the corpus has pairs 0 to 16777215"
+    for index in (-1, len(CORPUS)):
+        with pytest.raises(IndexError, match=message.format(index)):
+            CORPUS[index]
+        with pytest.raises(IndexError, match=message.format(index)):
+            CORPUS.text(index)
+
+
+def test_the_same_seed_gives_the_same_pairs_in_any_order() -> None:
+    again = DemoCorpus()
+    indices = [7, 16_000_000, 3, 999_999]
+    assert [CORPUS[index] for index in indices] == [again[index] for index in reversed(indices)][::-1]
+    other = DemoCorpus(seed=2)
+    assert [other.text(index) for index in indices] != [CORPUS.text(index) for index in indices]
+
+
+def test_another_seed_has_no_sentence_twice_either() -> None:
+    pairs = list(DemoCorpus(seed=3).pairs(5_000_000, 5_020_000))
+    assert len({source for source, _ in pairs}) == len(pairs)
+
+
+@given(INDICES)
+@settings(max_examples=300, deadline=None)
+def test_a_pair_and_its_links(index: int) -> None:
+    pair = CORPUS[index]
+    assert (pair.source, pair.target) == CORPUS.text(index)
+    for text, words in ((pair.source, pair.source_words), (pair.target, pair.target_words)):
+        assert words == tuple(re.findall(r"\w+|[^\w\s]", text))
+    assert pair.alignment <= pair.possible
+    assert all(i < len(pair.source_words) and j < len(pair.target_words) for i, j in pair.possible)
+    assert (len(pair.source_words) - 1, len(pair.target_words) - 1) in pair.alignment
+    linked = {j for _, j in pair.alignment}
+    alone = [word for j, word in enumerate(pair.target_words) if j not in linked]
+    assert set(alone) <= {","}
+    possible = {j for _, j in pair.possible}
+    assert len(possible) == len(pair.target_words)  # even a comma has a word it may go with
+    reached = {i for i, _ in pair.possible}
+    assert len(reached) == len(pair.source_words)
+
+
+@given(INDICES, INDICES)
+@settings(max_examples=200, deadline=None)
+def test_two_indices_give_two_pairs(first: int, second: int) -> None:
+    assert (first == second) == (CORPUS.text(first) == CORPUS.text(second))
+
+
+def test_words_are_those_of_the_word_tokenizer() -> None:
+    pairs = [CORPUS[index] for index in range(500)]
+    source, target = build_tokenizers(
+        [([pair.source for pair in pairs], [pair.target for pair in pairs])], TokenizersConfig(), DataConfig(), progress=False
+    )
+    for pair in pairs:
+        assert tuple(source.encode(pair.source).words) == pair.source_words
+        assert tuple(target.encode(pair.target).words) == pair.target_words
+
+
+def test_writing(tmp_path: Path) -> None:
+    path, gold = tmp_path / "pairs.tsv", tmp_path / "pairs.pharaoh"
+    CORPUS.write(path, 100, 400, alignments=gold, progress=False)
+    pairs = [CORPUS[index] for index in range(100, 400)]
+    assert path.read_text("utf-8") == "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
+    assert gold.read_text("utf-8") == "".join(f"{pair.pharaoh()}\n" for pair in pairs)
+    with_links = path.read_bytes()
+    CORPUS.write(path, 100, 400, progress=False)
+    assert path.read_bytes() == with_links
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["pairs.pharaoh", "pairs.tsv"]
+
+
+def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"the built-in corpus cannot be written to .*missing.pairs\.tsv: No such file.*; name a file in a"
+    ):
+        CORPUS.write(tmp_path / "missing" / "pairs.tsv", 0, 10, progress=False)
+
+
+def test_writing_a_range_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(IndexError, match=r"DemoCorpus\.write: pairs 5 to 3 were asked for; the corpus has pairs 0 to 16777215"):
+        CORPUS.write(tmp_path / "pairs.tsv", 5, 3, progress=False)
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("before\n")
+    monkeypatch.setattr(DemoCorpus, "text", lambda self, index: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        CORPUS.write(path, 0, 10, progress=False)
+    assert path.read_text() == "before\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]
