@@ -4,6 +4,7 @@ The public names are lazy: importing the package imports no torch.
 """
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError
@@ -66,12 +67,6 @@ _HOMES = {
     "rollout": "regard.records",
 }
 
-_MODULES = frozenset(
-    "analysis attention bundle choose config decoding demo errors evaluation layers models "
-    "predict presets processes records text training viz".split()
-)
-"""Submodules that are attributes without an import of their own."""
-
 __all__ = [
     "AttentionRecord",
     "BundleError",
@@ -114,12 +109,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _submodules():
         return import_module(f"regard.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'regard' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'regard' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_MODULES})
+    return sorted({*globals(), *_HOMES, *_submodules()})
+
+
+def _submodules() -> set[str]:
+    """Return the names of the public modules and packages in this one, which are attributes without an import of their own."""
+    return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
