@@ -20,7 +20,7 @@ from regard.config import TransformerConfig, TranslationConfig
 from regard.config.loading import read_config
 from regard.errors import RegardError
 from regard.text.batching import BucketBatchSampler
-from regard.text.prepare import prepare
+from regard.text.pairs.prepare import prepare
 from regard.text.symbols import END, PAD, START
 
 MARIAN = {**JOEYNMT, "norm_order": ("post",)}

@@ -118,7 +118,7 @@ def _config(options: argparse.Namespace) -> TranslationConfig:
 
 
 def _prepare(config: TranslationConfig) -> dict[str, Any]:
-    from regard.text.prepare import prepare
+    from regard.text.pairs.prepare import prepare
 
     begin = time.perf_counter()
     data = prepare(config.data, config.tokenizers, seed=config.seed)

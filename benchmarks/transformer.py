@@ -176,7 +176,7 @@ def _joeynmt(
     options: argparse.Namespace, config: TranslationConfig, data: dict[str, Path], out: Path, core: int
 ) -> Callable[[], Trained]:
     """Lay the data out in pieces, and give what trains JoeyNMT on them."""
-    from regard.text.prepare import prepare
+    from regard.text.pairs.prepare import prepare
 
     python = rival.set_up(options.env.expanduser().absolute())
     prepared = prepare(config.data, config.tokenizers, seed=config.seed)

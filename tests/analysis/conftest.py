@@ -9,7 +9,7 @@ from regard.bundle import ClassificationBundle
 from regard.config import ClassificationConfig, WhitespaceConfig
 from regard.predict import Classifier
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizer import build_tokenizer
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 WORDS = ["good", "fine", "dull", "bad"]
 

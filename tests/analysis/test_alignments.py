@@ -12,7 +12,7 @@ from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.predict import Translator
 from regard.records import alignment_error_rate, format_pharaoh
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 SOURCES, TARGETS = ["a b c d", "b a", "d c b a d"], ["x y z x", "z y x", "y z"]
 GOLD = [{(0, 0), (1, 1), (2, 2), (3, 3)}, {(0, 1), (1, 0)}, {(2, 0), (4, 1)}]

@@ -22,7 +22,7 @@ from regard.errors import BundleError
 from regard.models.build import build_classifier
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
-from regard.text.tokenizer import build_tokenizer
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 
 def make(model=None, *, seed: int = 0, temperature: float = 1.5) -> ClassificationBundle:

@@ -19,7 +19,7 @@ from regard.config import (
 )
 from regard.models.classifiers.build import build_classifier
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizer import build_tokenizer
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 TEXTS = ["a gripping , honest film", "dull and long", "honest acting", "a long , dull film", "gripping"]
 LABELS = ["good", "bad", "good", "bad", "good"]

@@ -12,7 +12,7 @@ from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.predict import ensemble
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TEXTS = ["a blue car stops .", "two men see a dog .", "she sees the blue house ."]
 TARGETS = ["ein blaues Auto hält .", "zwei Männer sehen einen Hund .", "sie sieht das blaue Haus ."]

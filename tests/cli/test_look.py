@@ -16,7 +16,7 @@ from regard.cli import main as cli
 from regard.config.loading import load_config
 from regard.models.build import build_translator
 from regard.records import load_record
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 MODEL = {
     "kind": "transformer",

@@ -22,7 +22,7 @@ from regard.predict import Translator, translator
 from regard.processes.ranks import Ranks
 from regard.text import parts
 from regard.text.parts import PartedFile
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 WORDS = ["a", "blue", "car", "stops", "two", "men", "see", "dog", "she", "sees", "the", "house", "."]
 

@@ -16,7 +16,7 @@ from regard.demo.corpus import LONGEST
 from regard.demo.frames import Slot
 from regard.demo.patterns import Pattern
 from regard.errors import DataError
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 CORPUS = DemoCorpus()
 INDICES = st.integers(0, len(CORPUS) - 1)

@@ -16,7 +16,7 @@ from lives import live
 from regard.disk import locked
 from regard.errors import ConfigError, DataError, TrainingError
 from regard.text import cache
-from regard.text import prepare as preparing
+from regard.text.pairs import prepare as preparing
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.folder import RunFolder

@@ -22,7 +22,7 @@ from regard.bundle.signature import checksum_of
 from regard.config.loading import load_config
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 
 def bundles(folder: Path) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from fuzz.engine import SEAM, Target
 
 from regard.config.loading import dump_config, load_config, override_layer, parse_layer, read_config, render_config
 from regard.records import load_record, record
-from regard.text.tokenizer import Tokenizer, build_tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 PAIRS = (["she kissed him .", "a cat sleeps on the mat ."], ["sie küsste ihn .", "eine Katze schläft auf der Matte ."])
 _LEARNT = {"bpe": 4, "unigram": 16}

@@ -17,12 +17,12 @@ from fuzz.engine import SEAM, Target
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig, TokenizersConfig
 from regard.pharaoh import parse_pharaoh
 from regard.records.alignment import read_pharaoh
+from regard.text.files.report import ReadingReport
 from regard.text.labelled.labels import sort_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.vectors import read_vectors
+from regard.text.pairs.readers import read_pairs
 from regard.text.plain.readers import read_texts
-from regard.text.readers import read_pairs
-from regard.text.report import ReadingReport
 
 _TSV = (
     b'source\ttarget\nShe kissed him.\tSie k\xc3\xbcsste ihn.\nHe said "no".\tEr sagte nein.\tCC-BY\n\n\tleer\nA\x00B\t\xff\n'
@@ -162,8 +162,8 @@ def _gold(folder: Path) -> Callable[[bytes], object]:
     pairs, links = folder / "pairs.tsv", folder / "links.txt"
     pairs.write_text("she kissed him\tsie küsste ihn\na cat\teine Katze\nyes .\tja .\n", encoding="utf-8")
     config = DataConfig(train=(str(pairs),), alignments=str(links), dev_size=0, cache=str(folder / "cache"))
-    from regard.text.gold import guide  # these need torch
-    from regard.text.prepare import prepare
+    from regard.text.pairs.gold import guide
+    from regard.text.pairs.prepare import prepare
 
     prepared = prepare(config, TokenizersConfig(), seed=1, progress=False)
 

@@ -14,7 +14,7 @@ from regard.config.loading import load_config
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.predict import Translator
 from regard.text.symbols import PAD
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TEXTS = ["one two three four five six seven eight nine ten . ! ? ,", "Anna saw Ben and the cat ."]
 

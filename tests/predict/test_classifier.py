@@ -12,7 +12,7 @@ from regard.errors import DataError, RequestError
 from regard.models.build import build_classifier
 from regard.predict import Classifier, load
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizer import build_tokenizer
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 TEXTS = ["one two three", "", "ten", "four five six seven eight nine ten one two three four five", "zero, one!", "two two two"]

@@ -20,7 +20,7 @@ from regard.errors import BundleError, RequestError
 from regard.models.build import build_language_model
 from regard.predict import LanguageModel, load
 from regard.text.symbols import END, START
-from regard.text.tokenizer import build_tokenizer
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 TEXTS = ["the cat sees the tree", "a dog hears a bird", "the bird likes the old dog"]
 MODEL = LanguageModelConfig(hidden_size=20, num_layers=2, num_heads=2, feed_forward_size=23)

@@ -7,7 +7,7 @@ import regard
 from regard.bundle import TranslationBundle
 from regard.config import DataConfig, RecurrentConfig, TokenizersConfig, TranslationConfig
 from regard.models.build import build_translator
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 
 def test_bfloat16_translates_with_a_lowered_copy(tmp_path):

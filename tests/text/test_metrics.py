@@ -4,7 +4,7 @@ import pytest
 
 from regard.config import BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.text.metrics import build_metrics
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TOKENISED = ["he 's here , she is not .", "where is the cat ?"]
 PLAIN = ["He's here, she is not.", "Where is the cat?"]

@@ -1,6 +1,7 @@
 import json
 
-from regard.text.report import Overlap, PreparationReport, ReadingReport
+from regard.text.files.report import ReadingReport
+from regard.text.pairs.report import Overlap, PreparationReport
 
 
 def reading() -> ReadingReport:

@@ -17,7 +17,7 @@ from regard.config import ClassificationConfig, ClassificationTrainingConfig, La
 from regard.errors import ConfigError, Interrupted
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.predict import Classifier, load
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training import callbacks, cross_validate, fit, holds_folds, resume, resume_folds
 from regard.training.callbacks import Checkpointing
 from regard.training.classification import label_loss

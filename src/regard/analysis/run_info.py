@@ -18,7 +18,7 @@ from regard.config.settings import changed_settings
 from regard.disk import holder_of
 from regard.errors import DataError
 from regard.text.symbols import SPECIAL_TOKENS
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 _FIRST = 10
 """Number of symbols of a vocabulary that are named if their frequencies were not kept."""

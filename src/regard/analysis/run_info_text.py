@@ -8,8 +8,8 @@ import yaml
 
 from regard.bundle.scores import score_rows
 from regard.text.labelled.report import LabelledReport
+from regard.text.pairs.report import PreparationReport
 from regard.text.plain.report import TextReport
-from regard.text.report import PreparationReport
 
 if TYPE_CHECKING:
     from regard.analysis.run_info import ModelInfo, RunInfo, TrainingInfo, VocabularyInfo

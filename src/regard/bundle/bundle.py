@@ -12,7 +12,7 @@ from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, Trans
 from regard.models.seq2seq import Seq2Seq
 from regard.models.text_classifier import TextClassifier
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
 

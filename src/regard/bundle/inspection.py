@@ -27,7 +27,7 @@ from regard.errors import BundleError, RegardError
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from regard.errors import BundleError, ConfigError, DataError, RegardError, Requ
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 AnyBundle = TranslationBundle | ClassificationBundle | LanguageBundle
 _LONGEST_SENTENCE = 2000

@@ -20,7 +20,7 @@ from regard.bundle.weights import unpack
 from regard.config import AnyConfig
 from regard.errors import BundleError
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 _NEEDED = frozenset((CONFIG, WEIGHTS, TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER, LABELS))
 _TRIES = 20

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
+from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
+from regard.text.pairs.readers import read_pairs
 from regard.text.plain.readers import read_texts
-from regard.text.readers import read_pairs
-from regard.text.report import ReadingReport
-from regard.text.resolve import is_tokenised
+from regard.text.tokenizers.resolve import is_tokenised
 
 SAMPLE_SIZE = 20_000
 """Maximum number of texts from which the script is found; lengths are measured on all texts."""
@@ -129,7 +129,7 @@ def survey_pairs(data: DataConfig) -> PairSurvey:
     """Read `data.train` once and measure it.
 
     Raises:
-        DataError: As `regard.text.readers.read_pairs`.
+        DataError: As `regard.text.pairs.readers.read_pairs`.
     """
     source, target = _Sample(), _Sample()
     for chunk in read_pairs(data.train, data, ReadingReport()):

@@ -14,8 +14,8 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.config import LabelledDataConfig
     from regard.predict import Classifier
-    from regard.text.readers import PairChunk
-    from regard.text.report import ReadingReport
+    from regard.text.files.report import ReadingReport
+    from regard.text.pairs.readers import PairChunk
 
 
 AnyConfigT = TypeVar("AnyConfigT", bound=Any)
@@ -81,8 +81,8 @@ def read_given_pairs(options: argparse.Namespace, config: TranslationConfig) -> 
     Returns:
         The pairs, and the report that reading fills.
     """
-    from regard.text.readers import read_pairs
-    from regard.text.report import ReadingReport
+    from regard.text.files.report import ReadingReport
+    from regard.text.pairs.readers import read_pairs
 
     report = ReadingReport()
     paths = split_files(options.files)
@@ -125,8 +125,8 @@ def read_given_texts(
 def _read_texts(
     options: argparse.Namespace, data: "LabelledDataConfig", classifier: "Classifier"
 ) -> "tuple[list[str], list[tuple[str, ...]], ReadingReport]":
+    from regard.text.files.report import ReadingReport
     from regard.text.labelled.readers import read_labelled
-    from regard.text.report import ReadingReport
 
     report = ReadingReport()
     texts: list[str] = []
@@ -153,8 +153,8 @@ def read_plain_texts(options: argparse.Namespace, config: LanguageConfig) -> "tu
     Raises:
         DataError: If they cannot be read.
     """
+    from regard.text.files.report import ReadingReport
     from regard.text.plain.readers import read_texts
-    from regard.text.report import ReadingReport
 
     report = ReadingReport()
     paths = split_files(options.files)

@@ -9,7 +9,7 @@ import numpy as np
 from regard.predict.notebook import bars, shortened
 from regard.records import AttentionRecord
 from regard.records.data import NOTE
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)

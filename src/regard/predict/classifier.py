@@ -23,7 +23,7 @@ from regard.predict.sources import pad
 from regard.text.batching import length_batches
 from regard.text.labelled.encoded import cut_rows
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BLOCK = 4096
 """Lines of a stream that are classified together."""

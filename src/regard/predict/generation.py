@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.predict.notebook import shortened, table
 from regard.records import AttentionRecord
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ from regard.decoding import Guidance
 from regard.errors import RequestError
 from regard.predict.requests import check_texts
 from regard.text.symbols import UNKNOWN
-from regard.text.tokenizer import Encoding, Tokenizer
+from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 
 class Guide:

@@ -23,7 +23,7 @@ from regard.predict.requests import check_texts, counting_bar
 from regard.text.batching import length_batches
 from regard.text.plain.encoded import as_batch, cut_blocks
 from regard.text.symbols import END, START
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
 _TEXTS_AT_ONCE = 64

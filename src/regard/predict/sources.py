@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.decoding import Hypothesis, score_of
 from regard.text.symbols import END, END_TOKEN, PAD
-from regard.text.tokenizer import Encoding, Tokenizer
+from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 _SENTENCE_ENDS = frozenset(".!?…;。！？；")
 

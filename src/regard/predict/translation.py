@@ -12,7 +12,7 @@ from regard.predict.notebook import shortened, table
 from regard.predict.sources import Source
 from regard.records import AttentionRecord
 from regard.text.symbols import END, UNKNOWN
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, repr=False)

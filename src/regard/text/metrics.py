@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.text.resolve import SAMPLE_SIZE, is_tokenised
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.resolve import SAMPLE_SIZE, is_tokenised
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF

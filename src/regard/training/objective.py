@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.models.seq2seq import Seq2Seq
 from regard.text.batching import Batch
-from regard.text.gold import GuidedBatch
+from regard.text.pairs.gold import GuidedBatch
 
 
 def objective(

@@ -16,8 +16,8 @@ from regard.errors import ConfigError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
 from regard.text.batching import Batch, BucketBatchSampler
-from regard.text.gold import guide
-from regard.text.prepare import PreparedData, prepare
+from regard.text.pairs.gold import guide
+from regard.text.pairs.prepare import PreparedData, prepare
 from regard.training.machine import Machine, seed_step
 from regard.training.objective import draw_gold, objective
 from regard.training.schedule import gold_probability

@@ -10,9 +10,9 @@ from regard.config import DecodingConfig
 from regard.decoding.search import search
 from regard.models.seq2seq import Seq2Seq
 from regard.text.batching import length_batches
-from regard.text.encoded import EncodedCorpus
 from regard.text.metrics import build_metrics
-from regard.text.tokenizer import Tokenizer
+from regard.text.pairs.encoded import EncodedCorpus
+from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.data import to_device
 from regard.training.machine import Machine
 from regard.training.objective import objective

@@ -11,9 +11,9 @@ import pytest
 
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError
+from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
-from regard.text.readers import read_pairs
-from regard.text.report import ReadingReport
+from regard.text.pairs.readers import read_pairs
 
 ENGLISH = [
     f"{who} {does} in the {where} ." for who in ("The old man", "A young woman", "My neighbour", "The tall teacher")

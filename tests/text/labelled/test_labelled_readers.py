@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text import lines as lines_module
-from regard.text.labelled.missing import is_missing
-from regard.text.labelled.readers import read_labelled
-from regard.text.readers import LONGEST_SIDE
-from regard.text.report import (
+from regard.text.files import lines as lines_module
+from regard.text.files.report import (
     COLUMN_NUMBERS,
     EMPTY_LABEL,
     EMPTY_LINE,
@@ -31,6 +28,9 @@ from regard.text.report import (
     TOO_MANY_COLUMNS,
     ReadingReport,
 )
+from regard.text.labelled.missing import is_missing
+from regard.text.labelled.readers import read_labelled
+from regard.text.pairs.readers import LONGEST_SIDE
 
 Found = list[tuple[str, tuple[str, ...]]]
 

@@ -7,8 +7,8 @@ import pytest
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
+from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
-from regard.text.report import ReadingReport
 
 
 def fail(*paths: Path, **given: object) -> str:

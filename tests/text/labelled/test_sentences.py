@@ -2,7 +2,7 @@ import pytest
 
 from regard.config import BPEConfig, CharactersConfig, WordsConfig
 from regard.text.labelled.sentences import sentence_ends
-from regard.text.tokenizer import build_tokenizer
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 TEXT = ["Well ... is it 3.5 ? Yes! No?! Wait… 好。是吗？ e.g. this, that; <s> ok."]
 

@@ -27,6 +27,8 @@ _DATE = re.compile(
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNORECASE)
 _CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
+TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
+"""Scores of a column as a text: cells of several words, of one word, no words, and few values that repeat."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,18 @@ def describe_cells(cells: Sequence[object]) -> Content:
     counts = Counter(texts)
     words = sum(map(_count_words, texts)) / len(texts)
     return Content(len(texts), _find_kind(texts, len(counts)), len(counts), words, sum(map(len, texts)) / len(texts))
+
+
+def rate_text(content: Content) -> float:
+    """Return the score of a column as a text: highest if cells have several words and do not repeat a few values."""
+    if content.kind == "nothing":
+        return 0
+    if content.kind != "words":
+        # Two cells may be numbers by chance.
+        return NOT_TEXT_SCORE if content.count > 2 else -1
+    if content.count >= 30 and content.distinct * 10 <= content.count:
+        return LABEL_LIKE_SCORE
+    return TEXT_SCORE if content.words > 1.5 else WORD_SCORE
 
 
 def is_number(cell: str) -> bool:

@@ -10,7 +10,7 @@ from regard.errors import DataError
 from regard.text.files.columns import SAMPLE_ROWS, Column, Wanted, build_column, choose_columns, is_place
 from regard.text.files.content import MANY, is_code, is_mark
 from regard.text.files.names import is_unspaced
-from regard.text.report import COLUMN_NUMBERS, HEADER
+from regard.text.files.report import COLUMN_NUMBERS, HEADER
 
 _LONGEST_NAME = 60
 _MOST_WORDS = 6

@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.errors import DataError
 from regard.text.files.advise import advise_encoding
 from regard.text.files.encoding import is_utf8
-from regard.text.report import NOT_DATA, NOT_UNICODE, NUL, UNUSABLE, ReadingReport
+from regard.text.files.report import NOT_DATA, NOT_UNICODE, NUL, UNUSABLE, ReadingReport
 
 _FEWEST = 10
 """A file with fewer lines is judged as if it had this number, so that one of five lines may be unusable."""

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.columns import rate_text
 from regard.text.files.columns import Column, MissingColumnError, Wanted, find_position
-from regard.text.files.content import MANY, Content
+from regard.text.files.content import MANY, Content, rate_text
 from regard.text.files.names import LABEL, METADATA_SCORE, TEXT, is_metadata
 
 _FEW_VALUES, _SOME_VALUES, _NOT_LABELS = 3, 1, -6

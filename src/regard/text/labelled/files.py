@@ -6,8 +6,8 @@ from pathlib import Path
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
+from regard.text.files.formats import ENDINGS, detect_table, ending
 from regard.text.files.opening import check_file
-from regard.text.readers import ENDINGS, detect_table, ending
 
 WHAT = "labelled texts"
 

@@ -1,6 +1,6 @@
 """From files of labelled texts to encoded corpora: read, drop repeats, split, learn a vocabulary, encode, keep.
 
-As for pairs (`text/prepare.py`): the file is read once, as a stream, its texts wait on disk, and the result lies in a cache.
+As for pairs (`text/pairs/prepare.py`): the file is read once, as a stream, its texts wait on disk, and the result lies in a cache.
 """
 
 import json
@@ -26,7 +26,7 @@ from regard.text.cache import (
     is_whole,
     reading_settings,
 )
-from regard.text.counts import SymbolCounts
+from regard.text.files.report import ReadingReport
 from regard.text.labelled.collect import Collection, collect
 from regard.text.labelled.encoded import LabelledCorpus, LabelledWriter, cut_rows
 from regard.text.labelled.files import find_files
@@ -34,11 +34,11 @@ from regard.text.labelled.labels import Labels
 from regard.text.labelled.readers import WHAT, LabelledChunk, read_labelled
 from regard.text.labelled.report import LabelledReport
 from regard.text.labelled.selection import Selection, check_dev_labels, number_as, select
-from regard.text.report import ReadingReport
-from regard.text.resolve import resolve_kind
-from regard.text.reused import digests, unknown_notes
 from regard.text.split import LARGEST_DEV_PART
-from regard.text.tokenizer import Tokenizer, build_tokenizer
+from regard.text.tokenizers.counts import SymbolCounts
+from regard.text.tokenizers.resolve import resolve_kind
+from regard.text.tokenizers.reused import digests, unknown_notes
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 CHUNK_TEXTS = 4096
 LABELLED_VERSION = 4

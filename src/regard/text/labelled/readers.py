@@ -9,17 +9,13 @@ from typing import Any
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.delimited import RawChunk, read_csv, read_tsv
+from regard.text.files.clean import is_unicode, normalise
+from regard.text.files.delimited import RawChunk, read_csv, read_tsv
 from regard.text.files.encoding import show_encoding
+from regard.text.files.formats import FORMS
+from regard.text.files.lines import LONGEST_SIDE, OVER_LONG_LINE, line_blocks
 from regard.text.files.opening import check_file
-from regard.text.files.show import quoted
-from regard.text.files.usable import SkipLimit
-from regard.text.labelled.columns import LabelledColumns
-from regard.text.labelled.files import LabelFile, find_files
-from regard.text.labelled.missing import is_missing
-from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE, line_blocks
-from regard.text.readers import FORMS, is_unicode, normalise
-from regard.text.report import (
+from regard.text.files.report import (
     EMPTY_LABEL,
     EMPTY_LINE,
     EMPTY_TEXT,
@@ -31,7 +27,12 @@ from regard.text.report import (
     OVER_LONG,
     ReadingReport,
 )
-from regard.text.structured import read_jsonl, read_parquet
+from regard.text.files.show import quoted
+from regard.text.files.structured import read_jsonl, read_parquet
+from regard.text.files.usable import SkipLimit
+from regard.text.labelled.columns import LabelledColumns
+from regard.text.labelled.files import LabelFile, find_files
+from regard.text.labelled.missing import is_missing
 
 WHAT = "labelled texts"
 LONGEST_LABEL = 200

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from regard.plurals import counted
-from regard.text.report import ReadingReport, warn_of_overlap
+from regard.text.files.report import ReadingReport, warn_of_overlap
 
 _SHOWN = 12
 
@@ -31,7 +31,7 @@ class LabelledReport:
     """Where dev files were given: how many of their texts training holds too."""
     notes: list[str] = field(default_factory=list)
     symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Counts of the symbols in the training texts, by side (see `regard.text.counts`)."""
+    """Counts of the symbols in the training texts, by side (see `regard.text.tokenizers.counts`)."""
 
     def render(self) -> str:
         """The report as a few lines for a terminal."""

@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
+from regard.text.files.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
 from regard.text.labelled.collect import Collection
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.split import LabelRows, draw_dev, draw_fold, find_groups, take_first
-from regard.text.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
 from regard.text.split import Hashes, first_occurrences, hash_pairs
 
 Chosen = npt.NDArray[np.bool_]

@@ -1,9 +1,9 @@
 """Where sentences end among tokens."""
 
-from regard.text.resolve import ENDS
-from regard.text.schemes import SPACE_MARK
 from regard.text.symbols import SPECIAL_TOKENS
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.resolve import ENDS
+from regard.text.tokenizers.schemes import SPACE_MARK
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 _MARKS = frozenset(ENDS + "．｡‼⁇⁈⁉")
 

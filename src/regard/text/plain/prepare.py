@@ -1,6 +1,6 @@
 """From text files to encoded corpora: read, drop repeats, split, learn a vocabulary, encode, keep.
 
-As for pairs (`text/prepare.py`): files are read once, as a stream, their texts wait on disk, and the result lies in a cache.
+As for pairs (`text/pairs/prepare.py`): files are read once, as a stream, their texts wait on disk, and the result lies in a cache.
 """
 
 import json
@@ -26,16 +26,16 @@ from regard.text.cache import (
     is_whole,
     reading_settings,
 )
-from regard.text.counts import SymbolCounts
+from regard.text.files.report import BEYOND_MAX_TEXTS, ReadingReport
 from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
 from regard.text.plain.readers import WHAT, read_texts
 from regard.text.plain.report import REPEATED, TextReport
-from regard.text.report import BEYOND_MAX_TEXTS, ReadingReport
-from regard.text.resolve import resolve_kind
-from regard.text.reused import digests, unknown_notes
 from regard.text.split import LARGEST_DEV_PART, first_occurrences, split_pairs
 from regard.text.spool import Spool, spool_texts
-from regard.text.tokenizer import Tokenizer, build_tokenizer
+from regard.text.tokenizers.counts import SymbolCounts
+from regard.text.tokenizers.resolve import resolve_kind
+from regard.text.tokenizers.reused import digests, unknown_notes
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 CHUNK_TEXTS = 4096
 TEXT_VERSION = 2

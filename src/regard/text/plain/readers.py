@@ -6,13 +6,13 @@ from pathlib import Path
 
 from regard.config import TextDataConfig
 from regard.errors import DataError
+from regard.text.files.clean import is_unicode, normalise
 from regard.text.files.encoding import show_encoding
+from regard.text.files.lines import OVER_LONG_LINE, line_blocks
 from regard.text.files.opening import check_file
+from regard.text.files.report import EMPTY_LINE, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
 from regard.text.files.show import quoted
 from regard.text.files.usable import SkipLimit
-from regard.text.lines import OVER_LONG_LINE, line_blocks
-from regard.text.readers import is_unicode, normalise
-from regard.text.report import EMPTY_LINE, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
 
 WHAT = "text"
 _LONGEST_PARAGRAPH = 1 << 20

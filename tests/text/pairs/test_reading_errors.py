@@ -9,8 +9,8 @@ import pytest
 
 from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.readers import read_pairs
-from regard.text.report import ReadingReport
+from regard.text.files.report import ReadingReport
+from regard.text.pairs.readers import read_pairs
 
 
 def fail(*paths: Path, **settings: object) -> str:

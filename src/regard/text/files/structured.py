@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from regard.errors import DataError, nearest
-from regard.text.delimited import CHUNK_ROWS, RawChunk
 from regard.text.files.columns import SAMPLE_ROWS, Wanted, choose_columns
+from regard.text.files.delimited import CHUNK_ROWS, RawChunk
 from regard.text.files.json_array import is_json_array, read_elements
+from regard.text.files.lines import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks
 from regard.text.files.opening import open_bytes
-from regard.text.lines import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks
-from regard.text.report import EMPTY_LINE, OVER_LONG, ReadingReport
+from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
 
 Keys = tuple[str, ...]
 

@@ -7,8 +7,8 @@ import torch
 
 from regard.config import BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.errors import DataError
-from regard.text.gold import GuidedBatch, guide
-from regard.text.prepare import prepare
+from regard.text.pairs.gold import GuidedBatch, guide
+from regard.text.pairs.prepare import prepare
 
 PAIRS = ["a b c\tx y", "c b\ty x z", "a a\tx", "b\tz z", "a b c\tx y"]
 WORDS = TokenizersConfig(source=WhitespaceConfig(), target=WhitespaceConfig())

@@ -1,8 +1,8 @@
 import pytest
 
 from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
-from regard.text.resolve import SAMPLE_SIZE, is_tokenised, resolve_kinds
-from regard.text.tokenizer import build_tokenizers
+from regard.text.tokenizers.resolve import SAMPLE_SIZE, is_tokenised, resolve_kinds
+from regard.text.tokenizers.tokenizer import build_tokenizers
 
 PLAIN = ["She kissed him.", "Well, who is it?", 'He said: "Go, now!"', "Stop!", "He left (at 3.14)."]
 CUT = ["she kissed him .", "well , who is it ?", 'he said : " go , now ! "', "stop !", "he left ( at 3.14 ) ."]

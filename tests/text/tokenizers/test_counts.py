@@ -8,8 +8,8 @@ from regard.config import (
     WhitespaceConfig,
 )
 from regard.text.labelled.prepare import prepare_labelled
+from regard.text.pairs.prepare import prepare
 from regard.text.plain.prepare import prepare_texts
-from regard.text.prepare import prepare
 
 WORDS = WhitespaceConfig(min_count=2)
 

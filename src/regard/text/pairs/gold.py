@@ -20,13 +20,13 @@ from regard.errors import DataError
 from regard.pharaoh import Link, parse_pharaoh
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
-from regard.text.encoded import EncodedCorpus
-from regard.text.lines import line_blocks
-from regard.text.prepare import CHUNK_PAIRS, PreparedData
-from regard.text.readers import read_pairs
-from regard.text.report import ReadingReport
+from regard.text.files.lines import line_blocks
+from regard.text.files.report import ReadingReport
+from regard.text.pairs.encoded import EncodedCorpus
+from regard.text.pairs.prepare import CHUNK_PAIRS, PreparedData
+from regard.text.pairs.readers import read_pairs
 from regard.text.split import hash_pairs, hash_texts
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 Place = tuple[int, Sequence[Link]]
 """The line of the file, and its links (source word, target word)."""

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import DataConfig
-from regard.text import lines as lines_module
-from regard.text.readers import LONGEST_SIDE, read_pairs
-from regard.text.report import (
+from regard.text.files import lines as lines_module
+from regard.text.files.report import (
     COLUMN_NUMBERS,
     EMPTY_LINE,
     EMPTY_SOURCE,
@@ -26,6 +25,7 @@ from regard.text.report import (
     TOO_FEW_COLUMNS,
     ReadingReport,
 )
+from regard.text.pairs.readers import LONGEST_SIDE, read_pairs
 
 Pairs = list[tuple[str, str]]
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 SHOWN = 20
 """Number of the most frequent symbols that a report names."""

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from regard.config import AutoConfig, DataConfig, TokenizersConfig, WhitespaceConfig
-from regard.text.prepare import prepare
-from regard.text.report import COLUMN_NUMBERS
+from regard.text.files.report import COLUMN_NUMBERS
+from regard.text.pairs.prepare import prepare
 
 pytestmark = pytest.mark.real
-FOLDER = Path(os.environ.get("REGARD_DATA") or Path(__file__).parents[3] / "shared" / "data")
+FOLDER = Path(os.environ.get("REGARD_DATA") or Path(__file__).parents[4] / "shared" / "data")
 
 
 def real(name: str) -> str:

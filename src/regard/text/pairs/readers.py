@@ -1,38 +1,22 @@
 """Sentence pairs out of files, whatever they hold, with a report on every line that is not one."""
 
-import json
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.columns import PairColumns
-from regard.text.delimited import read_csv, read_fast_align, read_tsv
-from regard.text.files.encoding import open_utf8, show_encoding
-from regard.text.files.opening import open_bytes
+from regard.text.files.clean import is_unicode, normalise
+from regard.text.files.delimited import read_csv, read_fast_align, read_tsv
+from regard.text.files.encoding import show_encoding
+from regard.text.files.formats import FORMS, detect_table, read_start
+from regard.text.files.lines import LONGEST_SIDE, OVER_LONG_LINE
+from regard.text.files.report import EMPTY_LINE, EMPTY_SOURCE, EMPTY_TARGET, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
 from regard.text.files.show import quoted
+from regard.text.files.structured import read_jsonl, read_parquet
 from regard.text.files.usable import SkipLimit
-from regard.text.lines import LONGEST_SIDE, OVER_LONG_LINE
-from regard.text.parallel import read_parallel
-from regard.text.report import EMPTY_LINE, EMPTY_SOURCE, EMPTY_TARGET, NOT_UNICODE, NUL, OVER_LONG, ReadingReport
-from regard.text.structured import read_jsonl, read_parquet
-
-FORMS = {
-    "tsv": "tab-separated",
-    "csv": "comma-separated",
-    "jsonl": "JSON lines",
-    "fast_align": "separated by |||",
-    "parquet": "Parquet",
-    "text": "parallel text",
-}
-ENDINGS = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"} | {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
+from regard.text.pairs.columns import PairColumns
+from regard.text.pairs.parallel import read_parallel
 
 _READERS = {
     "tsv": read_tsv,
@@ -110,45 +94,11 @@ def find_format(paths: Sequence[Path], data: DataConfig) -> str:
     return "fast_align" if found == "tsv" and _has_bars(paths[0], data.encoding) else found
 
 
-def detect_table(path: Path, encoding: str = "auto") -> str:
-    """Return the format of a table, found from its name and first bytes; `tsv` by default.
-
-    Args:
-        path: The file.
-        encoding: Its encoding, or `auto`.
-
-    Raises:
-        DataError: If the file cannot be read.
-    """
-    with open_bytes(path) as file:
-        if file.read(4) == b"PAR1":
-            return "parquet"
-    by_name = ENDINGS.get(ending(path))
-    if by_name:
-        return by_name
-    start = _read_start(path, encoding).lstrip()
-    first = start.split(b"\n", 1)[0]
-    if start.startswith(b"[") and start[1:].lstrip().startswith(b"{"):
-        return "jsonl"
-    return "jsonl" if first.startswith(b"{") and (b"\t" not in first or _is_json(first)) else "tsv"
-
-
-def _read_start(path: Path, encoding: str) -> bytes:
-    with open_utf8(path, encoding) as file:
-        return file.read(1 << 16)
-
-
 def _has_bars(path: Path, encoding: str) -> bool:
     """Return True if nearly all of the first lines have `|||` between two sides, and no tab."""
-    lines = [line for line in _read_start(path, encoding).split(b"\n")[:1000] if line.strip()]
+    lines = [line for line in read_start(path, encoding).split(b"\n")[:1000] if line.strip()]
     parted = sum(line.count(b"|||") == 1 and b"\t" not in line for line in lines)
     return bool(lines) and parted * 10 >= len(lines) * 9
-
-
-def ending(path: Path) -> str:
-    """The last ending of a file's name, in lower case, but for `.gz`; empty if there is none."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    return suffixes[-1] if suffixes else ""
 
 
 def clean(
@@ -166,17 +116,6 @@ def clean(
         else:
             kept.append(position)
     return PairChunk([source[i] for i in kept], [target[i] for i in kept], [lines[i] for i in kept])
-
-
-def normalise(texts: Iterable[str], form: str) -> list[str]:
-    """Strip texts, and bring them into a Unicode form: `nfc`, `nfkc` or `none`."""
-    if form != "none":
-        texts = list(texts)
-        upper: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
-        # One quick check for the whole block: nothing composes across a line end.
-        if not unicodedata.is_normalized(upper, "\n".join(texts)):
-            texts = [unicodedata.normalize(upper, text) for text in texts]
-    return [text.strip() for text in texts]
 
 
 def _sound(texts: list[str]) -> bool:
@@ -199,21 +138,3 @@ def _find_fault(source: str, target: str) -> str | None:
     if "\0" in source or "\0" in target:
         return NUL
     return None if is_unicode(source) and is_unicode(target) else NOT_UNICODE
-
-
-def is_unicode(text: str) -> bool:
-    """Whether there are no lone surrogates: bytes that were not UTF-8, or halves of an escape in JSON."""
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False

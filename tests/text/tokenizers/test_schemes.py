@@ -6,7 +6,7 @@ import re
 import pytest
 
 from regard.errors import ConfigError
-from regard.text.schemes import SpacyScheme, SubwordScheme, WhitespaceScheme, WordsScheme, build_scheme
+from regard.text.tokenizers.schemes import SpacyScheme, SubwordScheme, WhitespaceScheme, WordsScheme, build_scheme
 
 WORDS = [
     ("Don't stop , John's 'cause it's don’t", ["Don't", "stop", ",", "John's", "'", "cause", "it's", "don’t"]),

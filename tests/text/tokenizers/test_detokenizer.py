@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.detokenizer import detokenize
-from regard.text.schemes import Scheme, SpacyScheme, WordsScheme
+from regard.text.tokenizers.detokenizer import detokenize
+from regard.text.tokenizers.schemes import Scheme, SpacyScheme, WordsScheme
 
 REAL = Path(os.environ.get("REGARD_DATA", "../shared/data"))
 

@@ -19,11 +19,11 @@ from jaxtyping import Int32, Int64
 
 from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
-from regard.text.resolve import resolve_kinds
-from regard.text.schemes import CharactersScheme, Scheme, build_scheme
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
-from regard.text.tokenizer_file import TokenizerFile, read_tokenizer, write_tokenizer
-from regard.text.vocabulary import Symbols, learn
+from regard.text.tokenizers.file import TokenizerFile, read_tokenizer, write_tokenizer
+from regard.text.tokenizers.resolve import resolve_kinds
+from regard.text.tokenizers.schemes import CharactersScheme, Scheme, build_scheme
+from regard.text.tokenizers.vocabulary import Symbols, learn
 
 _MOST_CACHED = 500_000  # chunks, some 100 MB
 _BATCH = 50_000  # texts at once, so that the offsets of the flat text stay within 32 bits

@@ -16,7 +16,7 @@ from regard.config import (
     WordsConfig,
 )
 from regard.errors import BundleError, ConfigError
-from regard.text.tokenizer import Tokenizer, build_tokenizers
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 TEXTS = ["She kissed him.", "Don't go, Ümit!", "a <s> b"] * 3
 CONFIGS = [
@@ -109,7 +109,7 @@ def test_other_json_is_refused(path, content):
 
 
 def test_files_too_large_are_not_read(path, monkeypatch):
-    monkeypatch.setattr("regard.text.tokenizer_file._MOST_BYTES", 1000)
+    monkeypatch.setattr("regard.text.tokenizers.file._MOST_BYTES", 1000)
     build(WordsConfig()).save(path)
     with pytest.raises(BundleError, match=r"bytes; a tokenizer has at most 1,000$"):
         Tokenizer.load(path)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from regard.config import DataConfig
 from regard.errors import DataError
 from regard.text.files.columns import Column, Wanted, find_position
-from regard.text.files.content import Content
+from regard.text.files.content import rate_text
 from regard.text.files.names import METADATA_SCORE, SOURCE, TARGET, find_language, find_languages, fold, is_metadata
 
 _LANGUAGE, _IN_LANGUAGE, _ANY_LANGUAGE, _OTHER_LANGUAGE = 8, 6, 5, -4
@@ -14,7 +14,6 @@ _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 """Further names that columns of pairs may have."""
 _LOOKS_RIGHT, _LOOKS_WRONG = 4, -2
 """Scores of a column's content: text in the side's language, text in another language."""
-TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
 
 
 class PairColumns(Wanted):
@@ -108,18 +107,6 @@ class PairColumns(Wanted):
         if language and language in inside and other not in inside:
             return _IN_LANGUAGE
         return max(names.rate(name), _ANY_LANGUAGE if inside and not language else 0)
-
-
-def rate_text(content: Content) -> float:
-    """Return the score of a column as a text: highest if cells have several words and do not repeat a few values."""
-    if content.kind == "nothing":
-        return 0
-    if content.kind != "words":
-        # Two cells may be numbers by chance.
-        return NOT_TEXT_SCORE if content.count > 2 else -1
-    if content.count >= 30 and content.distinct * 10 <= content.count:
-        return LABEL_LIKE_SCORE
-    return TEXT_SCORE if content.words > 1.5 else WORD_SCORE
 
 
 def _rate_language(column: Column, language: str | None) -> float:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.errors import DataError
-from regard.text.columns import PairColumns
-from regard.text.delimited import RawChunk
+from regard.text.files.delimited import RawChunk
+from regard.text.files.lines import line_blocks
+from regard.text.files.report import HEADER, ReadingReport
 from regard.text.files.show import quoted
-from regard.text.lines import line_blocks
-from regard.text.report import HEADER, ReadingReport
+from regard.text.pairs.columns import PairColumns
 
 
 def read_parallel(source: Path, target: Path, wanted: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:

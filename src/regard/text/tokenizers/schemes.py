@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from tokenizers import Regex, pre_tokenizers
 
 from regard.errors import ConfigError, nearest
-from regard.text.detokenizer import detokenize
+from regard.text.tokenizers.detokenizer import detokenize
 
 SPACE_MARK = "▁"
 """Stands for a space in the pieces of BPE and unigram models."""

@@ -27,22 +27,16 @@ from regard.text.cache import (
     is_whole,
     reading_settings,
 )
-from regard.text.counts import SymbolCounts
-from regard.text.encoded import EncodedCorpus, EncodedWriter
-from regard.text.readers import read_pairs
-from regard.text.report import (
-    BEHIND_MAX_PAIRS,
-    REPEAT,
-    TOO_MANY_TOKENS,
-    Overlap,
-    PreparationReport,
-    ReadingReport,
-)
-from regard.text.resolve import resolve_kinds
-from regard.text.reused import digests, unknown_notes
+from regard.text.files.report import ReadingReport
+from regard.text.pairs.encoded import EncodedCorpus, EncodedWriter
+from regard.text.pairs.readers import read_pairs
+from regard.text.pairs.report import BEHIND_MAX_PAIRS, REPEAT, TOO_MANY_TOKENS, Overlap, PreparationReport
 from regard.text.split import Split, first_occurrences, hash_pairs, split_pairs
 from regard.text.spool import Spool, spool_texts
-from regard.text.tokenizer import Tokenizer, build_tokenizers
+from regard.text.tokenizers.counts import SymbolCounts
+from regard.text.tokenizers.resolve import resolve_kinds
+from regard.text.tokenizers.reused import digests, unknown_notes
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 CHUNK_PAIRS = 4096
 Chosen = npt.NDArray[np.bool_]

@@ -13,8 +13,8 @@ from typing import Any
 from regard.errors import DataError
 from regard.text.files.columns import Wanted
 from regard.text.files.header import Layout, find_layout
-from regard.text.lines import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blocks
-from regard.text.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
+from regard.text.files.lines import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blocks
+from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
 
 NumberedRow = tuple[int, list[str]]
 RawChunk = tuple[Sequence[Sequence[Any]], Sequence[int]]

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, normalizers
 
 from regard.errors import BundleError
-from regard.text.schemes import SPACE_MARK, Scheme
-from regard.text.vocabulary import Symbols, check_symbols
+from regard.text.tokenizers.schemes import SPACE_MARK, Scheme
+from regard.text.tokenizers.vocabulary import Symbols, check_symbols
 
 FORMAT = "regard-tokenizer"
 VERSION = 1

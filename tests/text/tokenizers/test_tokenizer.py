@@ -22,7 +22,7 @@ from regard.config import (
 )
 from regard.errors import ConfigError, DataError
 from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
-from regard.text.tokenizer import Tokenizer, build_tokenizers
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 ENGLISH = [
     "She kissed him.",
@@ -274,8 +274,8 @@ def test_separate_tokenizers_learn_from_their_side():
 
 
 def test_a_forgotten_cache_changes_nothing(monkeypatch):
-    monkeypatch.setattr("regard.text.tokenizer._MOST_CACHED", 2)
-    monkeypatch.setattr("regard.text.tokenizer._BATCH", 2)
+    monkeypatch.setattr("regard.text.tokenizers.tokenizer._MOST_CACHED", 2)
+    monkeypatch.setattr("regard.text.tokenizers.tokenizer._BATCH", 2)
     tokenizer = build(WordsConfig())
     assert at_once(tokenizer, ENGLISH) == one_by_one(tokenizer, ENGLISH)
 

@@ -1,0 +1,1 @@
+"""Sentence pairs: the training data of a translator."""

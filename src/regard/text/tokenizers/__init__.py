@@ -1,0 +1,1 @@
+"""Tokenizers: text to numbers and back."""
