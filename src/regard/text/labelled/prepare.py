@@ -1,6 +1,6 @@
 """From files of labelled texts to encoded corpora: read, drop repeats, split, learn a vocabulary, encode, keep.
 
-As for pairs (`text/pairs/prepare.py`): the file is read once, as a stream, its texts wait on disk, and the result lies in a cache.
+As for pairs (`pairs/prepare.py`): the file is read once, as a stream, its texts wait on disk, and the result lies in a cache.
 """
 
 import json

@@ -1,6 +1,6 @@
 """From text files to encoded corpora: read, drop repeats, split, learn a vocabulary, encode, keep.
 
-As for pairs (`text/pairs/prepare.py`): files are read once, as a stream, their texts wait on disk, and the result lies in a cache.
+As for pairs (`pairs/prepare.py`): files are read once, as a stream, their texts wait on disk, and the result lies in a cache.
 """
 
 import json
