@@ -22,8 +22,8 @@ import regard
 from regard.analysis import evaluate_alignment
 from regard.config import TranslationConfig
 from regard.demo import DemoCorpus, DemoPair
-from regard.predict import Translator
 from regard.presets import load_preset
+from regard.tasks.translation.predictor import Translator
 
 _HELD_OUT = 500
 _FIRST_HELD_OUT = 1 << 23

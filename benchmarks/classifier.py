@@ -36,8 +36,8 @@ from regard.config import AutoConfig, ClassificationConfig, ClassificationTraini
 from regard.config import RecurrentClassifierConfig as Sizes
 from regard.demo import ReviewCorpus
 from regard.errors import RegardError
-from regard.predict import Classifier
-from regard.training.classification import ClassificationTask
+from regard.tasks.classification.predictor import Classifier
+from regard.tasks.classification.training import ClassificationTask
 from regard.training.machine import prepared, resolve_machine, seed_step
 from regard.training.optimizer import build_optimizer
 

@@ -52,7 +52,7 @@ from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
 from regard.errors import RegardError
 from regard.models.transformer.translator import TransformerTranslator
-from regard.predict import Translator
+from regard.tasks.translation.predictor import Translator
 
 NAMES = ("regard", "ctranslate2", "joeynmt")
 REMEDY = "--joeynmt-model DIR, trained with the same settings but model.positions=sinusoidal"

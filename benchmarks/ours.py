@@ -129,7 +129,7 @@ def decode(folder: Path, sources: Path, out: Path, budgets: list[int]) -> dict[s
     import torch
 
     import regard
-    from regard.predict import Translator
+    from regard.tasks.translation.predictor import Translator
 
     torch.set_num_threads(1)
     loaded = regard.load(folder, device="cpu")

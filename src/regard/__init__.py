@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
     from regard.models.build import build_classifier, build_language_model, build_translator
-    from regard.predict import Classification, Classifier, Generation, LanguageModel, Translation, Translator, load
     from regard.presets import load_preset
     from regard.records import (
         AttentionRecord,
@@ -29,35 +28,44 @@ if TYPE_CHECKING:
         record,
         rollout,
     )
+    from regard.tasks.classification.cross_validation import cross_validate
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.classification.results import Classification
+    from regard.tasks.language.predictor import LanguageModel
+    from regard.tasks.language.results import Generation
+    from regard.tasks.loading import load
+    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.results import Translation
     from regard.training.fit import fit, resume
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AttentionRecord": "regard.records",
-    "Classification": "regard.predict",
+    "Classification": "regard.tasks.classification.results",
     "ClassificationConfig": "regard.config",
-    "Classifier": "regard.predict",
-    "Generation": "regard.predict",
+    "Classifier": "regard.tasks.classification.predictor",
+    "Generation": "regard.tasks.language.results",
     "LanguageConfig": "regard.config",
-    "LanguageModel": "regard.predict",
+    "LanguageModel": "regard.tasks.language.predictor",
     "RunInfo": "regard.analysis.run_info",
     "Sampling": "regard.decoding",
-    "Translation": "regard.predict",
+    "Translation": "regard.tasks.translation.results",
     "TranslationConfig": "regard.config",
-    "Translator": "regard.predict",
+    "Translator": "regard.tasks.translation.predictor",
     "alignment_error_rate": "regard.records",
     "build_classifier": "regard.models.build",
     "build_language_model": "regard.models.build",
     "build_translator": "regard.models.build",
     "capture": "regard.analysis.capture",
     "choose_config": "regard.choose",
+    "cross_validate": "regard.tasks.classification.cross_validation",
     "curves": "regard.analysis.history",
     "fit": "regard.training",
     "from_huggingface": "regard.records",
     "info": "regard.analysis.run_info",
     "join_subwords": "regard.records",
-    "load": "regard.predict",
+    "load": "regard.tasks.loading",
     "load_config": "regard.config.loading",
     "load_preset": "regard.presets",
     "load_record": "regard.records",
@@ -92,6 +100,7 @@ __all__ = [
     "build_translator",
     "capture",
     "choose_config",
+    "cross_validate",
     "curves",
     "fit",
     "from_huggingface",

@@ -7,7 +7,7 @@ from analysis.known_classifier import KnownClassifier
 
 from regard.bundle import ClassificationBundle
 from regard.config import ClassificationConfig, WhitespaceConfig
-from regard.predict import Classifier
+from regard.tasks.classification.predictor import Classifier
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer
 

@@ -10,8 +10,8 @@ from regard.config import RecurrentConfig, TransformerConfig
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
-from regard.predict import Translator
 from regard.records import alignment_error_rate, format_pharaoh
+from regard.tasks.translation.predictor import Translator
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 SOURCES, TARGETS = ["a b c d", "b a", "d c b a d"], ["x y z x", "z y x", "y z"]

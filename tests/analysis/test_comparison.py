@@ -3,7 +3,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from predict.conftest import make as make_translator
+from tasks.conftest import make as make_translator
 
 from regard.analysis import compare_classifiers, compare_translators
 from regard.analysis.comparison import ClassifierComparison, TranslationScore, TranslatorComparison

@@ -11,7 +11,7 @@ from regard.cli.main import main
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
-from regard.predict import ensemble
+from regard.tasks.translation.predictor import ensemble
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TEXTS = ["a blue car stops .", "two men see a dog .", "she sees the blue house ."]

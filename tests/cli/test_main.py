@@ -11,7 +11,7 @@ import pytest
 from regard.cli import main as cli
 from regard.cli.options import record_of
 from regard.errors import DataError, Interrupted, RequestError
-from regard.predict import Translation
+from regard.tasks.translation.results import Translation
 
 PYTHON = sys.executable
 

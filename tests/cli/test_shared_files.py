@@ -18,8 +18,9 @@ from regard.cli.main import main
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
-from regard.predict import Translator, translator
 from regard.processes.ranks import Ranks
+from regard.tasks.translation import predictor as translator
+from regard.tasks.translation.predictor import Translator
 from regard.text import parts
 from regard.text.parts import PartedFile
 from regard.text.tokenizers.tokenizer import build_tokenizers

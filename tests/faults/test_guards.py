@@ -15,13 +15,13 @@ from lives import live
 
 from regard.disk import locked
 from regard.errors import ConfigError, DataError, TrainingError
+from regard.tasks.translation.training import TranslationTask
 from regard.text import cache
 from regard.text.pairs import prepare as preparing
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.folder import RunFolder
 from regard.training.pieces import cut
-from regard.training.translation import TranslationTask
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 

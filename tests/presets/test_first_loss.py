@@ -16,9 +16,9 @@ from regard.config import (
 )
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.presets import load_preset, preset_names
+from regard.tasks.classification.training import label_loss
+from regard.tasks.objective import objective
 from regard.text.batching import Batch
-from regard.training.classification import label_loss
-from regard.training.objective import objective
 
 MOST = 1.05
 LABELS = 5

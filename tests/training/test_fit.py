@@ -161,7 +161,7 @@ def test_without_dev_pairs(config, change, capsys, average_last):
 
 def test_the_best_is_kept_not_the_last(config, change, monkeypatch):
     found = iter([1.0, 3.0, 2.0])
-    monkeypatch.setattr("regard.training.validation.TranslationScores.monitored", lambda self, name: next(found))
+    monkeypatch.setattr("regard.tasks.translation.validation.TranslationScores.monitored", lambda self, name: next(found))
     train(config)
     [best] = Path(config.out, "checkpoints").glob("weights-*")
     state = last_state(config)["progress"]

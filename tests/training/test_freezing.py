@@ -19,10 +19,10 @@ from regard.config import (
 )
 from regard.errors import ConfigError
 from regard.models.build import build_classifier, build_language_model, build_translator
+from regard.tasks.classification.training import label_loss
+from regard.tasks.objective import objective
 from regard.text.batching import Batch
-from regard.training.classification import label_loss
 from regard.training.freezing import describe_frozen, freeze, unfreeze
-from regard.training.objective import objective
 from regard.training.optimizer import build_optimizer
 
 WORDS = 30

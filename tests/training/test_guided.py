@@ -10,8 +10,8 @@ from regard.analysis import evaluate_alignment
 from regard.config import TeacherForcingConfig, TokenizersConfig, TransformerConfig, WhitespaceConfig
 from regard.config.loading import load_config
 from regard.errors import ConfigError
+from regard.tasks.objective import alignment_loss
 from regard.training import fit
-from regard.training.objective import alignment_loss
 
 SMALL = TransformerConfig(
     hidden_size=16, num_heads=2, feed_forward_size=16, encoder_layers=1, decoder_layers=2, alignment_layer=1, alignment_head=0,

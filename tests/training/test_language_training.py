@@ -17,8 +17,8 @@ from regard.config import (
 )
 from regard.errors import ConfigError
 from regard.models.build import build_language_model
+from regard.tasks.language.training import LanguageScores, LanguageValidator
 from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
-from regard.training.language import LanguageScores, LanguageValidator
 from regard.training.machine import resolve_machine
 
 MODEL = LanguageModelConfig(

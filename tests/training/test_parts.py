@@ -12,12 +12,12 @@ from torch import nn
 
 from regard.config import TrainingConfig, TranslationConfig
 from regard.errors import ConfigError
+from regard.tasks.objective import draw_gold, objective
+from regard.tasks.translation.validation import TranslationScores
 from regard.text.batching import Batch
 from regard.training.machine import Machine, resolve_machine, seed_step
-from regard.training.objective import draw_gold, objective
 from regard.training.optimizer import MovingAverage, build_optimizer, mean_weights
 from regard.training.progress import Bars, Lines, clock_time
-from regard.training.validation import TranslationScores
 
 
 @pytest.fixture

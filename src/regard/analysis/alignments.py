@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from regard.errors import DataError, RequestError
-from regard.predict import Translator
 from regard.records import Link, alignment_error_rate
 from regard.records.data import Step
+from regard.tasks.translation.predictor import Translator
 
 _AT_ONCE = 1024
 """Pairs whose attention records are held at once."""

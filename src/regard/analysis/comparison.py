@@ -10,8 +10,9 @@ from regard.errors import RequestError
 from regard.evaluation import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
-from regard.predict import Classifier, Translator
-from regard.predict.labelled_evaluation import number_labels
+from regard.tasks.classification.evaluation import number_labels
+from regard.tasks.classification.predictor import Classifier
+from regard.tasks.translation.predictor import Translator
 from regard.text.metrics import build_metrics
 
 _CERTAIN = 0.05

@@ -3,18 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from importlib import import_module
 from typing import Any
 
-from regard.choose import classification, language, translation
 from regard.choose.choice import Choice, Given
 from regard.choose.describe import describe_settings
 from regard.config import AnyConfig
 from regard.config.loading import Layer, lay_over, load_config, override_layer
 from regard.errors import ConfigError
 from regard.presets import preset_layer
-
-_TABLES: dict[str, Any] = {"translation": translation, "classification": classification, "language": language}
-"""The module of each task: `choose` reads the data, and `draft` makes a choice without them."""
 
 
 def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers: Layer) -> AnyConfig:
@@ -44,7 +41,7 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
     data = load_config(Layer({"task": given.values["task"], "data": given.values.get("data", {})}, given.places))
     if not data.data.train:
         raise ConfigError("data.train is empty, but settings are chosen from the training data; set data.train to a file")
-    table, known = _TABLES[data.task], Given(given.values)
+    table, known = import_module(f"regard.tasks.{data.task}.choice"), Given(given.values)
     # Mistakes in the settings are reported before the data are read, which can take a while.
     load_config(made[0], *_layers(table.draft(data.data, known)), *made[1:])
     choice: Choice = table.choose(data.data, known)

@@ -21,7 +21,8 @@ from regard.cli.options import (
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.predict import Classification, Classifier
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.classification.results import Classification
 
 LINES_TOGETHER = 4096
 """As `Classifier.classify_stream` takes them."""

@@ -12,7 +12,8 @@ from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.analysis.comparison import ClassifierComparison, TranslatorComparison
-    from regard.predict import Classifier, Translator
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.translation.predictor import Translator
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str]) -> None:
     add_machine_options(parser)
     options = parser.read(arguments)
 
-    from regard.predict import Classifier, Translator, load
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.loading import load
+    from regard.tasks.translation.predictor import Translator
 
     set_threads(options.threads)
     first, second = (load(folder, device=options.device) for folder in (options.first, options.second))

@@ -10,7 +10,7 @@ from regard.config import ClassificationConfig, WhitespaceConfig
 
 if TYPE_CHECKING:
     from regard.demo import Review
-    from regard.predict import Classifier
+    from regard.tasks.classification.predictor import Classifier
 
 _REVIEWS = 16_000
 _HELD_OUT = 1000

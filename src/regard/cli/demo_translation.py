@@ -10,7 +10,7 @@ from regard.config import TranslationConfig
 
 if TYPE_CHECKING:
     from regard.demo import DemoPair
-    from regard.predict import Translator
+    from regard.tasks.translation.predictor import Translator
 
 _PAIRS = 30_000
 _HELD_OUT = 1000

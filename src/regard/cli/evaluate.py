@@ -22,7 +22,10 @@ from regard.errors import RequestError
 from regard.plurals import counted
 
 if TYPE_CHECKING:
-    from regard.predict import Classifier, LabelledEvaluation, LanguageModel, Translator
+    from regard.tasks.classification.evaluation import LabelledEvaluation
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.language.predictor import LanguageModel
+    from regard.tasks.translation.predictor import Translator
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -63,7 +66,8 @@ def main(arguments: Sequence[str]) -> None:
             check_ending(getattr(options, name), _PICTURES, f"--{name}")
     model = load_model(options)
 
-    from regard.predict import Classifier, Translator
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.translation.predictor import Translator
 
     for name in ("confusion", "reliability"):
         if getattr(options, name) and not isinstance(model, Classifier):

@@ -11,7 +11,7 @@ from regard.cli.pairs import TEXT_LAYOUT, add_layout_options, read_given_texts
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
-    from regard.predict import Classifier
+    from regard.tasks.classification.predictor import Classifier
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -75,7 +75,8 @@ def _parser() -> Parser:
 
 
 def _load_others(options: argparse.Namespace) -> "list[Classifier]":
-    from regard.predict import Classifier, load
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.loading import load
 
     others = []
     for folder in options.seeds:

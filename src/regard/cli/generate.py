@@ -13,7 +13,7 @@ from regard.cli.lines import Part, add_output_option, output_part, read_lines
 from regard.cli.options import Parser, add_machine_options, any_number, load_language_model, positive_number, whole_number
 
 if TYPE_CHECKING:
-    from regard.predict import Generation
+    from regard.tasks.language.results import Generation
 
 _AT_ONCE = 256
 """Prompts of a file that are gone on with together."""

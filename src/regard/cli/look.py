@@ -18,8 +18,10 @@ from regard.cli.options import (
 from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
-    from regard.predict import Classifier, LanguageModel, Translator
     from regard.records import AttentionRecord
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.language.predictor import LanguageModel
+    from regard.tasks.translation.predictor import Translator
 
 _PICTURES = (".png", ".svg", ".pdf")
 _ENDINGS = (*_PICTURES, ".html", ".json", ".npz")
@@ -34,7 +36,8 @@ def main(arguments: Sequence[str]) -> None:
         check_ending(options.to, _ENDINGS, "--to")
     model = load_model(options)
 
-    from regard.predict import Classifier, Translator
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.translation.predictor import Translator
 
     for name in ("target", "beam"):
         if getattr(options, name) is not None and not isinstance(model, Translator):

@@ -10,8 +10,13 @@ from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
 
 if TYPE_CHECKING:
-    from regard.predict import Classification, Classifier, Generation, LanguageModel, ScoredText, Translation, Translator
     from regard.records import AttentionRecord
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.classification.results import Classification
+    from regard.tasks.language.predictor import LanguageModel
+    from regard.tasks.language.results import Generation, ScoredText
+    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.results import Translation
 
 
 class Parser(argparse.ArgumentParser):
@@ -117,7 +122,7 @@ def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
 
 def load_model(arguments: argparse.Namespace) -> "Translator | Classifier | LanguageModel":
     """Load the trained model that a command names, on the device it names."""
-    from regard.predict import load
+    from regard.tasks.loading import load
 
     set_threads(arguments.threads)
     others = getattr(arguments, "ensemble", [])

@@ -13,9 +13,9 @@ from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.config import LabelledDataConfig
-    from regard.predict import Classifier
-    from regard.text.files.report import ReadingReport
+    from regard.tasks.classification.predictor import Classifier
     from regard.text.pairs.readers import PairChunk
+    from regard.text.files.report import ReadingReport
 
 
 AnyConfigT = TypeVar("AnyConfigT", bound=Any)

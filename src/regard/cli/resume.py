@@ -32,7 +32,8 @@ def main(arguments: Sequence[str]) -> None:
     overrides, rest = split_settings("resume", arguments, {"--help": False})
     folder = parser.read(rest).dir
 
-    from regard.training import holds_folds, resume, resume_folds
+    from regard.tasks.classification.cross_validation import holds_folds, resume_folds
+    from regard.training import resume
 
     if holds_folds(folder):
         if overrides:

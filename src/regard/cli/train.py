@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     config = complete_arguments(task, rest)
     if isinstance(config, ClassificationConfig) and config.data.folds and "fold" not in _named(rest):
-        from regard.training import cross_validate
+        from regard.tasks.classification.cross_validation import cross_validate
 
         print(cross_validate(config).render())
         return

@@ -28,7 +28,8 @@ from regard.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from regard.decoding import Sampling
-    from regard.predict import Translation, Translator
+    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.results import Translation
 
 _ASKED = ("text", "prefix", "constraints")
 LINES_TOGETHER = 2048

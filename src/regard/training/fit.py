@@ -16,15 +16,16 @@ from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, Trans
 from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
+from regard.tasks.classification.training import ClassificationTask, ClassifierModel, check_classification
+from regard.tasks.language.training import LanguageModelGiven, LanguageTask, check_language
+from regard.tasks.translation.training import Model, TranslationTask, check_translation
 from regard.text.batching import BucketBatchSampler
 from regard.training.callbacks import Callback, Checkpointing, Display, Validation
 from regard.training.changing import change_config, check_goes_on, describe_change, make_change
-from regard.training.classification import ClassificationTask, ClassifierModel, check_classification
 from regard.training.data import UpdateLoader
 from regard.training.estimate import describe_time
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
-from regard.training.language import LanguageModelGiven, LanguageTask, check_language
 from regard.training.logs import Logs, NoLogs
 from regard.training.machine import Machine, prepared, resolve_machine
 from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
@@ -37,12 +38,13 @@ from regard.training.signals import Signals
 from regard.training.starting import check_start, with_start
 from regard.training.task import Task, Validator
 from regard.training.team import Team, joined
-from regard.training.translation import Model, TranslationTask, check_translation
 from regard.training.updater import Updater
 from regard.training.versions import symbols_of, versions
 
 if TYPE_CHECKING:
-    from regard.predict import Classifier, LanguageModel, Translator
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.language.predictor import LanguageModel
+    from regard.tasks.translation.predictor import Translator
 
 
 @overload

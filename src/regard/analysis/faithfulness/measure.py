@@ -13,9 +13,9 @@ from regard.analysis.faithfulness.probe import Probe, WordedText
 from regard.analysis.faithfulness.report import Erasure, Faithfulness, Seeds, Spread, Uniform
 from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
-from regard.predict import Classifier
-from regard.predict.labelled_evaluation import number_labels
-from regard.predict.requests import counting_bar
+from regard.tasks.classification.evaluation import number_labels
+from regard.tasks.classification.predictor import Classifier
+from regard.tasks.requests import counting_bar
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.models.text_classifier import Reweight, TextClassifier
-from regard.predict.sources import pad
+from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
 from regard.text.symbols import UNKNOWN
 

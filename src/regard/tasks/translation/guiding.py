@@ -6,7 +6,7 @@ import torch
 
 from regard.decoding import Guidance
 from regard.errors import RequestError
-from regard.predict.requests import check_texts
+from regard.tasks.requests import check_texts
 from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 

@@ -18,7 +18,8 @@ from regard.config import (
 )
 from regard.errors import BundleError, RequestError
 from regard.models.build import build_language_model
-from regard.predict import LanguageModel, load
+from regard.tasks.language.predictor import LanguageModel
+from regard.tasks.loading import load
 from regard.text.symbols import END, START
 from regard.text.tokenizers.tokenizer import build_tokenizer
 

@@ -19,13 +19,13 @@ from regard.decoding import Hypothesis, Sampling, force, sample, search
 from regard.errors import RequestError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.predict.evaluate import Evaluation, evaluate
-from regard.predict.guiding import Guide
-from regard.predict.notebook import count_parameters, table
-from regard.predict.requests import check_texts, counting_bar
-from regard.predict.sources import Source, encode_sources, guided, join, pad
-from regard.predict.translation import ScoredPair, Translation, translation_of
 from regard.records.views import sides
+from regard.tasks.notebook import count_parameters, table
+from regard.tasks.requests import check_texts, counting_bar
+from regard.tasks.translation.evaluation import Evaluation, evaluate
+from regard.tasks.translation.guiding import Guide
+from regard.tasks.translation.results import ScoredPair, Translation, translation_of
+from regard.tasks.translation.sources import Source, encode_sources, guided, join, pad
 from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
@@ -226,7 +226,7 @@ class Translator:
         length_reward: float | None = None,
         progress: bool = False,
     ) -> Evaluation:
-        """Loss and perplexity of given targets, and BLEU and chrF of the model's own; see `regard.predict.evaluate`."""
+        """Loss and perplexity of given targets, and BLEU and chrF of the model's own."""
         return evaluate(
             self,
             sources,
@@ -309,7 +309,7 @@ class Translator:
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
         """The translation that is most like all of them, and the others by falling likeness; of equal ones the first."""
-        from regard.predict.minimum_risk import expected_utilities
+        from regard.tasks.translation.minimum_risk import expected_utilities
 
         candidates = [translation, *translation.alternatives]
         tokenized = self._tokenizers[1].kind == "whitespace"

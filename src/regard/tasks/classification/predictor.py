@@ -15,11 +15,11 @@ from regard.config import ClassificationConfig
 from regard.errors import RequestError
 from regard.evaluation.calibration import sigmoid, softmax
 from regard.models.text_classifier import TextClassifier
-from regard.predict.classification import Classification, Origin
-from regard.predict.labelled_evaluation import LabelledEvaluation, evaluate_labelled
-from regard.predict.notebook import count_parameters, shortened, table
-from regard.predict.requests import check_texts, counting_bar
-from regard.predict.sources import pad
+from regard.tasks.classification.evaluation import LabelledEvaluation, evaluate_labelled
+from regard.tasks.classification.results import Classification, Origin
+from regard.tasks.notebook import count_parameters, shortened, table
+from regard.tasks.requests import check_texts, counting_bar
+from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
 from regard.text.labelled.encoded import cut_rows
 from regard.text.labelled.labels import Labels
@@ -131,7 +131,7 @@ class Classifier:
     def evaluate(
         self, texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False
     ) -> LabelledEvaluation:
-        """How good the labels are on texts whose labels are known; see `regard.predict.evaluate_labelled`."""
+        """How good the labels are on texts whose labels are known; see `evaluate_labelled`."""
         return evaluate_labelled(self, texts, labels, progress=progress)
 
     def scores(self, texts: Sequence[str], *, progress: bool = False) -> Float[np.ndarray, "N C"]:

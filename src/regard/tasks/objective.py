@@ -1,7 +1,9 @@
 """What training minimizes, and what the decoder is fed meanwhile."""
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -10,6 +12,9 @@ from regard.layers.cross_entropy import linear_cross_entropy
 from regard.models.seq2seq import Seq2Seq
 from regard.text.batching import Batch
 from regard.text.pairs.gold import GuidedBatch
+from regard.training.data import to_device
+from regard.training.machine import Machine
+from regard.training.task import Corpus
 
 
 def objective(
@@ -50,6 +55,24 @@ def objective(
         assert isinstance(batch, GuidedBatch)
         loss = loss + alignment_weight * alignment_loss(attention["cross"], batch.gold, model.alignment_step)
     return loss, nll
+
+
+def mean_nll(
+    model: Seq2Seq,
+    corpus: Corpus,
+    batches: Sequence[np.ndarray],
+    machine: Machine,
+    after_batch: Callable[[], None] = lambda: None,
+) -> float:
+    """−log p of a target word, in nats, over batches of targets; called without gradients."""
+    total, count = 0.0, 0
+    for indices in batches:
+        batch = to_device(corpus.batch(indices), machine.device)
+        with machine.autocast():
+            total += objective(model, batch)[1].item()
+        count += int(batch.target_mask.sum())
+        after_batch()
+    return total / count
 
 
 def alignment_loss(

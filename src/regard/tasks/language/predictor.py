@@ -16,10 +16,10 @@ from regard.decoding import Guidance, Hypothesis, Sampling, force, greedy, sampl
 from regard.decoding.request import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
-from regard.predict.generation import Generation, Origin, ScoredText
-from regard.predict.language_evaluation import LanguageEvaluation, evaluate_language
-from regard.predict.notebook import count_parameters, table
-from regard.predict.requests import check_texts, counting_bar
+from regard.tasks.language.evaluation import LanguageEvaluation, evaluate_language
+from regard.tasks.language.results import Generation, Origin, ScoredText
+from regard.tasks.notebook import count_parameters, table
+from regard.tasks.requests import check_texts, counting_bar
 from regard.text.batching import length_batches
 from regard.text.plain.encoded import as_batch, cut_blocks
 from regard.text.symbols import END, START
@@ -168,7 +168,7 @@ class LanguageModel:
         ]
 
     def evaluate(self, texts: Sequence[str], *, progress: bool = False) -> LanguageEvaluation:
-        """Loss and perplexity on texts; see `regard.predict.evaluate_language`."""
+        """Loss and perplexity on texts; see `evaluate_language`."""
         return evaluate_language(self, check_texts("evaluate", texts), progress=progress)
 
     def save(self, folder: str | Path) -> None:

@@ -15,15 +15,15 @@ from regard.config import RecurrentConfig, TranslationConfig
 from regard.errors import ConfigError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
+from regard.tasks.objective import draw_gold, objective
+from regard.tasks.translation.validation import TranslationValidator
 from regard.text.batching import Batch, BucketBatchSampler
 from regard.text.pairs.gold import guide
 from regard.text.pairs.prepare import PreparedData, prepare
 from regard.training.machine import Machine, seed_step
-from regard.training.objective import draw_gold, objective
 from regard.training.schedule import gold_probability
 from regard.training.starting import check_vocabulary
 from regard.training.task import Task, fitting_into_memory
-from regard.training.validation import TranslationValidator
 
 Model = Seq2Seq | Callable[[int, int], Seq2Seq]
 
@@ -137,7 +137,7 @@ class TranslationTask(Task):
 
     def predictor(self, bundle: Any) -> Any:
         """A `Translator`."""
-        from regard.predict import Translator
+        from regard.tasks.translation.predictor import Translator
 
         return Translator(bundle)
 

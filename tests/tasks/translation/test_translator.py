@@ -10,8 +10,8 @@ import torch
 import regard
 from regard.decoding import Hypothesis, Sampling
 from regard.errors import RequestError
-from regard.predict import load
-from regard.predict.sources import join
+from regard.tasks.loading import load
+from regard.tasks.translation.sources import join
 
 LINES = ["one two three .", "", "Anna saw the cat .", "   ", "ten !", "one two three four five six seven eight nine ten ."]
 
@@ -171,7 +171,7 @@ def test_long_lines_are_translated_in_pieces(echo):
 
 
 def _pieces(translator, text):
-    from regard.predict.sources import encode_sources
+    from regard.tasks.translation.sources import encode_sources
 
     return encode_sources([text], translator.bundle.source_tokenizer, translator.config.data.max_tokens)[0].pieces
 

@@ -7,7 +7,7 @@ from sacrebleu import sentence_chrf as library_chrf
 
 from regard.decoding import Sampling
 from regard.errors import RequestError
-from regard.predict.minimum_risk import expected_utilities, sentence_bleu, sentence_chrf
+from regard.tasks.translation.minimum_risk import expected_utilities, sentence_bleu, sentence_chrf
 
 LINES = ["one two three .", "", "Anna saw the cat .", "ten !"]
 

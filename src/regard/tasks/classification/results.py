@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from regard.predict.notebook import bars, shortened
 from regard.records import AttentionRecord
 from regard.records.data import NOTE
+from regard.tasks.notebook import bars, shortened
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 

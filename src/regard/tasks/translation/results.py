@@ -8,9 +8,9 @@ from itertools import groupby
 import numpy as np
 
 from regard.decoding import Hypothesis
-from regard.predict.notebook import shortened, table
-from regard.predict.sources import Source
 from regard.records import AttentionRecord
+from regard.tasks.notebook import shortened, table
+from regard.tasks.translation.sources import Source
 from regard.text.symbols import END, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 

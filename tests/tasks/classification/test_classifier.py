@@ -10,7 +10,8 @@ from regard.bundle import ClassificationBundle
 from regard.config import ClassificationConfig, LabelledDataConfig, RecurrentClassifierConfig, WordsConfig
 from regard.errors import DataError, RequestError
 from regard.models.build import build_classifier
-from regard.predict import Classifier, load
+from regard.tasks.classification.predictor import Classifier
+from regard.tasks.loading import load
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer
 

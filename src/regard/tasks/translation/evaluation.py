@@ -11,7 +11,7 @@ from regard.plurals import counted
 from regard.text.metrics import build_metrics
 
 if TYPE_CHECKING:
-    from regard.predict.translator import Translator
+    from regard.tasks.translation.predictor import Translator
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,14 @@ import re
 
 import numpy as np
 import pytest
-from predict.conftest import make as make_translator
-from predict.test_classifier import make as make_classifier
-from predict.test_language_model import make as make_language_bundle
+from tasks.classification.test_classifier import make as make_classifier
+from tasks.conftest import make as make_translator
+from tasks.language.test_language_model import make as make_language_bundle
 
-from regard.predict import Classification, Generation, LanguageModel, Translation
+from regard.tasks.classification.results import Classification
+from regard.tasks.language.predictor import LanguageModel
+from regard.tasks.language.results import Generation
+from regard.tasks.translation.results import Translation
 
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 RESULTS = [

@@ -151,7 +151,7 @@ class ClassificationTask(Task):
 
     def predictor(self, bundle: Any) -> Any:
         """A `Classifier`."""
-        from regard.predict import Classifier
+        from regard.tasks.classification.predictor import Classifier
 
         return Classifier(bundle)
 

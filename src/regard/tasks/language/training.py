@@ -15,14 +15,13 @@ from regard.config import LanguageConfig
 from regard.errors import ConfigError
 from regard.models.build import build_language_model
 from regard.models.seq2seq import Seq2Seq
+from regard.tasks.objective import mean_nll, objective
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.plain.encoded import TextCorpus
 from regard.text.plain.prepare import TextData, prepare_texts
 from regard.training.machine import Machine, seed_step
-from regard.training.objective import objective
 from regard.training.starting import check_vocabulary
 from regard.training.task import Scores, Task, Validator, evaluating, fitting_into_memory
-from regard.training.validation import mean_nll
 
 LanguageModelGiven = Seq2Seq | Callable[[int], Seq2Seq]
 
@@ -94,7 +93,7 @@ class LanguageTask(Task):
 
     def predictor(self, bundle: Any) -> Any:
         """A `LanguageModel`."""
-        from regard.predict import LanguageModel
+        from regard.tasks.language.predictor import LanguageModel
 
         return LanguageModel(bundle)
 

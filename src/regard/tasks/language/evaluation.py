@@ -10,7 +10,7 @@ from regard.plurals import counted
 from regard.text.symbols import UNKNOWN
 
 if TYPE_CHECKING:
-    from regard.predict.language_model import LanguageModel
+    from regard.tasks.language.predictor import LanguageModel
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from regard.predict.notebook import shortened, table
 from regard.records import AttentionRecord
+from regard.tasks.notebook import shortened, table
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 

@@ -18,7 +18,7 @@ def test_bfloat16_translates_with_a_lowered_copy(tmp_path):
     bundle = TranslationBundle(
         config=config, model=model, source_tokenizer=tokenizer, target_tokenizer=tokenizer, signature={}, report={}
     )
-    translator = regard.predict.Translator(bundle)
+    translator = regard.Translator(bundle)
     exact, rounded = (translator.translate(["a b", "c"], max_length=5, precision=p) for p in ("float32", "bfloat16"))
     for one, other in zip(exact, rounded, strict=True):
         assert one.score == pytest.approx(other.score, rel=0.05)

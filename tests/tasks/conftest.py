@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.bundle import TranslationBundle
 from regard.config.loading import load_config
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
-from regard.predict import Translator
+from regard.tasks.translation.predictor import Translator
 from regard.text.symbols import PAD
 from regard.text.tokenizers.tokenizer import build_tokenizers
 

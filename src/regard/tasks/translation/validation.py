@@ -1,7 +1,7 @@
 """How good a translator is on pairs that it is not trained on."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,14 +9,14 @@ import numpy as np
 from regard.config import DecodingConfig
 from regard.decoding.search import search
 from regard.models.seq2seq import Seq2Seq
+from regard.tasks.objective import mean_nll
 from regard.text.batching import length_batches
 from regard.text.metrics import build_metrics
 from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.data import to_device
 from regard.training.machine import Machine
-from regard.training.objective import objective
-from regard.training.task import Corpus, Scores, Validator, evaluating
+from regard.training.task import Scores, Validator, evaluating
 
 NUM_SAMPLES = 3
 _DECODING = "greedy"
@@ -100,24 +100,6 @@ class TranslationScores(Scores):
                 f"  reference   {sample.reference}",
             ]
         return head, [*lines, ""] if self.samples else lines
-
-
-def mean_nll(
-    model: Seq2Seq,
-    corpus: Corpus,
-    batches: Sequence[np.ndarray],
-    machine: Machine,
-    after_batch: Callable[[], None] = lambda: None,
-) -> float:
-    """−log p of a target word, in nats, over batches of targets; called without gradients."""
-    total, count = 0.0, 0
-    for indices in batches:
-        batch = to_device(corpus.batch(indices), machine.device)
-        with machine.autocast():
-            total += objective(model, batch)[1].item()
-        count += int(batch.target_mask.sum())
-        after_batch()
-    return total / count
 
 
 class TranslationValidator(Validator):

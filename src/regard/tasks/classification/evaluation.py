@@ -13,7 +13,7 @@ from regard.evaluation.classification import Scores, SeveralScores, negative_log
 from regard.evaluation.tables import shorten
 
 if TYPE_CHECKING:
-    from regard.predict.classifier import Classifier
+    from regard.tasks.classification.predictor import Classifier
 
 _MISTAKES = 10
 _SHOWN = 160

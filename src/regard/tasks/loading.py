@@ -7,10 +7,10 @@ from torch import nn
 
 from regard.bundle import LanguageBundle, TranslationBundle, load_bundle
 from regard.errors import RequestError
-from regard.predict.classifier import Classifier
-from regard.predict.language_model import LanguageModel
-from regard.predict.requests import find_device
-from regard.predict.translator import Translator, ensemble
+from regard.tasks.classification.predictor import Classifier
+from regard.tasks.language.predictor import LanguageModel
+from regard.tasks.requests import find_device
+from regard.tasks.translation.predictor import Translator, ensemble
 
 
 def load(

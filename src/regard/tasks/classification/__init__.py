@@ -1,0 +1,1 @@
+"""Learning to classify texts, and classifying."""

@@ -1,0 +1,1 @@
+"""Learning to continue texts, and generating them."""
