@@ -14,8 +14,8 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.config import LabelledDataConfig
     from regard.tasks.classification.predictor import Classifier
-    from regard.text.pairs.readers import PairChunk
     from regard.text.files.report import ReadingReport
+    from regard.text.pairs.readers import PairChunk
 
 
 AnyConfigT = TypeVar("AnyConfigT", bound=Any)
