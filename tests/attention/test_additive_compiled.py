@@ -6,12 +6,13 @@ import torch
 from regard.attention import Additive, additive_attention, additive_scores
 from regard.attention.kernels import additive, additive_compiled
 from regard.attention.kernels.additive import exponential, plain_additive_scores
+from regard.private_torch import has_compiler, recompile_limit_error
 
 
 def inductor(test):
     """With the real compiler, whose own imports warn."""
     marks = pytest.mark.compile, pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
-    missing = pytest.mark.skipif(not additive_compiled.has_compiler(), reason="there is no C++ compiler here")
+    missing = pytest.mark.skipif(not has_compiler(), reason="there is no C++ compiler here")
     for mark in (*marks, missing):
         test = mark(test)
     return test
@@ -116,7 +117,7 @@ def test_under_inductor(dtype, monkeypatch):
 
 def test_blocks_serve_where_the_compiler_gives_up(monkeypatch):
     def give_up(*tensors, **more):
-        raise additive_compiled.gave_up()("too many recompilations")
+        raise recompile_limit_error()("too many recompilations")
 
     for name in ("scores", "gradients"):
         monkeypatch.setattr(additive_compiled, name, give_up)

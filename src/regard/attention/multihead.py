@@ -16,13 +16,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast, is_transformed
+from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
 from regard.attention.normalizers import Softmax
 from regard.attention.positions import RelativePositions
 from regard.attention.scored import check_size
 from regard.errors import ConfigError
+from regard.private_torch import is_transformed
 from regard.shapes import check_shape
 
 

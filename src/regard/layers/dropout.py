@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.private_torch import is_transformed
 
 _LEVELS = 1 << 16
 
@@ -38,7 +39,7 @@ class Dropout(nn.Module):
         """Drop elements while training."""
         if not self.training or not self.p:
             return x
-        plain = x.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        plain = x.device.type != "cpu" or torch.compiler.is_compiling() or is_transformed()
         return nn.functional.dropout(x, self.p) if plain else x * _multiplier(x, self.p)
 
 

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from regard.layers.cross_entropy import pad_vocabulary
 from regard.layers.recurrent import compute_dtype
+from regard.private_torch import can_pack, pack_weight, packed_linear
 
 _ROWS = 4
 """Fewer sentences than that are through before laying out has paid."""
@@ -38,8 +39,7 @@ class ReadyLinear:
             rows = x.flatten(0, -2)
             count = len(rows)
             rows = functional.pad(rows, (0, 0, 0, -count % _ALIGNED))
-            found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
-            return found[:count].unflatten(0, x.shape[:-1])
+            return packed_linear(rows, self.weight, self.bias)[:count].unflatten(0, x.shape[:-1])
         return functional.linear(x, self.weight, self.bias)[..., : self.out_features]
 
 
@@ -65,7 +65,7 @@ def ready_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> ReadyLi
     bias = torch.cat(biases).to(dtype) if biases else None
     size = len(weight)
     if is_packing_fast(weight, rows):
-        return ReadyLinear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, size, packed=True)
+        return ReadyLinear(pack_weight(weight), bias, size, packed=True)
     weight, bias = pad_vocabulary(weight, bias)
     return ReadyLinear(weight, bias, size, packed=False)
 
@@ -79,5 +79,4 @@ def is_packing_fast(weight: Tensor, rows: int) -> bool:
     """Whether oneDNN is there, and the map large and used often enough."""
     if torch.compiler.is_compiling() or weight.device.type != "cpu" or weight.dtype != torch.float32 or rows < _ROWS:
         return False
-    ops = torch.ops.mkldnn
-    return torch.backends.mkldnn.is_available() and hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
+    return can_pack()

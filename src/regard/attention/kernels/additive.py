@@ -27,6 +27,7 @@ from torch import Tensor
 
 from regard.attention.kernels import additive_compiled
 from regard.attention.kernels.additive_compiled import in_range, is_compiled
+from regard.private_torch import recompile_limit_error
 
 BLOCK = 1 << 18
 """Elements of a block: 1 MB of float32, what a core keeps in its second-level cache."""
@@ -178,7 +179,7 @@ class _Blocks:
 @torch.library.custom_op("regard::additive_scores", mutates_args=())
 def _scores(query: Tensor, key: Tensor, score_weight: Tensor, key_exponential: Tensor | None, compiled: bool) -> Tensor:
     if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
-        with suppress(additive_compiled.gave_up()):
+        with suppress(recompile_limit_error()):
             return additive_compiled.scores(query, key, score_weight, key_exponential)
     blocks = _Blocks(query, key, key_exponential)
     v = score_weight.to(blocks.e.dtype)
@@ -203,7 +204,7 @@ def _backward(
     compiled: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     if compiled and is_compiled(query, key) and in_range(query, key, key_exponential):
-        with suppress(additive_compiled.gave_up()):
+        with suppress(recompile_limit_error()):
             return additive_compiled.gradients(grad, query, key, score_weight, key_exponential, needs)
     blocks = _Blocks(query, key, key_exponential)
     grad, v = grad.to(blocks.e.dtype), score_weight.to(blocks.e.dtype)

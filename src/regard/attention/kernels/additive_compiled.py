@@ -22,6 +22,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from regard.private_torch import has_compiler
+
 LARGE = 1 << 20
 """From so many elements (B·Q·K·H) on the compiled loops are taken, where there is a compiler and the caller is compiled too."""
 RANGE = 43.0
@@ -34,24 +36,6 @@ def is_compiled(query: Tensor, key: Tensor) -> bool:
     """Whether the compiled loops serve these sizes, on this machine."""
     enough = query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2] >= LARGE
     return enough and query.device.type == "cpu" and query.dtype == key.dtype != torch.float64 and has_compiler()
-
-
-@cache
-def has_compiler() -> bool:
-    """Whether PyTorch finds a C++ compiler here."""
-    from torch._inductor import cpp_builder, exc
-
-    try:
-        return bool(cpp_builder.get_cpp_compiler())
-    except exc.InvalidCxxCompiler:
-        return False
-
-
-def gave_up() -> type[Exception]:
-    """What the compiled loops raise after too many recompilations for different sizes: the blocks serve from then on."""
-    from torch._dynamo.exc import FailOnRecompileLimitHit
-
-    return FailOnRecompileLimitHit
 
 
 def in_range(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:

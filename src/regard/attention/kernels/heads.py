@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from regard.private_torch import is_transformed
+
 SMALL = 1 << 14
 """Below so many weights a sentence (H·Q·K) one product for the whole batch is quicker."""
 LARGE = 1 << 20
@@ -41,11 +43,6 @@ def is_products_fast(query: Tensor, keys: int) -> bool:
     to it for the memory that it saves.
     """
     return query.device.type == "cpu" and query.dtype.itemsize == 2 and query.shape[2] * keys <= LARGE
-
-
-def is_transformed() -> bool:
-    """Whether a transform of `torch.func` is at work: within vmap a tensor does not say that a gradient of it is wanted."""
-    return torch._C._are_functorch_transforms_active()
 
 
 def heads_attention(

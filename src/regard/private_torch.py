@@ -1,0 +1,70 @@
+"""The private functions of PyTorch that fast paths use, each with a public fallback.
+
+No other module of the package touches `torch._C`, `torch._dynamo`, `torch._inductor` or `torch.ops.mkldnn`. A version of
+PyTorch that moves one of them costs speed, and changes no result.
+"""
+
+import shutil
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+
+def is_transformed() -> bool:
+    """Return whether a transform of `torch.func` is active.
+
+    Inside `vmap` a tensor doesn't say that a gradient of it is needed, so fast paths without gradients must not be taken.
+    Without the private function, the answer is always True: the plain forms are correct everywhere.
+    """
+    active = getattr(torch._C, "_are_functorch_transforms_active", None)
+    return True if active is None else bool(active())
+
+
+def can_pack() -> bool:
+    """Return whether `pack_weight` and `packed_linear` use oneDNN's own layout here."""
+    ops = torch.ops.mkldnn
+    return torch.backends.mkldnn.is_available() and hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
+
+
+def pack_weight(weight: Float[Tensor, "V D"]) -> Tensor:
+    """Lay out the weight of a linear map once, in the order in which oneDNN's kernels read it.
+
+    Without the private function, this is the weight itself.
+    """
+    return torch.ops.mkldnn._reorder_linear_weight(weight) if can_pack() else weight
+
+
+def packed_linear(rows: Float[Tensor, "R D"], weight: Tensor, bias: Float[Tensor, " V"] | None) -> Float[Tensor, "R V"]:
+    """Apply a linear map whose weight comes from `pack_weight`."""
+    if not can_pack():
+        return functional.linear(rows, weight, bias)
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return found
+
+
+@cache
+def has_compiler() -> bool:
+    """Return whether PyTorch finds a C++ compiler; without its private function, whether one is on the path."""
+    try:
+        from torch._inductor import cpp_builder
+
+        find: Any = cpp_builder.get_cpp_compiler
+    except (ImportError, AttributeError):
+        return any(shutil.which(name) for name in ("g++", "clang++", "c++"))
+    try:
+        return bool(find())
+    except RuntimeError:  # which InvalidCxxCompiler is
+        return False
+
+
+def recompile_limit_error() -> type[Exception]:
+    """Return the error that `torch.compile` raises after too many recompilations; without its class, `RuntimeError`."""
+    try:
+        from torch._dynamo.exc import FailOnRecompileLimitHit
+    except ImportError:
+        return RuntimeError
+    return FailOnRecompileLimitHit
