@@ -24,7 +24,7 @@ extensions = [
     "docs.site.mathml",
     "docs.site.generated",
 ]
-exclude_patterns = ["_build", "log.md", "generate", "site", "**/*.py"]
+exclude_patterns = ["_build", "generate", "site", "**/*.py"]
 templates_path = ["_templates"]
 
 # Lessons run when the documentation is built; an error in one is an error of the build.

@@ -59,7 +59,7 @@ def settings() -> str:
         "Set them in a YAML file (`regard train translation run.yaml`), on the command line (`--training.max_epochs 20`), or",
         'from Python (`regard.choose_config("translation", {"training.max_epochs": 20})`). Without a preset, settings that you',
         "leave out are chosen from the data; the defaults below apply with a preset or a file. See",
-        "[How settings are chosen](../../choosing.md).",
+        "[How settings are chosen](../../explanation/choosing.md).",
     ]
     parts = ["# Settings", " ".join(about)]
     tasks = {"Translation": TranslationConfig, "Classification": ClassificationConfig, "Language": LanguageConfig}

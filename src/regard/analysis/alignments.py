@@ -51,7 +51,7 @@ def evaluate_alignment(
     Reference:
         Kobayashi et al. 2020, section 5; Chen et al. 2020, Accurate Word Alignment Induction from Neural Machine Translation,
         section 3.2 (the step that consumes a word aligns it much better: error 29.8 against 47.7 for German–English; on
-        regard's built-in corpus it is the other way round, see `docs/log.md`).
+        regard's built-in corpus it is the other way round, see `benchmarks/log.md`).
     """
     step = translator.model.alignment_step if step is None else step
     sites = None if site is None else (site,)

@@ -1,7 +1,7 @@
 """Settings chosen from the data, which a run without a preset uses for everything that the user did not set.
 
-Each task has one table in its module `choice`. A table maps what `survey` measured (number
-of texts, lengths, scripts) to settings; `docs/choosing.md` has the results behind the rows. Timing does not affect the choice,
+Each task has one table in its module `choice`. A table maps what `survey` measured (number of texts, lengths, scripts) to
+settings; `docs/explanation/choosing.md` has the measurements behind the rows. Timing does not affect the choice,
 so the same files give the same settings on every machine.
 """
 

@@ -5,7 +5,7 @@
 Forward, neither the (B,Q,K,H) tensor nor, unless the weights are asked for, the (B,Q,K) one is ever in memory. Backward, the
 weights of one slab of queries at a time are computed again from q and k; a slab is bounded by `SLAB`, so memory does not grow
 with Q·K. Nothing is added by atomics: the same inputs give the same bits. `additive_triton_kernels` has the arithmetic,
-docs/kernels.md what it can cost at best.
+docs/explanation/kernels.md what it can cost at best.
 
 Computed in float32 whatever the inputs are. The kernels were checked under Triton's interpreter and compiled for NVIDIA's
 compute capability 8.0 and 9.0; they have not been run or timed on a GPU.

@@ -10,7 +10,7 @@ from regard.text.symbols import PAD, UNKNOWN
 def build_embedding(vocabulary_size: int, embedding_size: int) -> nn.Embedding:
     """Word embeddings, drawn from a normal distribution of variance 1/E; that of padding is zero and stays so.
 
-    With variance 1, as PyTorch draws them, a recurrent classifier learns several times slower, and less (`docs/log.md`).
+    With variance 1, as PyTorch draws them, a recurrent classifier learns several times slower, and less (`benchmarks/log.md`).
     """
     embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=PAD)
     with torch.no_grad():

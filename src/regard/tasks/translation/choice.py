@@ -1,7 +1,7 @@
 """Settings for a translator, chosen from the sentence pairs.
 
 The number of target words selects the row of the table, because it decides how much a model can learn before it memorises its
-examples. `docs/choosing.md` has the measurements behind the rows.
+examples. `docs/explanation/choosing.md` has the measurements behind the rows.
 """
 
 import math
