@@ -1,7 +1,7 @@
 """A linear classifier of words and n-grams, fitted to the training texts as a whole before training begins.
 
-On few texts it is more often right than a bag of the same features that is trained in batches (`benchmarks/log.md`). Nothing in it is
-trained after that; it is a member of a combined classifier.
+On few texts it is more often right than a bag of the same features that is trained in batches (`benchmarks/log.md`). Nothing
+in it is trained after that; it is a member of a combined classifier.
 """
 
 import itertools
