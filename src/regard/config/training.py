@@ -163,7 +163,19 @@ class DecodingConfig(Settings):
     length_reward: float = 0.0
     """r of that score, in nats (He et al. 2016); 0 for none. Some 0.5 to 1 does in place of a penalty: set that to 0 then."""
     max_length: int = 0
-    """Most tokens of a translation; 0 for 2·source + 20, never more than 500."""
+    """Maximum number of tokens of a translation, the end symbol included; 0 for 2·source + 20, never more than 500."""
+    min_length: int = 0
+    """Minimum number of tokens of a translation, the end symbol not included."""
+    no_repeat_ngrams: int = 0
+    """n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
+    repetition_penalty: float = 1.0
+    """θ ≥ 1: log probabilities of tokens that the translation already has are multiplied by it; 1 for no penalty."""
+    suppress_unknown: bool = False
+    """If True, the unknown symbol is never produced."""
+    groups: int = 1
+    """Number of groups of a diverse beam search (Vijayakumar et al. 2018); it divides `beam_size`, and 1 is an ordinary beam."""
+    diversity: float = 0.5
+    """Cost, in nats, of each choice of the same token by an earlier group."""
     replace_unknown: bool = False
     """Put the source word most attended to in place of an unknown symbol (Luong et al. 2015b)."""
     batch_tokens: int = 8192
@@ -172,6 +184,17 @@ class DecodingConfig(Settings):
     """What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses another word."""
 
     def describe(self) -> str:
-        """Beam, penalty and reward, for a reader."""
-        search = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}, length penalty {self.length_penalty:g}"
-        return f"{search}, length reward {self.length_reward:g}" if self.length_reward else search
+        """Describe the search in one line: beam, penalty, reward and restrictions."""
+        groups = f" in {self.groups} groups" if self.groups > 1 else ""
+        parts = ["greedy" if self.beam_size == 1 else f"beam {self.beam_size}{groups}, length penalty {self.length_penalty:g}"]
+        if self.length_reward:
+            parts.append(f"length reward {self.length_reward:g}")
+        if self.min_length:
+            parts.append(f"at least {self.min_length} tokens")
+        if self.no_repeat_ngrams:
+            parts.append(f"no repeated {self.no_repeat_ngrams}-grams")
+        if self.repetition_penalty > 1:
+            parts.append(f"repetition penalty {self.repetition_penalty:g}")
+        if self.suppress_unknown:
+            parts.append("no unknown symbols")
+        return ", ".join(parts)

@@ -5,12 +5,14 @@ from regard.decoding.force import force
 from regard.decoding.greedy import greedy
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of, score_of
+from regard.decoding.restrictions import Restrictions
 from regard.decoding.sampling import Sampling, sample
 from regard.decoding.search import search
 
 __all__ = [
     "Guidance",
     "Hypothesis",
+    "Restrictions",
     "Sampling",
     "beam_search",
     "force",

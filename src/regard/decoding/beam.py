@@ -31,7 +31,9 @@ from regard.decoding.extension import BestOfAll, Extension, end_cost_of
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, Length, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
+from regard.decoding.restrictions import NO_RESTRICTIONS, Restricted, Restrictions
 from regard.decoding.trace import Trace
+from regard.errors import RequestError
 from regard.models.seq2seq import DecoderState, Seq2Seq
 from regard.text.symbols import END, START
 
@@ -48,6 +50,7 @@ def beam_search(
     length_reward: float = 0.0,
     max_length: int = 0,
     guidance: Guidance | None = None,
+    restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
 ) -> list[list[Hypothesis]]:
     """Search for the targets with the best scores.
@@ -62,6 +65,7 @@ def beam_search(
         length_reward: r ≥ 0, in nats a symbol; 0 for none.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
         guidance: What targets must begin with and hold.
+        restrictions: What targets may not hold, or only at a cost; not together with phrases that they must hold.
         record: Attention sites to record.
 
     Returns:
@@ -79,8 +83,8 @@ def beam_search(
     check_sites(model, record)
     if not len(source):
         return []
-    limits = length_limits(source_mask, max_length, guidance)
-    extension = _extension(beam_size, guidance, limits)
+    limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
+    extension = _extension(beam_size, guidance, restrictions, limits)
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     live = _Live.begin(limits, n_best, length_penalty, length_reward)
@@ -89,7 +93,7 @@ def beam_search(
         end_cost = end_cost_of(length_reward, live.limits, live.length + 1)
         parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits, end_cost)
         trace.add(live.rows, parent, tokens, total, attention)
-        done = live.advance(tokens, total, trace, beam_size=beam_size)
+        done = live.advance(tokens, total, trace, beam_size=beam_size, handicap=extension.handicap)
         if bool(done.any()):
             kept = (~done).nonzero()[:, 0]
             live.keep(kept)
@@ -103,12 +107,16 @@ def beam_search(
     return trace.best(n_best)
 
 
-def _extension(beam_size: int, guidance: Guidance | None, limits: Int[Tensor, " B"]) -> Extension:
-    if guidance is None:
-        return BestOfAll(beam_size)
-    if guidance.constrains:
+def _extension(beam_size: int, guidance: Guidance | None, restrictions: Restrictions, limits: Int[Tensor, " B"]) -> Extension:
+    if guidance is not None and guidance.constrains:
+        if restrictions:
+            raise RequestError(
+                "targets were given phrases that they must hold and restrictions of what they may hold (a minimum length, no "
+                "repeated n-grams, a repetition penalty, suppressed words or groups); leave one of the two out"
+            )
         return Constrained(beam_size, guidance, limits)
-    return BestOfAll(beam_size, guidance.prefix(limits.device))
+    prefix = None if guidance is None else guidance.prefix(limits.device)
+    return Restricted(beam_size, restrictions, prefix) if restrictions else BestOfAll(beam_size, prefix)
 
 
 def _different(found: list[Hypothesis]) -> list[Hypothesis]:
@@ -132,6 +140,7 @@ class _Live:
     length_penalty: float
     length_reward: float
     length: int = 0
+    handicap: Float[Tensor, "B N"] | None = None  # what restrictions have cost each hypothesis; None for nothing
 
     @classmethod
     def begin(cls, limits: Int[Tensor, " B"], n_best: int, length_penalty: float, length_reward: float) -> "_Live":
@@ -147,9 +156,12 @@ class _Live:
             length_reward=length_reward,
         )
 
-    def advance(self, tokens: Tensor, total: Tensor, trace: Trace, *, beam_size: int) -> Bool[Tensor, " B"]:
+    def advance(
+        self, tokens: Tensor, total: Tensor, trace: Trace, *, beam_size: int, handicap: Tensor | None
+    ) -> Bool[Tensor, " B"]:
         """Take the step's hypotheses, put aside those that end, and say which sentences are done."""
         self.length += 1
+        self.handicap = handicap
         ended = (tokens == END) & total.isfinite()
         if bool(ended.any()):
             score = self._score(total, float(self.length))
@@ -166,15 +178,20 @@ class _Live:
         return (self.num_finished >= beam_size) | (self._bound() <= self.best[:, -1]) | cut
 
     def _score(self, total: Tensor, length: Length) -> Tensor:
-        return score_of(total, length, self.length_penalty, self.length_reward)
+        return score_of(self._worth(total), length, self.length_penalty, self.length_reward)
+
+    def _worth(self, total: Float[Tensor, "B N"]) -> Float[Tensor, "B N"]:
+        """Return what hypotheses are compared by: their log probability, less what restrictions have cost."""
+        return total if self.handicap is None else total - self.handicap
 
     def _bound(self) -> Float[Tensor, " B"]:
         """What no live hypothesis can score more than."""
-        best, most = self.total.amax(1), self.limits.float()
-        bound = self._score(best, most)
+        best, most = self._worth(self.total).amax(1), self.limits.float()
+        bound = score_of(best, most, self.length_penalty, self.length_reward)
         if not self.length_reward:
             return bound
-        return torch.maximum(bound, self._score(best + self.length_reward * (most - self.length), float(self.length)))
+        rewarded = best + self.length_reward * (most - self.length)
+        return torch.maximum(bound, score_of(rewarded, float(self.length), self.length_penalty, self.length_reward))
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
         """Go on with these sentences only."""

@@ -106,6 +106,8 @@ class Constrained:
     may begin anew at once.
     """
 
+    handicap: Tensor | None = None
+
     def __init__(self, beam_size: int, guidance: Guidance, limits: Int[Tensor, " B"]) -> None:
         """Args:
         beam_size: Places of the beam.

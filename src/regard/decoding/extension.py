@@ -16,6 +16,11 @@ Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
 class Extension(Protocol):
     """Chooses the next hypotheses of a beam."""
 
+    @property
+    def handicap(self) -> Tensor | None:
+        """(B,M): how much less than their log probability the hypotheses last chosen are worth; None for nothing."""
+        ...
+
     def extend(
         self,
         rows: Int[Tensor, " B"],
@@ -61,6 +66,7 @@ class BestOfAll:
 
     beam_size: int
     prefix: Prefix | None = None
+    handicap: Tensor | None = None
 
     def extend(
         self,

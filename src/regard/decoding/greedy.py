@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.decoding.extension import BestOfAll, end_cost_of
+from regard.decoding.extension import BestOfAll, Extension, end_cost_of
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
+from regard.decoding.restrictions import NO_RESTRICTIONS, Restricted, Restrictions
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
@@ -26,6 +27,7 @@ def greedy(
     length_reward: float = 0.0,
     max_length: int = 0,
     guidance: Guidance | None = None,
+    restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
 ) -> list[Hypothesis]:
     """Take the most probable word at each step until it is the end symbol, which a reward for length makes less so.
@@ -41,6 +43,7 @@ def greedy(
             more than r higher than any word's.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
         guidance: What targets must begin with; phrases need `beam_search`.
+        restrictions: What targets may not hold, or only at a cost; groups need `beam_search`.
         record: Attention sites to record.
 
     Returns:
@@ -55,8 +58,9 @@ def greedy(
         raise RequestError("greedy search does not look for constraints: search by beam_search, a beam of one will do")
     if not len(source):
         return []
-    limits = length_limits(source_mask, max_length, guidance)
-    extension = BestOfAll(1, None if guidance is None else guidance.prefix(source.device))
+    limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
+    prefix = None if guidance is None else guidance.prefix(source.device)
+    extension: Extension = Restricted(1, restrictions, prefix) if restrictions else BestOfAll(1, prefix)
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     rows = torch.arange(len(source), device=source.device)
@@ -72,7 +76,8 @@ def greedy(
         ended, cut = tokens == END, (limits == length)[:, None]
         done = ended | cut
         if bool(done.any()):
-            score = score_of(total, float(length), length_penalty, length_reward)
+            worth = total if extension.handicap is None else total - extension.handicap
+            score = score_of(worth, float(length), length_penalty, length_reward)
             trace.end(ended, score, finished=True)
             trace.end(cut & ~ended, score, finished=False)
             kept = (~done[:, 0]).nonzero()[:, 0]
@@ -80,4 +85,5 @@ def greedy(
                 break
             rows, tokens, total, limits = rows[kept], tokens[kept], total[kept], limits[kept]
             state = state.keep(kept)
+            extension.keep(kept)
     return [found for [found] in trace.best(1)]

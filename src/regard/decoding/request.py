@@ -16,7 +16,9 @@ MOST_STEPS = 100_000
 """Bound of a length that is asked for: a stranger's model may ask for it too, and never end."""
 
 
-def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int, guidance: Guidance | None = None) -> Int[Tensor, " B"]:
+def length_limits(
+    source_mask: Bool[Tensor, "B S"], max_length: int, guidance: Guidance | None = None, min_length: int = 0
+) -> Int[Tensor, " B"]:
     """Steps that each sentence may take.
 
     Args:
@@ -24,10 +26,11 @@ def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int, guidance: G
         max_length: The limit, the end symbol included; 0 for 2·S + 20 with S the sentence's own length, at most 500, and as
             many more as the target must have.
         guidance: What targets must have.
+        min_length: Minimum number of words of a target, the end symbol not included.
 
     Raises:
         RequestError: If `max_length` is negative or beyond 100,000, or leaves no place for what a target must have; or guidance
-            is not for as many sentences.
+            is not for as many sentences, or `min_length` leaves no place for the end symbol.
     """
     if not 0 <= max_length <= MOST_STEPS:
         raise RequestError(f"max_length is {max_length}, expected 0 (twice the source and 20 more) to {MOST_STEPS:,}")
@@ -35,10 +38,15 @@ def length_limits(source_mask: Bool[Tensor, "B S"], max_length: int, guidance: G
         raise RequestError(
             f"got {len(source_mask)} sentences and guidance for {len(guidance.prefixes)}, expected as many of each"
         )
+    if min_length >= (max_length or MOST_STEPS):
+        raise RequestError(
+            f"min_length is {min_length} words, but max_length is {max_length or MOST_STEPS:,} symbols, the end symbol "
+            "included; raise max_length or lower min_length"
+        )
     room = None if guidance is None else guidance.room(source_mask.device)
     if not max_length:
         limits = (2 * source_mask.sum(1) + 20).clamp(max=_LONGEST)
-        return limits if room is None else limits + room
+        return (limits if room is None else limits + room).clamp(min=min_length + 20)
     if room is not None and int(room.amax()) >= max_length:
         raise RequestError(
             f"max_length is {max_length}, but the prefix and the constraints of sentence {int(room.argmax())} need "

@@ -16,6 +16,7 @@ from regard.decoding.candidates import check_scores
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
+from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
@@ -79,6 +80,7 @@ def sample(
     length_reward: float = 0.0,
     max_length: int = 0,
     guidance: Guidance | None = None,
+    restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
 ) -> list[list[Hypothesis]]:
     """Draw targets.
@@ -93,6 +95,8 @@ def sample(
         length_reward: r of the reported score.
         max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
         guidance: What targets must begin with; phrases need `beam_search`.
+        restrictions: What targets may not hold, or only at a cost, which is taken from the log probabilities before a word is
+            drawn; groups need `beam_search`.
         record: Attention sites to record.
 
     Returns:
@@ -111,7 +115,9 @@ def sample(
         raise RequestError("sampling does not look for constraints: leave one of the two out, or search with a beam")
     if not len(source):
         return []
-    limits = length_limits(source_mask, max_length, guidance)
+    if restrictions.groups > 1:
+        raise RequestError(f"groups is {restrictions.groups}, but sampling has no beam to split; leave groups out")
+    limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     prefix = None if guidance is None else guidance.prefix(source.device)
     chance = _chance(sampling, range(len(source)) if numbers is None else numbers, limits)
     rows = torch.arange(len(source), device=source.device)
@@ -120,12 +126,15 @@ def sample(
     trace = Trace(source_mask)
     tokens, total = torch.full_like(places, START), torch.zeros(places.shape, device=source.device)
     going, step = torch.ones_like(places, dtype=torch.bool), 0
+    words = tokens[..., None][..., :0]
     while len(rows):
         logits, attention, state = model.step(tokens, state, record=record)
         log_probabilities = logits.float().log_softmax(-1)
-        tokens = _draw(log_probabilities, sampling, chance[rows, :, step])
+        offered = log_probabilities - restrictions.costs(log_probabilities, words) if restrictions else log_probabilities
+        tokens = _draw(offered, sampling, chance[rows, :, step])
         if prefix is not None and (forced := prefix.at(step, rows)) is not None:
             tokens = torch.where((forced != PAD)[:, None], forced[:, None], tokens)
+        words = torch.cat([words, tokens[..., None]], -1)
         step += 1
         total = total + log_probabilities.gather(-1, tokens[..., None])[..., 0].masked_fill(~going, 0)
         trace.add(rows, places[rows], tokens, total, attention)
@@ -137,6 +146,7 @@ def sample(
         kept = going.any(1).nonzero()[:, 0]
         if len(kept) < len(rows):
             rows, tokens, total, going, state = rows[kept], tokens[kept], total[kept], going[kept], state.keep(kept)
+            words = words[kept]
     return trace.all()
 
 

@@ -11,7 +11,9 @@ from regard.decoding.greedy import greedy
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import check_beam
+from regard.decoding.restrictions import Restrictions
 from regard.models.seq2seq import Seq2Seq
+from regard.text.symbols import UNKNOWN
 
 
 def search(
@@ -33,6 +35,7 @@ def search(
         RequestError: If a setting is out of range, or the model's scores are not finite.
     """
     check_beam(decoding.beam_size, n_best, decoding.length_penalty, decoding.length_reward)
+    restrictions = restrictions_of(decoding)
     if decoding.beam_size == 1 and not (guidance is not None and guidance.constrains):
         found = greedy(
             model,
@@ -42,6 +45,7 @@ def search(
             length_reward=decoding.length_reward,
             max_length=decoding.max_length,
             guidance=guidance,
+            restrictions=restrictions,
             record=record,
         )
         return [[hypothesis] for hypothesis in found]
@@ -55,5 +59,18 @@ def search(
         length_reward=decoding.length_reward,
         max_length=decoding.max_length,
         guidance=guidance,
+        restrictions=restrictions,
         record=record,
+    )
+
+
+def restrictions_of(decoding: DecodingConfig) -> Restrictions:
+    """Return the restrictions that a configuration asks for."""
+    return Restrictions(
+        min_length=decoding.min_length,
+        no_repeat_ngrams=decoding.no_repeat_ngrams,
+        repetition_penalty=decoding.repetition_penalty,
+        suppressed=(UNKNOWN,) if decoding.suppress_unknown else (),
+        groups=decoding.groups if decoding.beam_size > 1 else 1,
+        diversity=decoding.diversity,
     )

@@ -1,0 +1,203 @@
+"""Restricted searches against a search that writes every continuation down."""
+
+import math
+
+import pytest
+import torch
+
+from regard.config import DecodingConfig
+from regard.decoding import Restrictions, Sampling, beam_search, force, greedy, sample, search
+from regard.decoding.guidance import Guidance
+from regard.errors import RequestError
+from regard.text.symbols import END, PAD, START, UNKNOWN
+
+LIMIT = 12
+CASES = [
+    Restrictions(min_length=7),
+    Restrictions(no_repeat_ngrams=1),
+    Restrictions(no_repeat_ngrams=2),
+    Restrictions(no_repeat_ngrams=3),
+    Restrictions(repetition_penalty=1.7),
+    Restrictions(suppressed=(UNKNOWN, 5)),
+    Restrictions(min_length=3, no_repeat_ngrams=2, repetition_penalty=1.3, suppressed=(4,)),
+]
+NAMES = [repr(case) for case in CASES]
+
+
+def cost(case, words, word, log_probability):
+    """What a next word costs, from the definition; the end symbol may cost nothing where nothing else is left."""
+    if word in (PAD, START, *case.suppressed) or (word == END and len(words) < case.min_length):
+        return math.inf
+    size, after = case.no_repeat_ngrams, [*words, word]
+    if size and len(after) >= size:
+        grams = [tuple(after[start : start + size]) for start in range(len(after) - size + 1)]
+        if grams[-1] in grams[:-1]:
+            return math.inf
+    return -log_probability * (case.repetition_penalty - 1) if word in words else 0.0
+
+
+def plain_beam(model, source, mask, case, *, beam_size, limit=LIMIT):
+    """One sentence; every continuation of every hypothesis written down: (worth, log p, words), best first."""
+    size = beam_size // case.groups
+    groups, ended = [[(0.0, 0.0, [], model.encode(source, mask))] for _ in range(case.groups)], []
+    for _ in range(limit):
+        taken: list[int] = []
+        for number, live in enumerate(groups):
+            candidates = []
+            for paid, total, words, state in live:
+                logits, _, after = model.step(torch.tensor([[words[-1] if words else START]]), state)
+                values = logits[0, 0].log_softmax(-1).tolist()
+                costs = [cost(case, words, word, value) for word, value in enumerate(values)]
+                if min(costs) == math.inf:
+                    costs[END] = 0.0
+                for word, value in enumerate(values):
+                    if costs[word] < math.inf:
+                        worth = total + value - paid - costs[word]
+                        rank = worth - case.diversity * taken.count(word)
+                        candidates.append((rank, worth, paid + costs[word], total + value, [*words, word], after))
+            best = sorted(candidates, key=lambda one: -one[0])[:size]
+            taken += [one[4][-1] for one in best]
+            ended += [(worth, total, words[:-1]) for _, worth, _, total, words, _ in best if words[-1] == END]
+            groups[number] = [(paid, total, words, after) for _, _, paid, total, words, after in best if words[-1] != END]
+        if len(ended) >= beam_size or not any(groups):
+            break
+    return sorted(ended, key=lambda one: -one[0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.parametrize("vocabulary_size", [9, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_beam_is_the_plain_one(tiny, sources, case, vocabulary_size, seed):
+    model, (source, mask) = tiny(seed=seed, vocabulary_size=vocabulary_size), sources
+    found = beam_search(model, source, mask, beam_size=4, n_best=4, length_penalty=0.0, max_length=LIMIT, restrictions=case)
+    for row, hypotheses in enumerate(found):
+        length = int(mask[row].sum())
+        expected = plain_beam(model, source[row : row + 1, :length], mask[row : row + 1, :length], case, beam_size=4)
+        got = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
+        assert [hypothesis.tokens for hypothesis in got] == [words for _, _, words in expected[: len(got)]]
+        for hypothesis, (worth, total, _) in zip(got, expected, strict=False):
+            assert hypothesis.score == pytest.approx(worth, abs=1e-4)
+            assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+@pytest.mark.parametrize("diversity", [0.0, 0.7, 50.0])
+def test_diverse_groups_are_the_plain_ones(tiny, sources, groups, diversity):
+    model, (source, mask) = tiny(seed=3), sources
+    case = Restrictions(groups=groups, diversity=diversity)
+    found = beam_search(model, source, mask, beam_size=4, n_best=4, length_penalty=0.0, max_length=LIMIT, restrictions=case)
+    for row, hypotheses in enumerate(found):
+        length = int(mask[row].sum())
+        expected = plain_beam(model, source[row : row + 1, :length], mask[row : row + 1, :length], case, beam_size=4)
+        got = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
+        assert [hypothesis.tokens for hypothesis in got] == [words for _, _, words in expected[: len(got)]]
+
+
+def test_diversity_gives_other_first_words(tiny, sources):
+    model, (source, mask) = tiny(seed=1, vocabulary_size=40), sources
+    options = {"beam_size": 4, "n_best": 4, "max_length": LIMIT}
+    diverse = beam_search(model, source, mask, restrictions=Restrictions(groups=4, diversity=90.0), **options)
+    for hypotheses in diverse:
+        firsts = [(hypothesis.tokens or [END])[0] for hypothesis in hypotheses]
+        assert len(set(firsts)) == len(firsts)
+
+
+def test_a_small_vocabulary_leaves_places_of_groups_empty(tiny, sources):
+    model, (source, mask) = tiny(seed=2, vocabulary_size=6), sources
+    found = beam_search(
+        model, source, mask, beam_size=20, n_best=20, max_length=3, restrictions=Restrictions(groups=2, diversity=1.0)
+    )
+    assert all(math.isfinite(hypothesis.score) for hypotheses in found for hypothesis in hypotheses)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_greedy_is_a_beam_of_one_and_does_not_depend_on_the_batch(tiny, sources, case):
+    model, (source, mask) = tiny(seed=4), sources
+    options = {"max_length": LIMIT, "restrictions": case}
+    together = greedy(model, source, mask, **options)
+    beam = beam_search(model, source, mask, beam_size=1, **options)
+    for row, hypothesis in enumerate(together):
+        alone = greedy(model, source[row : row + 1], mask[row : row + 1], **options)
+        assert hypothesis.tokens == alone[0].tokens == beam[row][0].tokens
+        assert hypothesis.score == pytest.approx(beam[row][0].score, abs=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_samples_keep_to_restrictions_and_report_the_models_own_probabilities(tiny, sources, case):
+    model, (source, mask) = tiny(seed=5), sources
+    drawn = sample(model, source, mask, Sampling(count=20), max_length=LIMIT, restrictions=case)
+    for row, hypotheses in enumerate(drawn):
+        for hypothesis in hypotheses:
+            words = hypothesis.tokens
+            for place, word in enumerate(words):
+                assert cost(case, words[:place], word, -1.0) < math.inf
+            if hypothesis.finished:
+                [given] = force(
+                    model,
+                    source[row : row + 1],
+                    mask[row : row + 1],
+                    torch.tensor([[START, *words]]),
+                    torch.tensor([[*words, END]]),
+                )
+                assert hypothesis.log_probability == pytest.approx(given.log_probability, abs=1e-4)
+
+
+def test_a_prefix_goes_before_restrictions(tiny, sources):
+    model, (source, mask) = tiny(seed=6), sources
+    guidance = Guidance([[5, 5, 5]] * len(source), [[]] * len(source))
+    options = {"guidance": guidance, "restrictions": Restrictions(no_repeat_ngrams=1, suppressed=(5,))}
+    for [found] in beam_search(model, source, mask, beam_size=3, **options):
+        assert found.tokens[:3] == [5, 5, 5]
+        assert 5 not in found.tokens[3:]
+
+
+def test_a_long_minimum_raises_the_usual_limit(tiny, sources):
+    model, (source, mask) = tiny(seed=7), sources
+    for [found] in beam_search(model, source, mask, beam_size=2, restrictions=Restrictions(min_length=70)):
+        assert len(found.tokens) >= 70
+
+
+def test_a_configuration_reaches_the_search(tiny, sources):
+    model, (source, mask) = tiny(seed=8), sources
+    decoding = DecodingConfig(
+        beam_size=4, min_length=5, no_repeat_ngrams=2, repetition_penalty=1.2, suppress_unknown=True, groups=2, diversity=0.9
+    )
+    restrictions = Restrictions(5, 2, 1.2, (UNKNOWN,), 2, 0.9)
+    expected = beam_search(model, source, mask, beam_size=4, length_penalty=1.0, restrictions=restrictions)
+    found = search(model, source, mask, decoding)
+    assert [one.tokens for [one] in found] == [one.tokens for [one] in expected]
+    assert decoding.describe() == (
+        "beam 4 in 2 groups, length penalty 1, at least 5 tokens, no repeated 2-grams, repetition penalty 1.2, "
+        "no unknown symbols"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"min_length": -1}, "min_length is -1, expected 0"),
+        ({"no_repeat_ngrams": 101}, "no_repeat_ngrams is 101, expected 0 (no restriction) to 100"),
+        ({"repetition_penalty": 0.5}, "repetition_penalty is 0.5, expected 1"),
+        ({"repetition_penalty": math.nan}, "repetition_penalty is nan"),
+        ({"suppressed": (END,)}, "suppressed contains the end symbol"),
+        ({"groups": 0}, "groups is 0, expected 1"),
+        ({"diversity": -1.0}, "diversity is -1.0, expected 0"),
+    ],
+)
+def test_values_out_of_range(values, message):
+    with pytest.raises(RequestError) as caught:
+        Restrictions(**values)
+    assert message in str(caught.value)
+
+
+def test_combinations_that_make_no_sense(tiny, sources):
+    model, (source, mask) = tiny(), sources
+    with pytest.raises(RequestError, match="beam_size is 4, which does not split into 3 groups"):
+        beam_search(model, source, mask, beam_size=4, restrictions=Restrictions(groups=3))
+    with pytest.raises(RequestError, match="sampling has no beam to split"):
+        sample(model, source, mask, restrictions=Restrictions(groups=2))
+    with pytest.raises(RequestError, match="min_length is 8 words, but max_length is 8 symbols"):
+        greedy(model, source, mask, max_length=8, restrictions=Restrictions(min_length=8))
+    phrases = Guidance([[]] * len(source), [[[5]]] * len(source))
+    with pytest.raises(RequestError, match="leave one of the two out"):
+        beam_search(model, source, mask, guidance=phrases, restrictions=Restrictions(min_length=2))
