@@ -152,6 +152,32 @@ def test_lengths(models, capsys, tmp_path):
     assert "'much' is not a number" in capsys.readouterr().err
 
 
+def test_restrictions(models, capsys):
+    free = run(capsys, models[0], *TEXTS, "--beam", "4", "--n-best", "4")
+    found = run(capsys, models[0], *TEXTS, "--no-repeat-ngrams", "1", "--min-length", "4", "--suppress-unknown")
+    assert all(len(set(line.split())) == len(line.split()) >= 4 and "<unk>" not in line for line in found)
+    diverse = run(capsys, models[0], *TEXTS, "--beam", "4", "--n-best", "4", "--groups", "4", "--diversity", "50")
+    firsts = [line.split("\t")[2].split()[:1] for line in diverse]
+    assert diverse != free
+    assert all(len({tuple(first) for first in firsts[start : start + 4]}) == 4 for start in range(0, 12, 4))
+    long = ("--min-length", "6", "--beam", "1")
+    assert run(capsys, models[0], *TEXTS, *long, "--repetition-penalty", "100") != run(capsys, models[0], *TEXTS, *long)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--beam", "4", "--groups", "3"], "beam_size is 4, which does not split into 3 groups of equal size"),
+        (["--repetition-penalty", "0.5"], "repetition_penalty is 0.5, expected 1 (no penalty) to 100"),
+        (["--no-repeat-ngrams", "101"], "no_repeat_ngrams is 101, expected 0 (no restriction) to 100; 3 is usual"),
+        (["--min-length", "12"], "min_length is 12 words, but max_length is 12 symbols, the end symbol included"),
+    ],
+)
+def test_restrictions_out_of_range(models, capsys, options, message):
+    assert main(["translate", models[0], TEXTS[0], *options]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_score(models, capsys, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{a}\t{b}\n" for a, b in [(TEXTS[0], TARGETS[0]), ("", "x"), (TEXTS[1], TARGETS[1])]), "utf-8")

@@ -10,7 +10,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from regard.cli.lines import Part, add_output_option, output_part, read_lines
-from regard.cli.options import Parser, add_machine_options, any_number, load_language_model, positive_number, whole_number
+from regard.cli.options import (
+    Parser,
+    add_machine_options,
+    add_repetition_options,
+    any_number,
+    load_language_model,
+    positive_number,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from regard.tasks.language.results import Generation
@@ -48,6 +56,8 @@ def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> 
             top_k=options.top_k,
             top_p=options.top_p,
             max_length=options.max_length,
+            no_repeat_ngrams=options.no_repeat_ngrams,
+            repetition_penalty=options.repetition_penalty,
             seed=options.seed,
             first=first,
             progress=len(prompts) > 1,
@@ -81,6 +91,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--top-p", type=any_number, metavar="P", help="draw from the most probable words that together have probability P"
     )
+    add_repetition_options(parser)
     parser.add_argument("--max-length", type=whole_number, metavar="N", help="most tokens that are added to a prompt")
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="decides what is drawn (default: 0)")
     parser.add_argument("--json", action="store_true", help="one JSON object a text: prompt, text, log probability")

@@ -78,6 +78,48 @@ def add_length_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_repetition_options(parser: "argparse._ActionsContainer") -> None:
+    """Add `--no-repeat-ngrams` and `--repetition-penalty`."""
+    parser.add_argument(
+        "--no-repeat-ngrams",
+        type=whole_number,
+        metavar="N",
+        help="no sequence of N tokens occurs twice; 0 for no restriction (default: the run's setting)",
+    )
+    parser.add_argument(
+        "--repetition-penalty",
+        type=any_number,
+        metavar="X",
+        help="multiply the log probability of tokens that occurred before by X; 1 for no penalty (default: the run's setting)",
+    )
+
+
+def add_restriction_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that restrict a search for translations."""
+    group = parser.add_argument_group("restrictions of the search")
+    group.add_argument("--min-length", type=whole_number, metavar="N", help="minimum number of tokens of a translation")
+    add_repetition_options(group)
+    group.add_argument("--suppress-unknown", action="store_const", const=True, help="never produce the unknown symbol")
+    group.add_argument(
+        "--groups",
+        type=positive_number,
+        metavar="N",
+        help="diverse beam search: split the beam into N groups that avoid each other's tokens; best with --n-best",
+    )
+    group.add_argument(
+        "--diversity",
+        type=any_number,
+        metavar="X",
+        help="cost of each choice of the same token by an earlier group, in nats (default: the run's setting)",
+    )
+
+
+def restrictions_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the options of `add_restriction_options` say, as arguments of `Translator.translate`."""
+    names = ("min_length", "no_repeat_ngrams", "repetition_penalty", "suppress_unknown", "groups", "diversity")
+    return {name: getattr(options, name) for name in names}
+
+
 def add_caption_option(parser: argparse.ArgumentParser) -> None:
     """Add `--no-caption`."""
     parser.add_argument(

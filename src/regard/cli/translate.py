@@ -15,6 +15,7 @@ from regard.cli.options import (
     add_length_options,
     add_machine_options,
     add_picture_options,
+    add_restriction_options,
     add_search_options,
     any_number,
     check_ending,
@@ -22,6 +23,7 @@ from regard.cli.options import (
     load_translator,
     positive_number,
     record_of,
+    restrictions_of,
     whole_number,
 )
 from regard.errors import RequestError, nearest
@@ -73,6 +75,7 @@ def _parser() -> Parser:
         "  cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json\n"
         "  regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third\n"
         "  regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf\n"
+        '  regard translate runs/mine "a blue car ." --beam 6 --groups 3 --n-best 3\n'
         '  regard translate runs/mine "a blue car ." --prefix "Ein" --constraint "blaues Auto"',
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
@@ -102,6 +105,7 @@ def _parser() -> Parser:
     )
     add_picture_options(parser)
     _add_choices(parser)
+    add_restriction_options(parser)
     add_ensemble_option(parser)
     add_machine_options(parser)
     return parser
@@ -157,6 +161,7 @@ def _translations(
 ) -> Iterator["Translation"]:
     search: dict[str, Any] = {"beam_size": options.beam, "n_best": options.n_best, "precision": options.precision}
     search |= {"length_penalty": options.length_penalty, "length_reward": options.length_reward}
+    search |= restrictions_of(options)
     search |= {"sampling": _sampling(options), "minimum_risk": options.minimum_risk}
     if not (options.json or options.heatmap):
         search["record"] = ()  # quicker

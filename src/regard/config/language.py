@@ -80,3 +80,7 @@ class GenerationConfig(Settings):
     """Draw from the most probable words that together have this probability (Holtzman et al. 2020); 1 for all."""
     max_length: int = 0
     """Most tokens that are added to a prompt; 0 for `data.max_tokens`."""
+    no_repeat_ngrams: int = 0
+    """n: no sequence of n tokens occurs twice in a text, its prompt included; 0 for no restriction."""
+    repetition_penalty: float = 1.0
+    """θ ≥ 1: log probabilities of tokens that the text or its prompt already has are multiplied by it; 1 for no penalty."""

@@ -173,7 +173,7 @@ class DecodingConfig(Settings):
     suppress_unknown: bool = False
     """If True, the unknown symbol is never produced."""
     groups: int = 1
-    """Number of groups of a diverse beam search (Vijayakumar et al. 2018); it divides `beam_size`, and 1 is an ordinary beam."""
+    """Number of groups of a diverse beam search (Vijayakumar et al. 2018), which divides `beam_size`; 1 for an ordinary one."""
     diversity: float = 0.5
     """Cost, in nats, of each choice of the same token by an earlier group."""
     replace_unknown: bool = False

@@ -7,7 +7,7 @@ from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, length_penalty_of, score_of
 from regard.decoding.restrictions import Restrictions
 from regard.decoding.sampling import Sampling, sample
-from regard.decoding.search import search
+from regard.decoding.search import restrictions_of, search
 
 __all__ = [
     "Guidance",
@@ -18,6 +18,7 @@ __all__ = [
     "force",
     "greedy",
     "length_penalty_of",
+    "restrictions_of",
     "sample",
     "score_of",
     "search",

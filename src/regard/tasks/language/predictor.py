@@ -12,7 +12,7 @@ import torch
 from regard.bundle import LanguageBundle, save_bundle
 from regard.config import GenerationConfig, LanguageConfig
 from regard.config.checks import check_config
-from regard.decoding import Guidance, Hypothesis, Sampling, force, greedy, sample
+from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
 from regard.decoding.request import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
@@ -79,6 +79,8 @@ class LanguageModel:
         top_k: int | None = None,
         top_p: float | None = None,
         max_length: int | None = None,
+        no_repeat_ngrams: int | None = None,
+        repetition_penalty: float | None = None,
         seed: int = 0,
         first: int = 0,
         record: Collection[str] = (),
@@ -95,6 +97,9 @@ class LanguageModel:
             top_k: Draw from the so many most probable words only; 0 for all.
             top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1.
             max_length: Most tokens that are added to a prompt, the end included; 0 for as many as a text had in training.
+            no_repeat_ngrams: n: no sequence of n tokens occurs twice in a text, its prompt included; 0 for no restriction.
+            repetition_penalty: θ ≥ 1: log probabilities of tokens that the text or its prompt already has are multiplied by it;
+                1 for no penalty.
             seed: With a prompt's number, it decides what is drawn.
             first: Number of the first prompt, so that a file may be worked through in parts.
             record: Attention sites to record, `decoder.0` and so on.
@@ -107,7 +112,14 @@ class LanguageModel:
             RequestError: If an argument is out of range.
         """
         prompts, sites = check_texts("generate", prompts), self._sites(record)
-        settings = self._settings(temperature=temperature, top_k=top_k, top_p=top_p, max_length=max_length)
+        settings = self._settings(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            max_length=max_length,
+            no_repeat_ngrams=no_repeat_ngrams,
+            repetition_penalty=repetition_penalty,
+        )
         if samples < 1:
             raise RequestError(f"generate: samples is {samples}, expected 1 or more for each prompt")
         if not settings.temperature and samples > 1:
@@ -192,10 +204,10 @@ class LanguageModel:
         mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
         limit = length + (settings.max_length or min(self.config.data.max_tokens, MOST_STEPS - length))
         guidance = Guidance(prefixes=[row.tolist() for row in rows], phrases=[()] * len(rows)) if length else None
+        restrictions = Restrictions(no_repeat_ngrams=settings.no_repeat_ngrams, repetition_penalty=settings.repetition_penalty)
+        options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "restrictions": restrictions, "record": sites}
         if sampling is None:
-            found = greedy(self.model, source, mask, max_length=limit, guidance=guidance, record=sites)
-            return [[hypothesis] for hypothesis in found]
-        options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "record": sites}
+            return [[hypothesis] for hypothesis in greedy(self.model, source, mask, **options)]
         return sample(self.model, source, mask, sampling, numbers=numbers, **options)
 
     def _generation(self, prompt: str, row: np.ndarray, hypothesis: Hypothesis) -> Generation:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.bundle import TranslationBundle, save_bundle
 from regard.config import DecodingConfig, TranslationConfig
-from regard.decoding import Hypothesis, Sampling, force, sample, search
+from regard.decoding import Hypothesis, Sampling, force, restrictions_of, sample, search
 from regard.errors import RequestError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
@@ -82,6 +82,12 @@ class Translator:
         length_penalty: float | None = None,
         length_reward: float | None = None,
         max_length: int | None = None,
+        min_length: int | None = None,
+        no_repeat_ngrams: int | None = None,
+        repetition_penalty: float | None = None,
+        suppress_unknown: bool | None = None,
+        groups: int | None = None,
+        diversity: float | None = None,
         replace_unknown: bool | None = None,
         precision: Literal["float32", "bfloat16"] | None = None,
         prefix: str | Sequence[str] | None = None,
@@ -102,6 +108,12 @@ class Translator:
             length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α.
             length_reward: r ≥ 0.
             max_length: Most tokens of a translation, its end included; 0 for twice the source and 20 more.
+            min_length: Minimum number of tokens of a translation.
+            no_repeat_ngrams: n: no sequence of n tokens occurs twice in a translation; 0 for no restriction.
+            repetition_penalty: θ ≥ 1: log probabilities of tokens that the translation already has are multiplied by it.
+            suppress_unknown: If True, the unknown symbol is never produced.
+            groups: Number of groups of a diverse beam search, which divides the beam size (Vijayakumar et al. 2018).
+            diversity: Cost, in nats, of each choice of the same token by an earlier group.
             replace_unknown: Whether the source word most attended to takes an unknown symbol's place.
             precision: What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses
                 another word.
@@ -137,6 +149,12 @@ class Translator:
             length_penalty=length_penalty,
             length_reward=length_reward,
             max_length=max_length,
+            min_length=min_length,
+            no_repeat_ngrams=no_repeat_ngrams,
+            repetition_penalty=repetition_penalty,
+            suppress_unknown=suppress_unknown,
+            groups=groups,
+            diversity=diversity,
             replace_unknown=replace_unknown,
             precision=precision,
         )
@@ -407,6 +425,7 @@ class _Request:
             length_reward=self.decoding.length_reward,
             max_length=self.decoding.max_length,
             guidance=guidance,
+            restrictions=restrictions_of(replace(self.decoding, beam_size=1)),  # draws have no groups
             record=self.sites,
         )
 
