@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError
+from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError, missing_package
 
 if TYPE_CHECKING:
     from regard.analysis.capture import capture
@@ -118,11 +118,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in _submodules():
-        return import_module(f"regard.{name}")
-    raise AttributeError(f"module 'regard' has no attribute '{name}'")
+    home = _HOMES.get(name) or (f"regard.{name}" if name in _submodules() else "")
+    if not home:
+        raise AttributeError(f"module 'regard' has no attribute '{name}'")
+    try:
+        found = import_module(home)
+    except ModuleNotFoundError as error:
+        if advice := missing_package(error):
+            raise ModuleNotFoundError(f"regard.{name} {advice}", name=error.name) from error
+        raise
+    return getattr(found, name) if name in _HOMES else found
 
 
 def __dir__() -> list[str]:

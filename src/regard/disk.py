@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,11 +12,18 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # Windows: folders are not guarded there
+except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+try:
+    import msvcrt
+except ImportError:  # every other system
+    msvcrt = None  # type: ignore[assignment]
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """What a system says where there is no room."""
+
+_LOCKED_BYTE = 1 << 30
+"""Offset of the byte that a lock covers on Windows, where nobody else may read a locked byte: far behind the file's content."""
 
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
 _SEAL = b"\nsha256 %b\n"
@@ -26,7 +34,8 @@ def flush(path: Path) -> None:
     """Have a file, or a folder's list of names, written to the disk itself."""
     if os.name == "nt" and path.is_dir():
         return  # folders cannot be opened there
-    handle = os.open(path, os.O_RDONLY)
+    # Windows flushes only what is open for writing.
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -101,20 +110,21 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
     Raises:
         OSError: If the file cannot be made.
     """
-    if fcntl is None:
-        yield ""
-        return
     handle, holder = _open_locked(path, wait)
     try:
         if not holder:
             with suppress(OSError):  # without room for a number it is locked nevertheless
-                os.pwrite(handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+                os.lseek(handle, 0, os.SEEK_SET)
+                os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield holder
     finally:
-        if not holder:
+        if not holder and fcntl is not None:
             with suppress(OSError):
                 path.unlink()  # while it is still locked: nobody else holds a file of this name
         os.close(handle)
+        if not holder and fcntl is None:
+            with suppress(OSError):  # Windows removes a file only while nobody has it open
+                path.unlink()
 
 
 def holder_of(path: Path) -> str:
@@ -122,16 +132,14 @@ def holder_of(path: Path) -> str:
 
     The file is neither created nor changed.
     """
-    if fcntl is None:
-        return ""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError:
         return ""
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _describe(os.pread(handle, 300, 0))
+        _lock(handle, shared=True)
+    except (BlockingIOError, PermissionError):
+        return _describe(_read_start(handle))
     except OSError:  # some network file systems have no locks
         return ""
     finally:
@@ -141,11 +149,11 @@ def holder_of(path: Path) -> str:
 
 def _open_locked(path: Path, wait: bool) -> tuple[int, str]:
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            return handle, _describe(os.pread(handle, 300, 0))
+            _lock(handle, wait=wait)
+        except (BlockingIOError, PermissionError):
+            return handle, _describe(_read_start(handle))
         except OSError as error:
             if error.errno in _NO_LOCKS:  # some network file systems
                 return handle, ""
@@ -155,6 +163,33 @@ def _open_locked(path: Path, wait: bool) -> tuple[int, str]:
             if os.path.samestat(os.fstat(handle), os.stat(path)):
                 return handle, ""
         os.close(handle)  # its holder took the file away just before it let go of the lock
+
+
+def _lock(handle: int, *, shared: bool = False, wait: bool = False) -> None:
+    """Lock an open file until it is closed.
+
+    Raises:
+        BlockingIOError: If another process has locked it. PermissionError on Windows.
+        OSError: If the file system has no locks.
+    """
+    if fcntl is not None:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        return
+    while True:
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            if not wait:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _read_start(handle: int) -> bytes:
+    os.lseek(handle, 0, os.SEEK_SET)
+    return os.read(handle, 300)
 
 
 def _describe(content: bytes) -> str:

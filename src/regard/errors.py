@@ -68,6 +68,22 @@ def out_of_memory(error: BaseException) -> bool:
     return named or any(words in text for words in ("out of memory", "can't allocate memory", "alloc_failed"))
 
 
+def missing_package(error: ModuleNotFoundError) -> str:
+    """Describe which package to install when an import fails; empty if the missing module is regard's own.
+
+    Returns:
+        Text that continues a sentence: "needs the package 'pyarrow', which …".
+    """
+    package = (error.name or "regard").partition(".")[0]
+    if package == "regard":
+        return ""
+    package = {"yaml": "pyyaml", "charset_normalizer": "charset-normalizer"}.get(package, package)
+    return (
+        f"needs the package '{package}', which is not installed (regard without its dependencies has `regard.attention` only); "
+        "install the rest: pip install regard"
+    )
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that was probably meant.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from regard.cli.printing import replace_unwritable
-from regard.errors import RegardError, RequestError, nearest, out_of_memory
+from regard.errors import RegardError, RequestError, missing_package, nearest, out_of_memory
 from regard.processes.ranks import read_ranks
 
 _HELP = """\
@@ -108,7 +108,12 @@ def _run(arguments: list[str]) -> int:
         known = find_command(name)
         meant = f"; in regard: {known}" if known else nearest(name, COMMANDS)
         raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
-    return import_module(f"regard.cli.{name}").main(rest) or 0
+    try:
+        return import_module(f"regard.cli.{name}").main(rest) or 0
+    except ModuleNotFoundError as error:
+        if advice := missing_package(error):
+            raise RequestError(f"{name} {advice}") from error
+        raise
 
 
 def _fail(message: str, code: int = 2) -> int:
