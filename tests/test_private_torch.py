@@ -11,8 +11,8 @@ from torch.nn import functional
 import regard
 from regard import private_torch
 from regard.attention import MultiHead
+from regard.inference.linear import pack_linear
 from regard.layers.dropout import Dropout
-from regard.layers.ready import ready_linear
 
 SOURCE = Path(regard.__file__).parent
 
@@ -64,8 +64,9 @@ def test_plain_forms_serve_without_the_private_function_for_transforms(without_f
 
 
 @pytest.mark.skipif(not private_torch.can_pack(), reason="this PyTorch has no oneDNN")
-def test_packed_maps_equal_plain_ones():
-    rows, weight, bias = torch.randn(32, 24), torch.randn(40, 24), torch.randn(40)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_packed_maps_equal_plain_ones(dtype):
+    rows, weight, bias = (torch.randn(*shape, dtype=dtype) for shape in ((32, 24), (40, 24), (40,)))
     found = private_torch.packed_linear(rows, private_torch.pack_weight(weight), bias)
     torch.testing.assert_close(found, functional.linear(rows, weight, bias))
 
@@ -77,7 +78,7 @@ def test_packed_maps_fall_back_to_plain_ones(without_mkldnn):
     assert torch.equal(private_torch.packed_linear(rows, weight, bias), functional.linear(rows, weight, bias))
     linear = torch.nn.Linear(512, 9000)
     with torch.no_grad():
-        made = ready_linear(linear, 500)
+        made = pack_linear(linear, 500)
         assert made is not None
         assert not made.packed
         rows = torch.randn(3, 512)

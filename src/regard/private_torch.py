@@ -24,10 +24,16 @@ def is_transformed() -> bool:
     return True if active is None else bool(active())
 
 
-def can_pack() -> bool:
-    """Return whether `pack_weight` and `packed_linear` use oneDNN's own layout here."""
+def can_pack(dtype: torch.dtype = torch.float32) -> bool:
+    """Return whether `pack_weight` and `packed_linear` use oneDNN's own layout here, for weights of this dtype."""
     ops = torch.ops.mkldnn
-    return torch.backends.mkldnn.is_available() and hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
+    if not (
+        torch.backends.mkldnn.is_available() and hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
+    ):
+        return False
+    if dtype == torch.bfloat16:  # which some processors lack
+        return hasattr(ops, "_is_mkldnn_bf16_supported") and bool(ops._is_mkldnn_bf16_supported())
+    return dtype == torch.float32
 
 
 def pack_weight(weight: Float[Tensor, "V D"]) -> Tensor:
@@ -35,12 +41,12 @@ def pack_weight(weight: Float[Tensor, "V D"]) -> Tensor:
 
     Without the private function, this is the weight itself.
     """
-    return torch.ops.mkldnn._reorder_linear_weight(weight) if can_pack() else weight
+    return torch.ops.mkldnn._reorder_linear_weight(weight) if can_pack(weight.dtype) else weight
 
 
 def packed_linear(rows: Float[Tensor, "R D"], weight: Tensor, bias: Float[Tensor, " V"] | None) -> Float[Tensor, "R V"]:
     """Apply a linear map whose weight comes from `pack_weight`."""
-    if not can_pack():
+    if not can_pack(weight.dtype):
         return functional.linear(rows, weight, bias)
     found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
     return found

@@ -43,10 +43,10 @@ def test_a_step_copies_nothing_where_there_is_room():
     given = steps(3)
     one = filled(given[:2])
     two = one.append(given[2])
-    assert two.storage.data_ptr() == one.storage.data_ptr()
+    assert two.pool.storage.data_ptr() == one.pool.storage.data_ptr()
     moved = two.select(torch.tensor([3, 0]))
     later = moved.append(HeadMemory(given[0].key[:2], given[0].value[:2]))
-    assert later.storage.data_ptr() == moved.storage.data_ptr()
+    assert later.pool.storage.data_ptr() == moved.pool.storage.data_ptr()
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ gradients. Nothing is kept on the module between calls.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,20 @@ class Memory:
 
 for _cls in (AttentionOutput, Memory):
     torch.export.register_dataclass(_cls, serialized_type_name=f"regard.attention.{_cls.__name__}")
+
+
+@dataclass(frozen=True)
+class HeadMaps:
+    """The maps of an attention by scaled dot products: W_o [head_1; …; head_H] with head_h = softmax(q_h k_hᵀ / √E) v_h."""
+
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
+    output: nn.Linear
+    num_heads: int
+    """The number of heads H, of queries and keys alike."""
+    rotate: Callable[[Tensor, int], Tensor] | None = None
+    """Rotates queries or keys (B,H,T,E) at the positions from a given one on; None if positions play no role."""
 
 
 class Attention(nn.Module, ABC):
@@ -109,3 +124,7 @@ class Attention(nn.Module, ABC):
         """Prepare and attend in one call."""
         memory = self.prepare(key, value, key_mask=key_mask)
         return self.attend(query, memory, attn_mask=attn_mask, need_weights=need_weights)[0]
+
+    def head_maps(self) -> HeadMaps | None:
+        """Return the maps of the heads if `prepare` and `attend` compute the formula of `HeadMaps` and nothing else."""
+        return None

@@ -15,11 +15,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
 from regard.attention.normalizers import Softmax
+from regard.attention.original import runs_original
 from regard.attention.positions import RelativePositions
 from regard.attention.scored import check_size
 from regard.errors import ConfigError
@@ -178,6 +179,16 @@ class MultiHead(Attention):
         if mask is not None and (given is not None or queries > keys):
             output = _zero_where_not(_some(mask), output)
         return AttentionOutput(output, weights if need_weights else None), memory if self.stateful else None
+
+    def head_maps(self) -> HeadMaps | None:
+        """Return the maps; None if heads share keys, a window hides some, positions add a bias, or a user changed a method."""
+        linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
+        biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
+        if self.num_kv_heads < self.num_heads or self.window is not None or biased:
+            return None
+        if not (runs_original(self, MultiHead) and runs_original(self.normalizer, Softmax)):
+            return None
+        return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate)
 
     def _placed(self, memory: HeadMemory, state: HeadMemory | None) -> HeadMemory:
         """The keys at their positions, after those of the state."""

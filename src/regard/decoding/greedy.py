@@ -13,6 +13,7 @@ from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restricted, Restrictions
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
+from regard.inference import pack
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import END, START
 
@@ -61,6 +62,7 @@ def greedy(
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     prefix = None if guidance is None else guidance.prefix(source.device)
     extension: Extension = Restricted(1, restrictions, prefix) if restrictions else BestOfAll(1, prefix)
+    model = pack(model, len(source))
     state = model.encode(source, source_mask, record=record)
     trace = Trace(source_mask)
     rows = torch.arange(len(source), device=source.device)

@@ -19,6 +19,7 @@ from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
+from regard.inference import pack
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import END, PAD, START
 
@@ -122,6 +123,7 @@ def sample(
     chance = _chance(sampling, range(len(source)) if numbers is None else numbers, limits)
     rows = torch.arange(len(source), device=source.device)
     places = torch.arange(sampling.count, device=source.device).expand(len(source), -1)
+    model = pack(model, len(source))
     state = model.encode(source, source_mask, record=record).select(torch.zeros_like(places))
     trace = Trace(source_mask)
     tokens, total = torch.full_like(places, START), torch.zeros(places.shape, device=source.device)

@@ -1,16 +1,17 @@
 """The keys and values that a causal decoder keeps from step to step.
 
-Nothing is copied but where hypotheses move: a step writes its keys into room that is left behind those before it, and `select`
-leaves such room. Time comes first, so that a step's keys lie together.
+A step copies nothing: it writes its keys into the free room of a `Pool`. `select` copies, and leaves such room. Time is the
+first axis, so that the keys of one step lie together.
 """
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.multihead import HeadMemory
+from regard.layers.pool import Pool
 
 _ROOM = 8
 """Positions that are kept free when keys move."""
@@ -20,48 +21,42 @@ _ROOM = 8
 class KeyValueCache:
     """The keys and values of one attention, of R hypotheses and t positions."""
 
-    storage: Float[Tensor, "C R W"]
-    """Of each position [key; value], all heads side by side; room for C ≥ t positions."""
-    length: int
-    """t."""
+    pool: Pool
+    """(C,R,W): for each position [key; value], all heads side by side."""
     heads: tuple[int, int]
-    """How many heads, and how wide each."""
-    used: list[int]
-    """How many positions are taken, by this cache or by another that goes on from it: it writes only behind them."""
+    """Number of heads, and the width of each."""
+
+    @property
+    def length(self) -> int:
+        """The number of positions, t."""
+        return self.pool.length
 
     @classmethod
     def begin(cls, first: HeadMemory) -> "KeyValueCache":
-        """A cache of the keys of the first position, (R,G,1,Da)."""
+        """Build a cache of the keys of the first position, (R,G,1,Da)."""
         rows, heads, _, width = first.key.shape
-        storage = first.key.new_empty(0, rows, 2 * heads * width)
-        return cls(storage, 0, (heads, width), [0]).append(first)
+        return cls(Pool.empty(first.key.new_empty(0, rows, 2 * heads * width), 0), (heads, width)).append(first)
 
     def append(self, new: HeadMemory) -> "KeyValueCache":
-        """The cache with one more position, (R,G,1,Da); this one stays what it was."""
+        """Return the cache with one more position, (R,G,1,Da); this one stays as it is."""
         row = torch.stack((new.key[:, :, 0], new.value[:, :, 0]), 1).flatten(1)
-        if torch.is_grad_enabled() and (row.requires_grad or self.storage.requires_grad):
-            whole = torch.cat((self.storage[: self.length], row[None]))
-            return KeyValueCache(whole, self.length + 1, self.heads, [self.length + 1])
-        storage, used = self.storage, self.used
-        if self.length == len(storage) or self.length < used[0]:
-            storage = storage.new_empty(self.length + max(_ROOM, self.length), *storage.shape[1:])
-            storage[: self.length] = self.storage[: self.length]
-            used = [self.length]
-        storage[self.length] = row
-        used[0] = self.length + 1
-        return KeyValueCache(storage, self.length + 1, self.heads, used)
+        if torch.is_grad_enabled() and (row.requires_grad or self.pool.storage.requires_grad):
+            return KeyValueCache(Pool.of(torch.cat((self.pool.positions, row[None])), 0), self.heads)
+        pool = self.pool.extended()
+        pool.storage[self.length] = row
+        return KeyValueCache(pool, self.heads)
 
     def select(self, rows: Int[Tensor, " M"]) -> "KeyValueCache":
         """Keep the given rows, in the given order."""
-        kept = self.storage[: self.length]
+        kept = self.pool.positions
         if torch.is_grad_enabled() and kept.requires_grad:
-            return KeyValueCache(kept.index_select(1, rows), self.length, self.heads, [self.length])
+            return KeyValueCache(Pool.of(kept.index_select(1, rows), 0), self.heads)
         storage = kept.new_empty(self.length + _ROOM, len(rows), kept.shape[2])
         torch.index_select(kept, 1, rows, out=storage[: self.length])
-        return KeyValueCache(storage, self.length, self.heads, [self.length])
+        return KeyValueCache(Pool(storage, 0, self.length, [self.length]), self.heads)
 
     @property
     def memory(self) -> HeadMemory:
-        """What attention reads: keys and values (R,G,t,Da), as views."""
-        kept = self.storage[: self.length].unflatten(-1, (2, *self.heads)).permute(2, 1, 3, 0, 4)
+        """The keys and values that attention reads, (R,G,t,Da), as views."""
+        kept = self.pool.positions.unflatten(-1, (2, *self.heads)).permute(2, 1, 3, 0, 4)
         return HeadMemory(kept[0], kept[1])

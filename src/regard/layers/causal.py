@@ -3,17 +3,28 @@
 Letters: B batch, T target, N hypotheses of a sentence, D width.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.base import Memory
 from regard.attention.multihead import MultiHead
+from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValueCache
 from regard.layers.residual import Residual
-from regard.layers.transformer import EncoderLayer, TransformerEncoder, attend_within
+from regard.layers.transformer import (
+    DecoderParts,
+    EncoderLayer,
+    LayerParts,
+    LayersToRecord,
+    LayerWeights,
+    TransformerEncoder,
+    attend_within,
+    join_parts,
+)
 
 
 class CausalLayer(EncoderLayer):
@@ -52,6 +63,13 @@ class CausalLayer(EncoderLayer):
         x = self.attention_residual.after(x, context)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), weights, cache
 
+    def parts(self) -> LayerParts | None:
+        """Return the parts if `step` computes the formula of `LayerParts` and nothing else."""
+        own = self.attention.head_maps()
+        if own is None or not runs_original(self, CausalLayer):
+            return None
+        return LayerParts(own, self.attention_residual, None, self.feed_forward, self.feed_forward_residual)
+
 
 class CausalDecoder(TransformerEncoder):
     """A stack of causal layers. `forward` takes a whole target, `step` a word more of it."""
@@ -64,24 +82,33 @@ class CausalDecoder(TransformerEncoder):
         super().__init__(layers, norm=norm)
 
     def step(
-        self, x: Float[Tensor, "B N D"], caches: Sequence[KeyValueCache] | None, *, record: Collection[int] = ()
-    ) -> tuple[Float[Tensor, "B N D"], dict[int, Tensor], tuple[KeyValueCache, ...]]:
+        self,
+        x: Float[Tensor, "B N D"],
+        memories: Sequence[Memory],
+        caches: Sequence[KeyValueCache] | None,
+        *,
+        record: LayersToRecord,
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
         """Run all layers over one more word of each hypothesis.
 
         Args:
             x: Embeddings with their positions.
-            caches: Of the words before; None begins.
-            record: Numbers of the layers whose weights are wanted, from 0.
+            memories: Empty, since there is no source; decoders with a source have theirs here.
+            caches: The keys and values of the words before; None for the first word.
+            record: The layers whose weights are returned.
 
         Returns:
-            The states, the weights (B,H,N,t) by layer, and the caches with these words.
+            The features, the weights (B,H,N,t) by layer, and the caches with these words.
         """
-        found: dict[int, Tensor] = {}
-        after = []
+        weights, after = LayerWeights(), []
         for number, layer in enumerate(self.layers):
             before = None if caches is None else caches[number]
-            x, weights, cache = cast(CausalLayer, layer).step(x, before, need_weights=number in record)
-            if weights is not None:
-                found[number] = weights
+            x, own, cache = cast(CausalLayer, layer).step(x, before, need_weights=number in record.own)
+            weights.add(number, own, None)
             after.append(cache)
-        return x if self.norm is None else self.norm(x), found, tuple(after)
+        return x if self.norm is None else self.norm(x), weights, tuple(after)
+
+    def parts(self) -> DecoderParts | None:
+        """Return the parts if `step` computes the formula of `DecoderParts` and nothing else."""
+        layers = [cast(CausalLayer, layer).parts() for layer in self.layers] if runs_original(self, CausalDecoder) else []
+        return join_parts(layers, self.norm)

@@ -1,13 +1,35 @@
 """The part of a Transformer's layer that sees each position by itself."""
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.original import runs_original
 from regard.attention.scored import check_size
 from regard.layers.dropout import Dropout
 
 
-class FeedForward(nn.Module):
+@dataclass(frozen=True)
+class FeedForwardMaps:
+    """The maps of outer(activation(inner(x))), or with a gate of outer(activation(gate(x)) ⊙ inner(x))."""
+
+    gate: nn.Linear | None
+    inner: nn.Linear
+    activation: nn.Module
+    outer: nn.Linear
+
+
+class PositionWise(nn.Module, ABC):
+    """A feed-forward part that can say which maps it consists of."""
+
+    @abstractmethod
+    def maps(self) -> FeedForwardMaps | None:
+        """Return the maps if a call in evaluation mode computes the formula of `FeedForwardMaps` and nothing else."""
+
+
+class FeedForward(PositionWise):
     """W_2 dropout(f(W_1 x + b_1)) + b_2.
 
     Reference: Vaswani et al. 2017, eq. 2 (f: ReLU); Hendrycks and Gimpel 2016 (GELU).
@@ -34,8 +56,13 @@ class FeedForward(nn.Module):
         """Transform each position."""
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
+    def maps(self) -> FeedForwardMaps | None:
+        if not (runs_original(self, FeedForward) and runs_original(self.dropout, Dropout)):
+            return None
+        return FeedForwardMaps(None, self.inner, self.activation, self.outer)
 
-class GatedFeedForward(nn.Module):
+
+class GatedFeedForward(PositionWise):
     """W_2 dropout(f(V x) ⊙ W x), without biases; with f = SiLU it is SwiGLU.
 
     Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6. For the size of a plain layer, `hidden_size` is to be two
@@ -58,6 +85,11 @@ class GatedFeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
         """Transform each position."""
         return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))
+
+    def maps(self) -> FeedForwardMaps | None:
+        if not (runs_original(self, GatedFeedForward) and runs_original(self.dropout, Dropout)):
+            return None
+        return FeedForwardMaps(self.gate, self.inner, self.activation, self.outer)
 
 
 def _start(*linears: nn.Linear) -> None:

@@ -13,8 +13,9 @@ from typing import cast
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.base import Attention, Memory
+from regard.attention.base import Attention, HeadMaps, Memory
 from regard.attention.multihead import MultiHead
+from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValueCache
 from regard.layers.residual import Residual
@@ -83,28 +84,48 @@ class TransformerEncoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which layers' weights a decoder is asked for, by number from 0."""
+class LayersToRecord:
+    """The layers whose weights a decoder returns, by number from 0."""
 
     own: Collection[int] = ()
-    """Of self-attention."""
+    """Layers whose self-attention is recorded."""
     across: Collection[int] = ()
-    """Of attention to the source."""
+    """Layers whose attention to the source is recorded."""
 
 
 @dataclass(frozen=True)
-class Given:
-    """The weights of the layers that were asked for: (B,H,T,T) and (B,H,T,S); from a step, N in place of the first T."""
+class LayerWeights:
+    """The weights of the recorded layers: (B,H,T,T) and (B,H,T,S); from a step, N in place of the first T."""
 
     own: dict[int, Tensor] = field(default_factory=dict)
     across: dict[int, Tensor] = field(default_factory=dict)
 
     def add(self, number: int, own: Tensor | None, across: Tensor | None) -> None:
-        """Take down a layer's weights."""
+        """Store a layer's weights; None is skipped."""
         if own is not None:
             self.own[number] = own
         if across is not None:
             self.across[number] = across
+
+
+@dataclass(frozen=True)
+class LayerParts:
+    """The parts of a decoder layer, whose step is own attention, then attention to the source, then the feed-forward part."""
+
+    own: HeadMaps
+    own_residual: Residual
+    across: tuple[HeadMaps, Residual] | None
+    """The attention to the source and its residual; None in a decoder without a source."""
+    feed_forward: nn.Module
+    feed_forward_residual: Residual
+
+
+@dataclass(frozen=True)
+class DecoderParts:
+    """The parts of a decoder whose step runs the layers one after the other, and then the norm if there is one."""
+
+    layers: tuple[LayerParts, ...]
+    norm: nn.Module | None
 
 
 class DecoderLayer(nn.Module):
@@ -168,6 +189,13 @@ class DecoderLayer(nn.Module):
         x, across = self._rest(self.self_residual.after(x, context), memory, need_across)
         return x, own, across, cache
 
+    def parts(self) -> LayerParts | None:
+        """Return the parts if `step` computes the formula of `LayerParts` and nothing else."""
+        own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
+        if own is None or across is None or not runs_original(self, DecoderLayer):
+            return None
+        return LayerParts(own, self.self_residual, (across, self.cross_residual), self.feed_forward, self.feed_forward_residual)
+
     def _rest(self, x: Tensor, memory: Memory, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         out, _ = self.cross_attention.attend(self.cross_residual.before(x), memory, need_weights=need_weights)
         x = self.cross_residual.after(x, out.context)
@@ -192,14 +220,14 @@ class TransformerDecoder(nn.Module):
         return tuple(cast(DecoderLayer, layer).cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], *, wanted: Wanted = Wanted()
-    ) -> tuple[Float[Tensor, "B T D"], Given]:
+        self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], *, record: LayersToRecord = LayersToRecord()
+    ) -> tuple[Float[Tensor, "B T D"], LayerWeights]:
         """Run all layers over a whole target: embeddings with their positions."""
-        given = Given()
+        weights = LayerWeights()
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
-            x, own, across = layer(x, memory, need_own=number in wanted.own, need_across=number in wanted.across)
-            given.add(number, own, across)
-        return x if self.norm is None else self.norm(x), given
+            x, own, across = layer(x, memory, need_own=number in record.own, need_across=number in record.across)
+            weights.add(number, own, across)
+        return x if self.norm is None else self.norm(x), weights
 
     def step(
         self,
@@ -207,21 +235,32 @@ class TransformerDecoder(nn.Module):
         memories: Sequence[Memory],
         caches: Sequence[KeyValueCache] | None,
         *,
-        wanted: Wanted = Wanted(),
-    ) -> tuple[Float[Tensor, "B N D"], Given, tuple[KeyValueCache, ...]]:
+        record: LayersToRecord = LayersToRecord(),
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
         """Run all layers over one more word of each hypothesis; `caches` None begins."""
-        given, after = Given(), []
+        weights, after = LayerWeights(), []
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
             x, own, across, cache = cast(DecoderLayer, layer).step(
                 x,
                 memory,
                 None if caches is None else caches[number],
-                need_own=number in wanted.own,
-                need_across=number in wanted.across,
+                need_own=number in record.own,
+                need_across=number in record.across,
             )
-            given.add(number, own, across)
+            weights.add(number, own, across)
             after.append(cache)
-        return x if self.norm is None else self.norm(x), given, tuple(after)
+        return x if self.norm is None else self.norm(x), weights, tuple(after)
+
+    def parts(self) -> DecoderParts | None:
+        """Return the parts if `step` computes the formula of `DecoderParts` and nothing else."""
+        layers = [cast(DecoderLayer, layer).parts() for layer in self.layers] if runs_original(self, TransformerDecoder) else []
+        return join_parts(layers, self.norm)
+
+
+def join_parts(layers: Sequence[LayerParts | None], norm: nn.Module | None) -> DecoderParts | None:
+    """Return the parts of a decoder; None if a layer did not say what it consists of, or there is no layer."""
+    known = tuple(layer for layer in layers if layer is not None)
+    return DecoderParts(known, norm) if known and len(known) == len(layers) else None
 
 
 def attend_within(

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.models.search_parts import SearchParts
 from regard.records.data import Step
 from regard.text.symbols import PAD
 
@@ -96,3 +97,10 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         self, tokens: Int[Tensor, "B N"], state: State, *, record: Collection[str] = ()
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, State]:
         """Feed one word to each hypothesis and score the next."""
+
+    def search_parts(self) -> SearchParts | None:
+        """Return what `step` consists of, so that a search can run it from packed weights (see `regard.inference`).
+
+        None, the default, for a model whose `step` a search calls as it is.
+        """
+        return None

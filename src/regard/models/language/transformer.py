@@ -1,17 +1,19 @@
 """A Transformer that goes on with a text: embedding, causal layers, output layer."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.layers.causal import CausalDecoder
 from regard.layers.dropout import Dropout
-from regard.layers.ready import ready_linear
+from regard.layers.transformer import LayersToRecord, LayerWeights
 from regard.models.drafting import draft
+from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
-from regard.models.transformer.state import TransformerState
+from regard.models.transformer.state import CachedState, TransformerState
 from regard.shapes import check_shape
 
 
@@ -74,7 +76,7 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
     ) -> TransformerState:
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        return TransformerState(memories=(), encoder={}, output=ready_linear(self.output, len(source)))
+        return CachedState(memories=(), encoder={})
 
     def decode(
         self,
@@ -86,8 +88,8 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         if use_gold is not None:
             target_in = draft(self, target_in, state, use_gold)
-        features, found = self.decoder(self._embed(target_in, 0), record=_numbers(record))
-        return features, _named(found)
+        features, found = self.decoder(self._embed(target_in, 0), record=_layers_to_record(record).own)
+        return features, _maps(LayerWeights(own=found))
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         return self.output(features)
@@ -98,20 +100,30 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
     def step(
         self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
+        features, attention, state = self.features(tokens, state, record=record)
+        return self.output(features), attention, state
+
+    def features(
+        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
+        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        features, found, caches = self.decoder.step(embedded, state.moved_caches(), record=_numbers(record))
-        logits = (state.output or self.output)(features)
-        return logits, _named(found), TransformerState((), {}, caches, tokens.shape[1], state.output)
+        features, weights, state = state.advance(self.decoder, embedded, record=_layers_to_record(record))
+        return features, _maps(weights), state
+
+    def search_parts(self) -> StepParts | None:
+        if not runs_original(self, TransformerLanguageModel):
+            return None
+        return StepParts(self.features, self.output, self.decoder.parts())
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.positions(self.embedding(tokens) * self.scale, start))
 
 
-def _numbers(record: Collection[str]) -> set[int]:
-    """The layers that sites name."""
-    return {int(site.partition(".")[2]) for site in record}
+def _layers_to_record(record: Collection[str]) -> LayersToRecord:
+    return LayersToRecord(own={int(site.partition(".")[2]) for site in record})
 
 
-def _named(found: Mapping[int, Tensor]) -> AttentionMaps:
-    return {f"decoder.{number}": weights for number, weights in found.items()}
+def _maps(found: LayerWeights) -> AttentionMaps:
+    return {f"decoder.{number}": weights for number, weights in found.own.items()}

@@ -13,7 +13,6 @@ from regard.attention.base import Attention, Memory
 from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
-from regard.layers.ready import ReadyLinear
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
 from regard.models.recurrent.scores import ScoreWeights, score_weights
 
@@ -30,8 +29,6 @@ class RecurrentState:
     """The readout of the step before, where it is fed back."""
     attention: Any = None
     """What a stateful attention carries, with B·N rows."""
-    output: ReadyLinear | None = None
-    """The output layer made ready for many steps, where there is a search ahead."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
         """For each new hypothesis, the index of the one it goes on from."""

@@ -5,11 +5,12 @@ from collections.abc import Collection
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.original import runs_original
 from regard.errors import ConfigError
-from regard.layers.ready import ready_linear
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
+from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.shapes import check_shape
 
@@ -49,7 +50,6 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
             memory=self.decoder.attention.prepare(states, key_mask=source_mask),
             hidden=hidden[:, :, None],
             cell=None if cell is None else cell[:, :, None],
-            output=ready_linear(self.output, len(source)),
         )
 
     def decode(
@@ -75,11 +75,19 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
     def step(
         self, tokens: Int[Tensor, "B N"], state: RecurrentState, *, record: Collection[str] = ()
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, RecurrentState]:
+        features, attention, state = self.features(tokens, state, record=record)
+        return self.output(features), attention, state
+
+    def features(
+        self, tokens: Int[Tensor, "B N"], state: RecurrentState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, RecurrentState]:
+        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
         embedded = self.embedding_dropout(self.target_embedding(tokens))
         features, weights, state = self.decoder.step(embedded, state, need_weights="cross" in record)
-        features = self.readout_dropout(features)
-        logits = (state.output or self.output)(features)
-        return logits, {} if weights is None else {"cross": weights}, state
+        return self.readout_dropout(features), {} if weights is None else {"cross": weights}, state
+
+    def search_parts(self) -> StepParts | None:
+        return StepParts(self.features, self.output, None) if runs_original(self, RecurrentTranslator) else None
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:

@@ -1,74 +1,120 @@
-"""Where the decoding of B sentences stands, N hypotheses of each."""
+"""The decoding state of a Transformer: B sentences, N hypotheses of each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.base import Memory
-from regard.layers.beam_decoder import BeamDecoder, Pools
 from regard.layers.cache import KeyValueCache
-from regard.layers.ready import ReadyLinear
+from regard.layers.transformer import LayersToRecord, LayerWeights
 from regard.models.seq2seq import AttentionMaps
 
 
-@dataclass(frozen=True)
-class TransformerState:
-    """What the steps of a Transformer go on from."""
+class SteppedDecoder(Protocol):
+    """A decoder that runs one word of each hypothesis through its layers; see `TransformerDecoder.step`."""
 
-    memories: tuple[Memory, ...]
-    """The source, prepared once for each layer; the same for all the hypotheses of a sentence."""
-    encoder: AttentionMaps
-    """What was recorded within the encoder, (B,H,S,S)."""
-    caches: tuple[KeyValueCache, ...] | None = None
-    """The words so far, for each layer, B·N rows; None before the first."""
-    count: int = 1
-    """N."""
-    output: ReadyLinear | None = None
-    """The output layer made ready for many steps, where there is a search ahead."""
+    def step(
+        self,
+        x: Float[Tensor, "B N D"],
+        memories: Sequence[Memory],
+        caches: Sequence[KeyValueCache] | None,
+        *,
+        record: LayersToRecord,
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
+        """Run all layers over one more word of each hypothesis."""
+        ...
 
-    moves: Int[Tensor, " R"] | None = None
-    """Which row of the caches each hypothesis goes on from; None where each has its own. They move when they are read."""
 
-    decoder: BeamDecoder | None = None
-    """The decoder made ready for a search; None where the plain one steps."""
-    pools: Pools | None = None
-    """With it, in place of memories and caches once a word was read."""
+class TransformerState(Protocol):
+    """What the steps of a Transformer need of a state, whether it has caches or belongs to a packed decoder."""
+
+    @property
+    def encoder(self) -> AttentionMaps:
+        """The weights recorded in the encoder, (B,H,S,S)."""
+        ...
 
     @property
     def length(self) -> int:
-        """How many words were read."""
-        if self.pools is not None:
-            return self.pools.length
+        """The number of words read so far."""
+        ...
+
+    def memory(self, number: int) -> Memory:
+        """Return the keys and values of the source that a layer attends to."""
+        ...
+
+    def advance(
+        self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], *, record: LayersToRecord
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, Self]:
+        """Run the decoder over one more word of each hypothesis.
+
+        Args:
+            decoder: The decoder of the model.
+            x: Embeddings with their positions.
+            record: The layers whose weights are returned.
+        """
+        ...
+
+    def select(self, beam: Int[Tensor, "B N"]) -> Self:
+        """For each new hypothesis, take the index of the one that it continues."""
+        ...
+
+    def keep(self, rows: Int[Tensor, " M"]) -> Self:
+        """Keep these sentences only."""
+        ...
+
+
+@dataclass(frozen=True)
+class CachedState:
+    """A state with a key–value cache for each layer: what the plain step reads and returns."""
+
+    memories: tuple[Memory, ...]
+    """The source, prepared once for each layer; shared by all hypotheses of a sentence."""
+    encoder: AttentionMaps
+    """The weights recorded in the encoder, (B,H,S,S)."""
+    caches: tuple[KeyValueCache, ...] | None = None
+    """The words so far, for each layer, B·N rows; None before the first word."""
+    count: int = 1
+    """The number of hypotheses N."""
+    moves: Int[Tensor, " R"] | None = None
+    """The row of the caches that each hypothesis continues; None if each continues its own. Caches move when they are read."""
+
+    @property
+    def length(self) -> int:
+        """The number of words read so far."""
         return self.caches[0].length if self.caches else 0
 
-    def select(self, beam: Int[Tensor, "B N"]) -> "TransformerState":
-        """For each new hypothesis, the index of the one it goes on from; moves the words so far and nothing of the source."""
-        if self.pools is not None:
-            return replace(self, pools=self.pools.select(beam), count=beam.shape[1])
+    def memory(self, number: int) -> Memory:
+        """Return the keys and values of the source that a layer attends to."""
+        return self.memories[number]
+
+    def advance(
+        self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], *, record: LayersToRecord
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, "CachedState"]:
+        """Run the decoder over one more word of each hypothesis."""
+        features, weights, caches = decoder.step(x, self.memories, self.moved_caches(), record=record)
+        return features, weights, replace(self, caches=caches, count=x.shape[1], moves=None)
+
+    def select(self, beam: Int[Tensor, "B N"]) -> "CachedState":
+        """For each new hypothesis, take the index of the one that it continues; nothing of the source moves."""
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
         return replace(self, moves=self._moved((first + beam).flatten()), count=beam.shape[1])
 
-    def keep(self, rows: Int[Tensor, " M"]) -> "TransformerState":
-        """Go on with these sentences only."""
-        encoder = {site: weights[rows] for site, weights in self.encoder.items()}
-        if self.pools is not None:
-            return replace(self, memories=(), encoder=encoder, pools=self.pools.keep(rows))
+    def keep(self, rows: Int[Tensor, " M"]) -> "CachedState":
+        """Keep these sentences only."""
         each = rows[:, None] * self.count + torch.arange(self.count, device=rows.device)
         return replace(
             self,
             memories=tuple(memory.select(rows) for memory in self.memories),
-            encoder=encoder,
+            encoder={site: weights[rows] for site, weights in self.encoder.items()},
             moves=self._moved(each.flatten()),
         )
 
-    def memory(self, number: int) -> Memory:
-        """What a layer reads of the source."""
-        return self.memories[number] if self.pools is None else self.pools.source(number)
-
     def moved_caches(self) -> tuple[KeyValueCache, ...] | None:
-        """The words so far of the hypotheses as they stand: one move for all that was selected and kept since the last step."""
+        """Return the caches with one row for each hypothesis, after a single move for all earlier `select` and `keep`."""
         if self.caches is None or self.moves is None:
             return self.caches
         return tuple(cache.select(self.moves) for cache in self.caches)

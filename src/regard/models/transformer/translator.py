@@ -1,22 +1,21 @@
 """A Transformer that translates: embeddings, encoder, decoder, output layer."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.multihead import HeadMemory, MultiHead
+from regard.attention.original import runs_original
 from regard.errors import ConfigError
-from regard.layers.beam_decoder import beam_decoder
 from regard.layers.dropout import Dropout
-from regard.layers.ready import ready_linear
-from regard.layers.transformer import DecoderLayer, Given, TransformerDecoder, TransformerEncoder, Wanted
+from regard.layers.transformer import DecoderLayer, LayersToRecord, LayerWeights, TransformerDecoder, TransformerEncoder
 from regard.models.drafting import draft
+from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.models.transformer.norms import norm_weights
-from regard.models.transformer.state import TransformerState
+from regard.models.transformer.state import CachedState, TransformerState
 from regard.shapes import check_shape
 
 
@@ -111,11 +110,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         embedded = self.source_positions(self.source_embedding(source) * self.scale)
         layers = _numbers("encoder", record)
         states, found = self.encoder(self.embedding_dropout(embedded), source_mask, record=layers)
-        return TransformerState(
-            memories=self.decoder.prepare(states, source_mask),
-            encoder=_named("encoder", found),
-            output=ready_linear(self.output, len(source)),
-        )
+        return CachedState(memories=self.decoder.prepare(states, source_mask), encoder=_named("encoder", found))
 
     def decode(
         self,
@@ -127,9 +122,10 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         if use_gold is not None:
             target_in = draft(self, target_in, state, use_gold)
-        embedded = self._embed(target_in, 0)
-        features, given = self.decoder(embedded, state.memories, wanted=self._wanted(record))
-        return features, self._maps(given, state, record)
+        embedded, layers = self._embed(target_in, 0), self._layers_to_record(record)
+        memories = [state.memory(number) for number in range(len(self.decoder.layers))]
+        features, weights = self.decoder(embedded, memories, record=layers)
+        return features, self._maps(weights, state, record)
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         return self.output(features)
@@ -140,39 +136,34 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     def step(
         self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
+        features, attention, state = self.features(tokens, state, record=record)
+        return self.output(features), attention, state
+
+    def features(
+        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
+        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        if not state.length:
-            state = self._made_ready(state)
-        wanted = self._wanted(record)
-        if state.decoder is not None and state.pools is not None:
-            features, given, pools = state.decoder.step(embedded, state.pools, wanted=wanted)
-            after = replace(state, pools=pools)
-        else:
-            features, given, caches = self.decoder.step(embedded, state.memories, state.moved_caches(), wanted=wanted)
-            after = replace(state, caches=caches, moves=None)
-        logits = (state.output or self.output)(features)
-        return logits, self._maps(given, state, record), after
+        features, weights, state = state.advance(self.decoder, embedded, record=self._layers_to_record(record))
+        return features, self._maps(weights, state, record), state
 
-    def _made_ready(self, state: TransformerState) -> TransformerState:
-        """Before the first word: with the quicker decoder, where there is one."""
-        mask = state.memories[0].key_mask
-        decoder = None if mask is None else beam_decoder(self.decoder, mask)
-        if decoder is None or mask is None:
-            return state
-        return replace(state, decoder=decoder, pools=decoder.begin(state.memories, mask, state.count))
+    def search_parts(self) -> StepParts | None:
+        if not runs_original(self, TransformerTranslator):
+            return None
+        return StepParts(self.features, self.output, self.decoder.parts())
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
 
-    def _wanted(self, record: Collection[str]) -> Wanted:
+    def _layers_to_record(self, record: Collection[str]) -> LayersToRecord:
         across = _numbers("cross", record) | _numbers("norm", record)
-        return Wanted(_numbers("decoder", record), {*across, self.alignment_layer} if "cross" in record else across)
+        return LayersToRecord(_numbers("decoder", record), {*across, self.alignment_layer} if "cross" in record else across)
 
-    def _maps(self, given: Given, state: TransformerState, record: Collection[str]) -> AttentionMaps:
-        maps = {**_named("cross", given.across), **_named("decoder", given.own), **state.encoder}
+    def _maps(self, found: LayerWeights, state: TransformerState, record: Collection[str]) -> AttentionMaps:
+        maps = {**_named("cross", found.across), **_named("decoder", found.own), **state.encoder}
         if "cross" in record:
-            weights, head = given.across[self.alignment_layer], self.alignment_head
+            weights, head = found.across[self.alignment_layer], self.alignment_head
             if weights.ndim == 4:  # a mechanism without heads has this form already
                 weights = weights.mean(1) if head is None else weights[:, head]
             maps["cross"] = weights
@@ -180,7 +171,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
             attention, memory = cast(DecoderLayer, self.decoder.layers[number]).cross_attention, state.memory(number)
             assert isinstance(attention, MultiHead)
             assert isinstance(memory, HeadMemory)
-            maps[f"norm.{number}"] = norm_weights(attention, memory, given.across[number])
+            maps[f"norm.{number}"] = norm_weights(attention, memory, found.across[number])
         return {site: maps[site] for site in record if site in maps}
 
 

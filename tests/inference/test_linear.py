@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers import ready
-from regard.layers.ready import ready_linear
+from regard.inference import linear as packing
+from regard.inference.linear import pack_linear
 
 WIDTH, WORDS = 13, 101
 
@@ -15,7 +15,7 @@ WIDTH, WORDS = 13, 101
 def test_equals_the_plain_map(rows, bias):
     linear, x = nn.Linear(WIDTH, WORDS, bias=bias), torch.randn(rows, 3, WIDTH)
     with torch.no_grad():
-        made = ready_linear(linear, rows)
+        made = pack_linear(linear, rows)
         torch.testing.assert_close(made(x), linear(x))
 
 
@@ -24,26 +24,26 @@ def test_several_maps_come_side_by_side():
     x = torch.randn(17, WIDTH)
     for biases in ((True, True, True), (False, True, False), (False, False, False)):
         linears = [nn.Linear(WIDTH, size, bias=bias) for size, bias in zip((7, 11, 5), biases, strict=True)]
-        made = ready_linear(linears, 17)
+        made = pack_linear(linears, 17)
         torch.testing.assert_close(made(x), torch.cat([linear(x) for linear in linears], -1))
 
 
 @torch.no_grad()
 def test_without_onednn_it_is_padded(monkeypatch):
-    monkeypatch.setattr(ready, "is_packing_fast", lambda weight, rows: False)
+    monkeypatch.setattr(packing, "is_packing_fast", lambda weight, rows: False)
     linear, x = nn.Linear(WIDTH, WORDS), torch.randn(6, WIDTH)
-    made = ready_linear(linear, 64)
+    made = pack_linear(linear, 64)
     assert not made.packed
     torch.testing.assert_close(made(x), linear(x))
 
 
 @torch.no_grad()
 def test_other_types_are_left_to_the_plain_product():
-    made = ready_linear(nn.Linear(WIDTH, WORDS).double(), 64)
+    made = pack_linear(nn.Linear(WIDTH, WORDS).double(), 64)
     assert not made.packed
     assert made(torch.randn(2, WIDTH)).dtype == torch.float64
     with torch.autocast("cpu", torch.bfloat16):
-        assert ready_linear(nn.Linear(WIDTH, WORDS), 64).weight.dtype == torch.bfloat16
+        assert pack_linear(nn.Linear(WIDTH, WORDS), 64).weight.dtype == torch.bfloat16
 
 
 @torch.no_grad()
@@ -57,8 +57,8 @@ def test_a_map_with_something_of_its_users_is_left_alone():
     watched.register_forward_pre_hook(lambda module, inputs: None)
     patched.forward = lambda x: x
     for linear in (Mine(WIDTH, WORDS), hooked, watched, patched, [nn.Linear(WIDTH, WORDS), hooked]):
-        assert ready_linear(linear, 64) is None
+        assert pack_linear(linear, 64) is None
 
 
 def test_nothing_is_made_ready_where_gradients_are_wanted():
-    assert ready_linear(nn.Linear(WIDTH, WORDS), 64) is None
+    assert pack_linear(nn.Linear(WIDTH, WORDS), 64) is None

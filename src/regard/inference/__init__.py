@@ -1,0 +1,5 @@
+"""Models packed for search on a CPU: the same formulas, computed by fewer and larger operations."""
+
+from regard.inference.pack import pack
+
+__all__ = ["pack"]

@@ -1,0 +1,95 @@
+"""Pack a model for search.
+
+A search asks for the packed form of its model: `pack(model, sentences)`. The packed form is a model by the same contract, and
+gives the same results up to rounding. It is made of the parts that the model says its step consists of; a model, or a part of
+one, that says nothing (since somebody hooked, patched or replaced something) runs as it is.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.inference.linear import pack_linear
+from regard.inference.transformer import PackedDecoder, pack_decoder
+from regard.models.search_parts import EnsembleParts, Features, StepParts
+from regard.models.seq2seq import AttentionMaps, Seq2Seq
+
+
+class PackedModel(Seq2Seq[Any]):
+    """A model whose search steps run from packed weights; everything else is the model's own."""
+
+    def __init__(
+        self, model: Seq2Seq[Any], *, features: Features, output: Callable[[Tensor], Tensor], decoder: PackedDecoder | None
+    ) -> None:
+        """Args:
+        model: The model.
+        features: Its step without the output layer.
+        output: The packed output layer, or the model's own.
+        decoder: The packed decoder; None if the model's own runs.
+        """
+        super().__init__()
+        self.model = model
+        self._features, self._output, self._decoder = features, output, decoder
+        self.sites, self.feeds_back, self.alignment_step = model.sites, model.feeds_back, model.alignment_step
+        self.vocabulary, self.training = model.vocabulary, model.training
+
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()) -> Any:
+        state = self.model.encode(source, source_mask, record=record)
+        if self._decoder is None or (state.memories and not bool(source_mask.any(1).all())):
+            return state  # the plain decoder defines what attention to an empty source gives
+        return self._decoder.begin(state.memories, state.encoder, source_mask, state.count)
+
+    def decode(
+        self,
+        target_in: Int[Tensor, "B T"],
+        state: Any,
+        *,
+        use_gold: Bool[Tensor, "B T"] | None = None,
+        record: Collection[str] = (),
+    ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        return self.model.decode(target_in, state, use_gold=use_gold, record=record)
+
+    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        return self.model.logits(features)
+
+    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
+        return self.model.output_weight()
+
+    def step(
+        self, tokens: Int[Tensor, "B N"], state: Any, *, record: Collection[str] = ()
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, Any]:
+        features, attention, state = self._features(tokens, state, record=record)
+        return self._output(features), attention, state
+
+
+def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
+    """Return the packed form of a model; the model itself if gradients are enabled or it does not say what its step is.
+
+    The products run in autocast's dtype, or in the dtype of the weights without autocast. The packed form is for one search:
+    it does not follow later changes of the weights.
+
+    Args:
+        model: The model, in evaluation mode.
+        sentences: Number of sentences to search for.
+    """
+    parts = model.search_parts()
+    if parts is None or torch.is_grad_enabled() or model.training or torch.compiler.is_compiling():
+        return model
+    if isinstance(parts, EnsembleParts):
+        packed: Seq2Seq[Any] = parts.build([pack(member, sentences) for member in parts.members])
+        packed.training = model.training
+        return packed
+    output = pack_linear(parts.output, sentences)
+    decoder = _pack_decoder(parts, sentences)
+    if output is None and decoder is None:
+        return model
+    return PackedModel(model, features=parts.features, output=output or parts.output, decoder=decoder)
+
+
+def _pack_decoder(parts: StepParts, sentences: int) -> PackedDecoder | None:
+    """Pack the decoder if it is on a CPU."""
+    on_cpu = parts.output.weight.device.type == "cpu"
+    return pack_decoder(parts.decoder, sentences) if on_cpu and parts.decoder is not None else None

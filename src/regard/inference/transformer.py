@@ -1,0 +1,330 @@
+"""A Transformer's decoder packed for a search on a CPU: the formula of its `step`, with fewer and larger operations.
+
+* The hypotheses of a sentence share one pool of keys and values, to which each step adds those of its N words. A bias of −∞
+  hides the words that are not a hypothesis's own past. So nothing moves when hypotheses change places, and the N queries of a
+  sentence meet all N·t keys in one product, which takes no longer than N small ones.
+* One product gives query, key and value of a word.
+* Finished sentences stay in the pool until a quarter has finished; then the others move together, once.
+* Products with weights run in autocast's dtype (bfloat16, say). The features that pass through the layers, the keys, values,
+  scores and sums are in float32, or in float64 if the model is.
+
+Letters: L layers, B sentences, R sentences in the pool (R ≥ B), N hypotheses of a sentence, M places for them in the pool,
+t words so far, C ≥ t room for words, H heads, E width of a head, S source.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.base import HeadMaps, Memory
+from regard.attention.multihead import HeadMemory
+from regard.inference.linear import PackedLinear, pack_linear
+from regard.layers.feed_forward import PositionWise
+from regard.layers.pool import Pool
+from regard.layers.recurrent import compute_dtype
+from regard.layers.residual import Residual
+from regard.layers.transformer import DecoderParts, LayerParts, LayersToRecord, LayerWeights
+
+_FULL = 0.75
+"""When less than this share of the sentences in the pool is still searched for, they move to a pool of their own."""
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class PackedHeads:
+    """The packed maps of an attention and the residual around it."""
+
+    read: PackedLinear
+    """Query, key and value side by side; for attention to the source the query alone."""
+    output: PackedLinear
+    residual: Residual
+    rotate: Callable[[Tensor, int], Tensor] | None
+
+
+@dataclass(frozen=True)
+class PackedLayer:
+    """The packed parts of a decoder layer."""
+
+    own: PackedHeads
+    across: PackedHeads | None
+    feed_forward: Callable[[Tensor], Tensor]
+    feed_forward_residual: Residual
+
+
+@dataclass(frozen=True)
+class PackedFeedForward:
+    """outer(activation(inner(x))), or with a gate outer(activation(gate(x)) ⊙ inner(x))."""
+
+    gate: PackedLinear | None
+    inner: PackedLinear
+    activation: nn.Module
+    outer: PackedLinear
+
+    def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
+        """Transform each position."""
+        x = x.to(self.inner.weight.dtype)
+        inner = self.inner(x)
+        return self.outer(self.activation(inner) if self.gate is None else self.activation(self.gate(x)) * inner)
+
+
+@dataclass(frozen=True)
+class PackedDecoder:
+    """The packed layers of a decoder."""
+
+    layers: tuple[PackedLayer, ...]
+    norm: nn.Module | None
+    num_heads: int
+    head_size: int
+    dtype: torch.dtype
+    """The dtype of features, keys, values and sums."""
+
+    def begin(
+        self, memories: Sequence[Memory], encoder: dict[str, Tensor], mask: Bool[Tensor, "B S"], count: int
+    ) -> "PooledState":
+        """Build the state before the first word.
+
+        Args:
+            memories: The keys and values of the source for each layer; empty in a decoder without a source.
+            encoder: The weights recorded in the encoder.
+            mask: True at the source's tokens, at least one for each sentence.
+            count: The number of hypotheses N.
+        """
+        rows, heads = len(mask), self.num_heads
+        sources = tuple(
+            HeadMemory(memory.key.to(self.dtype).contiguous(), memory.value.to(self.dtype).contiguous()) for memory in memories
+        )
+        hidden = torch.zeros(mask.shape, dtype=self.dtype).masked_fill_(~mask, -torch.inf)
+        words = hidden.new_empty(len(self.layers), 2, rows, heads, 0, 1, self.head_size)
+        return PooledState(
+            decoder=self,
+            encoder=encoder,
+            sources=sources,
+            source_bias=hidden.repeat_interleave(heads, 0)[:, None] if sources else None,
+            words=Pool.empty(words, 4),
+            bias=hidden.new_zeros(rows, count, 0, 1),
+            num_rows=rows,
+        )
+
+
+@dataclass(frozen=True)
+class PooledState:
+    """The decoding state of a packed decoder."""
+
+    decoder: PackedDecoder
+    encoder: dict[str, Tensor]
+    """The weights recorded in the encoder, (B,H,S,S)."""
+    sources: tuple[HeadMemory, ...]
+    """The keys and values of the source for each layer, (R,H,S,E), contiguous; empty in a decoder without a source."""
+    source_bias: Float[Tensor, "RH 1 S"] | None
+    """0 at the source's tokens, −∞ at padding."""
+    words: Pool
+    """(L,2,R,H,C,M,E): the keys and values of all words so far."""
+    bias: Float[Tensor, "B N t M"]
+    """0 at a hypothesis's own past, −∞ at words of other hypotheses."""
+    num_rows: int
+    """The number of sentences in the pool, R."""
+    alive: Int[Tensor, " B"] | None = None
+    """The place of each sentence in the pool; None if sentence i has place i."""
+
+    @property
+    def length(self) -> int:
+        """The number of words read so far, t."""
+        return self.words.length
+
+    def memory(self, number: int) -> HeadMemory:
+        """Return the keys and values of the source that a layer attends to, (B,H,S,E)."""
+        return self.sources[number] if self.alive is None else self.sources[number].select(self.alive)
+
+    def select(self, beam: Int[Tensor, "B N"]) -> "PooledState":
+        """For each new hypothesis, take the index of the one that it continues."""
+        return replace(self, bias=self.bias.gather(1, beam[:, :, None, None].expand(-1, -1, *self.bias.shape[2:])))
+
+    def keep(self, rows: Int[Tensor, " M"]) -> "PooledState":
+        """Keep these sentences only."""
+        encoder = {site: weights[rows] for site, weights in self.encoder.items()}
+        alive = rows if self.alive is None else self.alive[rows]
+        kept = replace(self, encoder=encoder, alive=alive, bias=self.bias[rows])
+        if len(rows) >= _FULL * self.num_rows:
+            return kept
+        bias, heads = self.source_bias, self.decoder.num_heads
+        return replace(
+            kept,
+            sources=tuple(HeadMemory(one.key.index_select(0, alive), one.value.index_select(0, alive)) for one in self.sources),
+            source_bias=None if bias is None else bias.unflatten(0, (-1, heads)).index_select(0, alive).flatten(0, 1),
+            words=Pool(self.words.storage.index_select(2, alive), self.words.axis, self.length, [self.length]),
+            num_rows=len(rows),
+            alive=None,
+        )
+
+    def advance(
+        self, decoder: object, x: Float[Tensor, "B N D"], *, record: LayersToRecord
+    ) -> tuple[Float[Tensor, "B N D"], LayerWeights, "PooledState"]:
+        """Run the packed layers over one more word of each hypothesis.
+
+        Args:
+            decoder: The decoder of the model; the packed one takes its place.
+            x: Embeddings with their positions.
+            record: The layers whose weights are returned.
+        """
+        with torch.autocast("cpu", enabled=False):
+            return self._advance(x.to(self.decoder.dtype), record)
+
+    def _advance(self, x: Tensor, record: LayersToRecord) -> tuple[Tensor, LayerWeights, "PooledState"]:
+        weights, state = LayerWeights(), self._extended(x.shape[1])
+        bias = state._own_bias()
+        for number, layer in enumerate(self.decoder.layers):
+            x, own = state._attend_within(number, layer.own, x, bias, need_weights=number in record.own)
+            across = None
+            if layer.across is not None:
+                x, across = state._attend_across(number, layer.across, x, need_weights=number in record.across)
+            residual = layer.feed_forward_residual
+            x = residual.after(x, layer.feed_forward(residual.before(x)))
+            weights.add(number, own, across)
+        return x if self.decoder.norm is None else self.decoder.norm(x), weights, state
+
+    def _extended(self, count: int) -> "PooledState":
+        """Add room for one more word of each of N = `count` hypotheses, which sees itself."""
+        words, bias, places = self.words, self.bias, self.bias.shape[3]
+        if count > places:
+            wider = words.storage.new_zeros(*words.storage.shape[:5], count, words.storage.shape[6])
+            wider[..., :places, :] = words.storage
+            words = Pool(wider, words.axis, words.length, [words.length])
+            bias, places = torch.nn.functional.pad(bias, (0, count - places), value=-torch.inf), count
+        own = bias.new_full((count, places), -torch.inf).fill_diagonal_(0)[:, None].expand(len(bias), -1, -1, -1)
+        return replace(self, words=words.extended(), bias=torch.cat([bias, own], 2))
+
+    def _own_bias(self) -> Float[Tensor, "RH N tM"] | None:
+        """The bias of self-attention; None if each sentence has one hypothesis, to which all words belong."""
+        if self.bias.shape[3] == 1:
+            return None
+        return self._place(self.bias.flatten(2))[:, None].expand(-1, self.decoder.num_heads, -1, -1).flatten(0, 1)
+
+    def _attend_within(
+        self, number: int, heads: PackedHeads, x: Tensor, bias: Tensor | None, *, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Self-attention and its residual."""
+        position, count = self.length - 1, x.shape[1]
+        read = self._place(heads.read(heads.residual.before(x)).to(x.dtype)).unflatten(-1, (3, self.decoder.num_heads, -1))
+        if heads.rotate is not None:
+            read = _rotated(heads.rotate, read, position)
+        pool = self.words.storage[number]
+        pool[:, :, :, position, :count] = read[:, :, 1:].permute(2, 0, 3, 1, 4)
+        key, value = pool.flatten(3, 4)[..., : self.length * pool.shape[4], :]
+        context, weights = _attend(read[:, :, 0], key, value, bias)
+        own = None
+        if need_weights:  # at each position, only the hypothesis's own word has a weight above 0
+            own = self._take(weights.unflatten(-1, (self.length, -1)).sum(-1))
+        return heads.residual.after(x, heads.output(self._take(context))), own
+
+    def _attend_across(self, number: int, heads: PackedHeads, x: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        """Attention to the source and its residual."""
+        query = self._place(heads.read(heads.residual.before(x)).to(x.dtype)).unflatten(-1, (self.decoder.num_heads, -1))
+        source = self.sources[number]
+        context, weights = _attend(query, source.key, source.value, self.source_bias)
+        after = heads.residual.after(x, heads.output(self._take(context)))
+        return after, self._take(weights) if need_weights else None
+
+    def _place(self, x: Tensor) -> Tensor:
+        """(B,…) to (R,…): in the order of the pool, with zeros for finished sentences."""
+        return x if self.alive is None else x.new_zeros(self.num_rows, *x.shape[1:]).index_copy_(0, self.alive, x)
+
+    def _take(self, x: Tensor) -> Tensor:
+        """(R,…) to (B,…)."""
+        return x if self.alive is None else x.index_select(0, self.alive)
+
+
+def _rotated(rotate: Callable[[Tensor, int], Tensor], read: Float[Tensor, "R N 3 H E"], position: int) -> Tensor:
+    """Rotate queries and keys by the position of all hypotheses; values stay as they are."""
+    rotated = rotate(read[:, :, :2].flatten(2, 3).flatten(0, 1)[:, :, None], position)
+    return torch.cat([rotated.view_as(read[:, :, :2]), read[:, :, 2:]], 2)
+
+
+def _attend(
+    query: Float[Tensor, "R N H E"], key: Float[Tensor, "R H K E"], value: Float[Tensor, "R H K E"], bias: Tensor | None
+) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "R H N K"]]:
+    """softmax(q kᵀ / √E + bias) v, and the weights."""
+    rows, _, heads, width = query.shape
+    keys, values, scale = key.flatten(0, 1).transpose(1, 2), value.flatten(0, 1), width**-0.5
+    queries = query.transpose(1, 2).flatten(0, 1)
+    scores = (queries * scale) @ keys if bias is None else torch.baddbmm(bias, queries, keys, alpha=scale)
+    weights = scores.softmax(-1)
+    context = (weights @ values).unflatten(0, (rows, heads))
+    return context.transpose(1, 2).flatten(2), weights.unflatten(0, (rows, heads))
+
+
+def pack_decoder(parts: DecoderParts, rows: int) -> PackedDecoder | None:
+    """Pack a decoder.
+
+    Args:
+        parts: The parts of the decoder.
+        rows: Number of sentences to search for.
+
+    Returns:
+        The packed decoder. None if a linear map computes more than x Wᵀ + b (an adapter, a hook, a subclass).
+    """
+    weight = parts.layers[0].own.output.weight
+    dtype = torch.promote_types(weight.dtype, torch.float32)
+    layers = [_pack_layer(layer, rows, dtype) for layer in parts.layers]
+    if any(layer is None for layer in layers):
+        return None
+    return PackedDecoder(
+        layers=tuple(cast(list[PackedLayer], layers)),
+        norm=None if parts.norm is None else _in_dtype(parts.norm, dtype),
+        num_heads=parts.layers[0].own.num_heads,
+        head_size=len(weight) // parts.layers[0].own.num_heads,
+        dtype=dtype,
+    )
+
+
+def _pack_layer(layer: LayerParts, rows: int, dtype: torch.dtype) -> PackedLayer | None:
+    own = _pack_heads(layer.own, (layer.own.query, layer.own.key, layer.own.value), layer.own_residual, rows, dtype)
+    across = None
+    if layer.across is not None:
+        maps, residual = layer.across
+        across = _pack_heads(maps, (maps.query,), residual, rows, dtype)
+        if across is None:
+            return None
+    if own is None:
+        return None
+    feed_forward = _pack_feed_forward(layer.feed_forward, rows)
+    return PackedLayer(own, across, feed_forward, _in_dtype(layer.feed_forward_residual, dtype))
+
+
+def _pack_heads(
+    maps: HeadMaps, read: Sequence[nn.Linear], residual: Residual, rows: int, dtype: torch.dtype
+) -> PackedHeads | None:
+    packed, output = pack_linear(read, rows), pack_linear(maps.output, rows)
+    if packed is None or output is None:
+        return None
+    return PackedHeads(packed, output, _in_dtype(residual, dtype), maps.rotate)
+
+
+def _pack_feed_forward(module: nn.Module, rows: int) -> Callable[[Tensor], Tensor]:
+    """Pack the maps of a feed-forward part; a part that does not say which they are is called as it is."""
+    maps = module.maps() if isinstance(module, PositionWise) else None
+    if maps is not None:
+        gate = None if maps.gate is None else pack_linear(maps.gate, rows)
+        inner, outer = pack_linear(maps.inner, rows), pack_linear(maps.outer, rows)
+        if inner is not None and outer is not None and (gate is None) == (maps.gate is None):
+            return PackedFeedForward(gate, inner, maps.activation, outer)
+    parameter = next(module.parameters(), torch.empty(0))
+    dtype = compute_dtype(parameter)
+    if dtype == parameter.dtype == torch.promote_types(dtype, torch.float32):
+        return module
+
+    def call(x: Tensor) -> Any:
+        with torch.autocast("cpu", dtype):
+            return module(x.to(parameter.dtype))
+
+    return call
+
+
+def _in_dtype(module: Module, dtype: torch.dtype) -> Module:
+    """Return the module, or a copy in another dtype if its parameters have a different one."""
+    return module if all(p.dtype == dtype for p in module.parameters()) else deepcopy(module).to(dtype)

@@ -1,0 +1,64 @@
+"""A tensor with room for more positions, shared by all decoding states that continue it.
+
+A decoding step adds one position. Copying all earlier positions for that would cost more than the step itself, so the new
+position goes into room that is kept free behind the others. Two states may continue the same pool: the first one writes into
+the free room, and the second one finds that place taken and copies the pool first. So no state ever changes what another reads.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+_ROOM = 8
+"""Fewest positions to keep free when a pool moves."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The first `length` positions along one axis of a tensor that has room for more, copied on write."""
+
+    storage: Tensor
+    """The positions, and free room behind them."""
+    axis: int
+    """The axis of positions."""
+    length: int
+    """Number of positions."""
+    used: list[int]
+    """Number of positions taken in the storage, by this pool or by another that shares the storage; a list of one number."""
+
+    @classmethod
+    def empty(cls, like: Tensor, axis: int) -> "Pool":
+        """Build a pool without positions.
+
+        Args:
+            like: A tensor of the shape, dtype and device of the storage; its size along `axis` does not matter.
+            axis: The axis of positions.
+        """
+        return cls(like.new_empty(*like.shape[:axis], 0, *like.shape[axis + 1 :]), axis, 0, [0])
+
+    @classmethod
+    def of(cls, positions: Tensor, axis: int) -> "Pool":
+        """Build a pool of these positions, without free room."""
+        length = positions.shape[axis]
+        return cls(positions, axis, length, [length])
+
+    @property
+    def positions(self) -> Tensor:
+        """The positions, as a view of the storage."""
+        return self.storage.narrow(self.axis, 0, self.length)
+
+    def extended(self) -> "Pool":
+        """Return the pool with one more position, for the caller to write; this pool stays as it is."""
+        pool = self
+        if self.length == self.storage.shape[self.axis] or self.length < self.used[0]:
+            pool = self.with_room(max(_ROOM, self.length))
+        pool.used[0] = pool.length + 1
+        return Pool(pool.storage, pool.axis, pool.length + 1, pool.used)
+
+    def with_room(self, room: int = _ROOM) -> "Pool":
+        """Return a copy with free room for `room` positions, filled with 0."""
+        shape = list(self.storage.shape)
+        shape[self.axis] = self.length + room
+        made = Pool(self.storage.new_zeros(shape), self.axis, self.length, [self.length])
+        made.positions.copy_(self.positions)
+        return made

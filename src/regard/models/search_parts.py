@@ -1,0 +1,39 @@
+"""The parts of a model's step, for code that runs the same step from packed weights (`regard.inference`).
+
+A model that returns its parts promises that its step computes their formula. A model that returns None is searched by calling
+its `step`. So whoever packs models needs to know no class of model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.layers.transformer import DecoderParts
+
+Features = Callable[..., tuple[Tensor, dict[str, Tensor], Any]]
+"""features(tokens, state, record=…) → features (B,N,D), attention by site, state: a step without the output layer."""
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """logits = output(features(tokens, state))."""
+
+    features: Features
+    output: nn.Linear
+    decoder: DecoderParts | None
+    """The parts of a decoder that `features` runs by `state.advance`; None if only its own `step` computes what it does."""
+
+
+@dataclass(frozen=True)
+class EnsembleParts:
+    """A step that averages the probabilities of its members."""
+
+    members: tuple[Any, ...]
+    """The members, each a `Seq2Seq`."""
+    build: Callable[[list[Any]], Any]
+    """Builds an ensemble of other members."""
+
+
+SearchParts = StepParts | EnsembleParts

@@ -1,0 +1,215 @@
+"""The packed decoder against the plain one, step by step, as hypotheses move and sentences leave."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from regard.attention import ALiBi, MultiHead
+from regard.inference.transformer import PooledState, pack_decoder
+from regard.layers.transformer import DecoderLayer, LayersToRecord, TransformerDecoder
+from regard.layers.transformer_build import Blueprint, build_decoder
+
+WIDTH, HEADS, LAYERS, SOURCE = 12, 3, 2, 7
+RECORD = LayersToRecord(own=(0, 1), across=(1,))
+NOTHING = LayersToRecord()
+
+
+def build(**changes: object) -> TransformerDecoder:
+    torch.manual_seed(0)
+    settings = {"size": WIDTH, "num_heads": HEADS, "feed_forward_size": 17, **changes}
+    return build_decoder(Blueprint(**settings), num_layers=LAYERS).eval()
+
+
+def texts(rows: int) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(1)
+    return torch.randn(rows, SOURCE, WIDTH), torch.arange(SOURCE) < torch.randint(1, SOURCE + 1, (rows, 1))
+
+
+class Plain:
+    """A search by the plain decoder: the whole past of each hypothesis, read anew at every step."""
+
+    def __init__(self, decoder: TransformerDecoder, states: Tensor, mask: Tensor) -> None:
+        self.decoder, self.states, self.mask = decoder, states, mask
+        self.past = states.new_zeros(len(states), 1, 0, WIDTH)
+
+    def step(self, x: Tensor) -> tuple[Tensor, dict[int, Tensor], dict[int, Tensor]]:
+        self.past = torch.cat([self.past, x[:, :, None]], 2)
+        rows, count = x.shape[:2]
+        states, mask = (part.repeat_interleave(count, 0) for part in (self.states, self.mask))
+        found, weights = self.decoder(self.past.flatten(0, 1), self.decoder.prepare(states, mask), record=RECORD)
+        last = found[:, -1].unflatten(0, (rows, count))
+        own, across = (
+            {number: each[:, :, -1].unflatten(0, (rows, count)).transpose(1, 2) for number, each in kind.items()}
+            for kind in (weights.own, weights.across)
+        )
+        return last, own, across
+
+    def select(self, beam: Tensor) -> None:
+        self.past = self.past[torch.arange(len(beam))[:, None], beam]
+
+    def keep(self, rows: Tensor) -> None:
+        self.past, self.states, self.mask = self.past[rows], self.states[rows], self.mask[rows]
+
+
+def begin(decoder: TransformerDecoder, states: Tensor, mask: Tensor) -> PooledState:
+    packed = pack_decoder(decoder.parts(), len(mask))
+    assert packed is not None
+    return packed.begin(decoder.prepare(states, mask), {}, mask, 1)
+
+
+@pytest.mark.parametrize(("order", "rotary"), [("post", False), ("pre", False), ("pre", True)])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), beam_size=st.integers(1, 4), rows=st.integers(4, 9))
+@torch.no_grad()
+def test_equals_the_plain_decoder(order, rotary, seed, beam_size, rows):
+    decoder = build(order=order, rotary=rotary)
+    states, mask = texts(rows)
+    plain, state = Plain(decoder, states, mask), begin(decoder, states, mask)
+    draw = torch.Generator().manual_seed(seed)
+    count = 1
+    for _ in range(13):  # beyond the room of a pool
+        x = torch.randn(rows, count, WIDTH, generator=draw)
+        wanted, own, across = plain.step(x)
+        found, given, state = state.advance(decoder, x, record=RECORD)
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+        for weights, expected in ((given.own, own), (given.across, across)):
+            assert weights.keys() == expected.keys()
+            for number in expected:
+                torch.testing.assert_close(weights[number], expected[number], atol=1e-5, rtol=1e-5)
+        if rows > 1 and torch.rand((), generator=draw) < 0.4:
+            kept = (torch.rand(rows, generator=draw) < 0.8).nonzero()[:, 0]
+            kept = kept if len(kept) else torch.tensor([0])
+            plain.keep(kept)
+            state, rows = state.keep(kept), len(kept)
+        beam = torch.randint(0, count, (rows, beam_size), generator=draw)
+        plain.select(beam)
+        state, count = state.select(beam), beam_size
+
+
+@torch.no_grad()
+def test_two_steps_from_one_state_do_not_disturb_each_other():
+    decoder = build()
+    state = begin(decoder, *texts(5))
+    _, _, state = state.advance(decoder, torch.randn(5, 1, WIDTH), record=NOTHING)
+    x, other = torch.randn(2, 5, 1, WIDTH)
+    _, _, one = state.advance(decoder, x, record=NOTHING)
+    before, _, _ = one.advance(decoder, x, record=NOTHING)
+    state.advance(decoder, other, record=NOTHING)
+    after, _, _ = one.advance(decoder, x, record=NOTHING)
+    assert torch.equal(before, after)
+
+
+@torch.no_grad()
+def test_sentences_move_together_once_a_quarter_has_left():
+    decoder = build()
+    state = begin(decoder, *texts(8))
+    _, _, state = state.advance(decoder, torch.randn(8, 1, WIDTH), record=NOTHING)
+    some = state.keep(torch.tensor([0, 2, 3, 4, 5, 7]))
+    assert some.num_rows == 8
+    assert some.words.storage is state.words.storage
+    fewer = some.keep(torch.tensor([0, 5]))
+    assert fewer.num_rows == 2
+    assert fewer.words.storage.shape[2] == 2
+    torch.testing.assert_close(fewer.memory(1).key, state.memory(1).key[[0, 7]])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=["float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"order": "pre", "norm": "rms", "feed_forward": "swiglu", "rotary": True}, {"order": "deep", "feed_forward": "gelu"}],
+    ids=["post", "pre", "deep"],
+)
+def test_other_dtypes(dtype, changes):
+    """The packed decoder in float64 is exact; in bfloat16 it is at least as close to float64 as the plain one."""
+    exact = build(**changes).double()
+    decoder = build(**changes).to(dtype)
+    for ours, reference in zip(decoder.parameters(), exact.parameters(), strict=True):
+        reference.copy_(ours)
+    states, mask = texts(6)
+    plain, other, state = Plain(exact, states.double(), mask), Plain(decoder, states.to(dtype), mask), None
+    errors, others = [], []
+    with torch.autocast("cpu", dtype, enabled=dtype == torch.bfloat16):
+        state = begin(decoder, states.to(dtype), mask)
+        for _ in range(9):
+            x = torch.randn(6, 2 if state.length else 1, WIDTH).to(dtype)
+            with torch.autocast("cpu", enabled=False):
+                expected, own, across = plain.step(x.double())
+            found, given, state = state.advance(decoder, x, record=RECORD)
+            assert found.dtype == torch.promote_types(dtype, torch.float32)
+            errors.append((found - expected).abs().max().item())
+            others.append((other.step(x)[0] - expected).abs().max().item())
+            if dtype == torch.float64:
+                torch.testing.assert_close(given.own[1], own[1])
+                torch.testing.assert_close(given.across[1], across[1])
+            beam = torch.randint(0, x.shape[1], (6, 2))
+            for one in (plain, other):
+                one.select(beam)
+            state = state.select(beam)
+    assert max(errors) < 1e-12 if dtype == torch.float64 else max(errors) <= 1.1 * max(others) < 0.2
+
+
+def test_parts_are_those_of_the_plain_formula():
+    assert build().parts() is not None
+    other = build()
+    other.layers[1].self_attention.positions = ALiBi(HEADS)
+    assert other.parts() is None
+    for change in (take_own_layers, patch_a_step, patch_the_keys, take_own_attention):
+        other = build()
+        change(other)
+        assert other.parts() is None
+
+
+@torch.no_grad()
+def test_a_subclass_that_changes_nothing_is_packed():
+    decoder = build()
+    decoder.layers[1].__class__ = type("Same", (DecoderLayer,), {})
+    assert decoder.parts() is not None
+
+
+@torch.no_grad()
+def test_maps_that_compute_more_are_not_packed():
+    for change in (hook_a_projection, take_own_maps):
+        other = build()
+        change(other)
+        assert pack_decoder(other.parts(), 6) is None
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_a_hooked_feed_forward_part_is_called(dtype):
+    decoder = build().to(dtype)
+    decoder.layers[0].feed_forward.register_forward_hook(lambda module, inputs, output: 0 * output)
+    states, mask = texts(6)
+    x = torch.randn(6, 1, WIDTH).to(dtype)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        expected, _, _ = Plain(decoder, states.to(dtype), mask).step(x)
+        found, _, _ = begin(decoder, states.to(dtype), mask).advance(decoder, x, record=NOTHING)
+    torch.testing.assert_close(found, expected.float(), atol=1e-5 if dtype == torch.float32 else 0.05, rtol=1e-4)
+
+
+def hook_a_projection(decoder: TransformerDecoder) -> None:
+    decoder.layers[0].cross_attention.output_projection.register_forward_hook(lambda module, inputs, output: 0 * output)
+
+
+def take_own_layers(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].__class__ = type("Mine", (DecoderLayer,), {"step": lambda self, *inputs, **options: None})
+
+
+def take_own_attention(decoder: TransformerDecoder) -> None:
+    mine = type("Mine", (MultiHead,), {"attend": lambda self, *inputs, **options: None})
+    decoder.layers[1].cross_attention.__class__ = mine
+
+
+def take_own_maps(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].self_attention.value_projection.__class__ = type("Mine", (nn.Linear,), {"forward": lambda self, x: 0 * x})
+
+
+def patch_a_step(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].step = decoder.layers[1].step
+
+
+def patch_the_keys(decoder: TransformerDecoder) -> None:
+    decoder.layers[1].self_attention.prepare = decoder.layers[1].self_attention.prepare
