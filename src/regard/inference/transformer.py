@@ -9,7 +9,7 @@
   scores and sums are in float32, or in float64 if the model is.
 
 Letters: L layers, B sentences, R sentences in the pool (R ≥ B), N hypotheses of a sentence, M places for them in the pool,
-t words so far, C ≥ t room for words, H heads, E width of a head, S source.
+t words so far, C ≥ t places for words, H heads, E width of a head, S source.
 """
 
 from collections.abc import Callable, Sequence
@@ -189,7 +189,7 @@ class PooledState:
         return x if self.decoder.norm is None else self.decoder.norm(x), weights, state
 
     def _extended(self, count: int) -> "PooledState":
-        """Add room for one more word of each of N = `count` hypotheses, which sees itself."""
+        """Extend the pool by one word of each of N = `count` hypotheses; each word sees itself."""
         words, bias, places = self.words, self.bias, self.bias.shape[3]
         if count > places:
             wider = words.storage.new_zeros(*words.storage.shape[:5], count, words.storage.shape[6])

@@ -1,6 +1,6 @@
 """The keys and values that a causal decoder keeps from step to step.
 
-A step copies nothing: it writes its keys into the free room of a `Pool`. `select` copies, and leaves such room. Time is the
+A step copies nothing: it writes its keys into the free space of a `Pool`. `select` copies, and leaves such space. Time is the
 first axis, so that the keys of one step lie together.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention.multihead import HeadMemory
 from regard.layers.pool import Pool
 
-_ROOM = 8
+_SPARE = 8
 """Positions that are kept free when keys move."""
 
 
@@ -51,7 +51,7 @@ class KeyValueCache:
         kept = self.pool.positions
         if torch.is_grad_enabled() and kept.requires_grad:
             return KeyValueCache(Pool.of(kept.index_select(1, rows), 0), self.heads)
-        storage = kept.new_empty(self.length + _ROOM, len(rows), kept.shape[2])
+        storage = kept.new_empty(self.length + _SPARE, len(rows), kept.shape[2])
         torch.index_select(kept, 1, rows, out=storage[: self.length])
         return KeyValueCache(Pool(storage, 0, self.length, [self.length]), self.heads)
 

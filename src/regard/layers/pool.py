@@ -1,24 +1,24 @@
-"""A tensor with room for more positions, shared by all decoding states that continue it.
+"""A tensor with space for more positions, shared by all decoding states that continue it.
 
 A decoding step adds one position. Copying all earlier positions for that would cost more than the step itself, so the new
 position goes into room that is kept free behind the others. Two states may continue the same pool: the first one writes into
-the free room, and the second one finds that place taken and copies the pool first. So no state ever changes what another reads.
+the free space, and the second one finds that place taken and copies the pool first. So no state ever changes what another reads.
 """
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-_ROOM = 8
+_SPARE = 8
 """Fewest positions to keep free when a pool moves."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The first `length` positions along one axis of a tensor that has room for more, copied on write."""
+    """The first `length` positions along one axis of a tensor that has space for more, copied on write."""
 
     storage: Tensor
-    """The positions, and free room behind them."""
+    """The positions, and free space behind them."""
     axis: int
     """The axis of positions."""
     length: int
@@ -38,7 +38,7 @@ class Pool:
 
     @classmethod
     def of(cls, positions: Tensor, axis: int) -> "Pool":
-        """Build a pool of these positions, without free room."""
+        """Build a pool of these positions, without free space."""
         length = positions.shape[axis]
         return cls(positions, axis, length, [length])
 
@@ -51,14 +51,14 @@ class Pool:
         """Return the pool with one more position, for the caller to write; this pool stays as it is."""
         pool = self
         if self.length == self.storage.shape[self.axis] or self.length < self.used[0]:
-            pool = self.with_room(max(_ROOM, self.length))
+            pool = self.with_space(max(_SPARE, self.length))
         pool.used[0] = pool.length + 1
         return Pool(pool.storage, pool.axis, pool.length + 1, pool.used)
 
-    def with_room(self, room: int = _ROOM) -> "Pool":
-        """Return a copy with free room for `room` positions, filled with 0."""
+    def with_space(self, space: int = _SPARE) -> "Pool":
+        """Return a copy with free space for `space` positions, filled with 0."""
         shape = list(self.storage.shape)
-        shape[self.axis] = self.length + room
+        shape[self.axis] = self.length + space
         made = Pool(self.storage.new_zeros(shape), self.axis, self.length, [self.length])
         made.positions.copy_(self.positions)
         return made

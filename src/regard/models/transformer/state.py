@@ -30,7 +30,7 @@ class SteppedDecoder(Protocol):
 
 
 class TransformerState(Protocol):
-    """What the steps of a Transformer need of a state, whether it has caches or belongs to a packed decoder."""
+    """The contract of a decoding state, which has caches or belongs to a packed decoder."""
 
     @property
     def encoder(self) -> AttentionMaps:
