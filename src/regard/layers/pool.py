@@ -1,8 +1,9 @@
 """A tensor with space for more positions, shared by all decoding states that continue it.
 
 A decoding step adds one position. Copying all earlier positions for that would cost more than the step itself, so the new
-position goes into room that is kept free behind the others. Two states may continue the same pool: the first one writes into
-the free space, and the second one finds that place taken and copies the pool first. So no state ever changes what another reads.
+position goes into space that is kept free behind the others. Two states may continue the same pool: the first one writes
+into the free space; the second one finds that place taken and copies the pool first. So no state ever changes what another
+one reads.
 """
 
 from dataclasses import dataclass
