@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.attention.additive import Additive
+from regard.attention import Additive, Sparsemax
 from regard.config import (
     AdditiveConfig,
     BahdanauDecoderConfig,
@@ -22,7 +22,6 @@ from regard.layers import scoring
 from regard.layers.scoring import AdditiveTape
 from regard.models.build import build_translator
 from regard.models.recurrent.decoder import RecurrentDecoder
-from regard.models.recurrent.scores import score_weights
 
 HIDDEN, SOURCES, TARGETS = 7, 13, 17
 MASK = torch.arange(6) < torch.tensor([4, 6, 1])[:, None]
@@ -41,7 +40,7 @@ def gradients(model, walk) -> list[torch.Tensor]:
     source = torch.randint(4, SOURCES, MASK.shape, generator=draw) * MASK
     target = torch.randint(4, TARGETS, (3, 5), generator=draw)
     model.zero_grad()
-    features, weights = walk(model.target_embedding(target), model.encode(source, MASK), need_weights=True)
+    features, weights, _ = walk(model.target_embedding(target), model.encode(source, MASK), need_weights=True)
     randn = [torch.randn(t.shape, generator=draw, dtype=t.dtype) for t in (features, weights)]
     ((features * randn[0]).sum() + (weights * randn[1]).sum()).backward()
     return [features, weights, *(p.grad for n, p in model.named_parameters() if not n.startswith("output"))]
@@ -66,7 +65,7 @@ def test_equals_the_steps(order: str, cell: str, score: str, kept: bool, monkeyp
     if not kept:
         monkeypatch.setattr(scoring, "KEPT_ELEMENTS", 0)
     model = build(SCORES[score], cell, order)
-    assert score_weights(model.decoder.attention) is not None
+    assert model.decoder.attention.linear_score() is not None
     fast = gradients(model, model.decoder.decode)
     plain = gradients(model, lambda *args, **options: RecurrentDecoder.decode(model.decoder, *args, **options))
     for one, other in zip(fast, plain, strict=True):
@@ -75,10 +74,12 @@ def test_equals_the_steps(order: str, cell: str, score: str, kept: bool, monkeyp
 
 def test_other_mechanisms_take_the_steps() -> None:
     class Mine(Additive):
-        pass
+        def scores(self, query, memory):
+            return 2 * super().scores(query, memory)
 
-    assert score_weights(Mine(5)) is None
-    assert score_weights(build(LinearConfig(), "gru", "bahdanau").decoder.attention) is None
+    assert Mine(5).linear_score() is None
+    assert Additive(5, normalizer=Sparsemax()).linear_score() is None
+    assert build(LinearConfig(), "gru", "bahdanau").decoder.attention.linear_score() is None
 
 
 @pytest.mark.parametrize("scale", [1.0, 9.0, 19.0, 25.0, 1e4])

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.analysis.capture import capture
 from regard.config import (
     AttentionConfig,
     BahdanauDecoderConfig,
@@ -181,3 +182,42 @@ def test_embeddings_start_as_configured_with_padding_at_zero() -> None:
 def test_what_does_not_fit_is_refused_with_the_remedy(config: RecurrentConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_translator(config, source_size=SOURCES, target_size=TARGETS)
+
+
+DECODERS = {
+    "bahdanau": BahdanauDecoderConfig(hidden_size=HIDDEN, cell="lstm"),
+    "luong": LuongDecoderConfig(hidden_size=HIDDEN),
+    "input_feeding": LuongDecoderConfig(hidden_size=HIDDEN, input_feeding=True),
+}
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_other_weights_in_place_of_the_attention_in_a_whole_target_and_step_by_step(decoder: str) -> None:
+    model = build(replace(TUTORIAL, decoder=DECODERS[decoder]))
+    source, target = torch.tensor([[4, 5, 6, 3]]), torch.tensor([[2, 7, 8]])
+
+    def first(weights, mask):
+        return torch.zeros_like(weights).index_fill(-1, torch.tensor([0]), 1)
+
+    with torch.no_grad():
+        state = model.encode(source, source != 0)
+        plain, _ = model.decode(target, state)
+        features, maps = model.decode(target, state, record=("cross",), reweight=first)
+        assert not torch.allclose(plain, features)
+        assert maps["cross"].tolist() == [[[1, 0, 0, 0]] * 3]
+        for position in range(3):
+            logits, stepped, state = model.step(target[:, position, None], state, record=("cross",), reweight=first)
+            torch.testing.assert_close(logits[:, 0], model.logits(features[:, position]))
+            assert stepped["cross"].tolist() == [[[1, 0, 0, 0]]]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_every_decoder_attends_where_it_can_be_observed(decoder: str) -> None:
+    model = build(replace(TUTORIAL, decoder=DECODERS[decoder]))
+    source, target = torch.tensor([[4, 5, 6, 3]]), torch.tensor([[2, 7, 8]])
+    with torch.no_grad():
+        features, maps = model.decode(target, model.encode(source, source != 0), record=("cross",))
+        with capture(model) as caught:
+            same, _ = model.decode(target, model.encode(source, source != 0))
+    torch.testing.assert_close(same, features)
+    torch.testing.assert_close(torch.cat([call.weights for call in caught.calls], 1), maps["cross"])

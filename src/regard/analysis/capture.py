@@ -9,14 +9,15 @@ caught.to_record(["she", "kissed", "him"]).save("grid.png", site="encoder")
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.base import Attention
+from regard.attention.capabilities import Observation
 from regard.errors import RequestError, nearest
 from regard.records import AttentionRecord
 from regard.records.data import NOTE
@@ -45,6 +46,10 @@ class Captured(Mapping[str, Tensor]):
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+
+    def take(self, name: str, observation: Observation) -> None:
+        """Add a call of one of regard's mechanisms."""
+        self.calls.append(Call(name, observation.weights, observation.within))
 
     def __getitem__(self, name: str) -> Tensor:
         for call in reversed(self.calls):
@@ -155,7 +160,7 @@ def capture(module: nn.Module) -> Iterator[Captured]:
         torch.backends.mha.set_fastpath_enabled(False)
         for name, part in found.items():
             if isinstance(part, Attention):
-                _watch(part, name, caught.calls.append, stack)
+                stack.enter_context(part.observe(partial(caught.take, name)))
             else:
                 _hook(part, name, caught.calls.append, stack)
         yield caught
@@ -185,29 +190,6 @@ def _hook(module: nn.MultiheadAttention, name: str, catch: Callable[[Call], None
     # First of all before the call and last of all after it: other hooks see what they would have seen.
     stack.callback(module.register_forward_hook(after, prepend=True).remove)
     stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
-
-
-def _watch(module: Attention, name: str, catch: Callable[[Call], None], stack: ExitStack) -> None:
-    """The same for one of regard's, whose steps callers may call one by one."""
-    prepare, attend = module.prepare, module.attend
-    keys: list[Tensor] = []
-
-    def prepare_watched(key: Float[Tensor, "B K Dk"], value: Tensor | None = None, **options: Any) -> Memory:
-        keys[:] = [key]
-        return prepare(key, value, **options)
-
-    def attend_watched(
-        query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any = None, *, need_weights: bool = True, **options: Any
-    ) -> tuple[AttentionOutput, Any]:
-        out, state = attend(query, memory, state, need_weights=True, **options)
-        assert out.weights is not None
-        catch(Call(name, out.weights.detach(), bool(keys) and keys[0] is query))
-        return (out if need_weights else replace(out, weights=None)), state
-
-    for method, watched in (("prepare", prepare_watched), ("attend", attend_watched)):
-        had = vars(module).get(method)  # of a capture around this one
-        stack.callback(vars(module).pop, method) if had is None else stack.callback(vars(module).__setitem__, method, had)
-        vars(module)[method] = watched
 
 
 def _family(call: Call, *, has_target: bool) -> str:

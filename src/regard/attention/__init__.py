@@ -3,6 +3,7 @@
 from regard.attention.additive import Additive, AdditiveMemory, Concat, SumConcat, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.build import build_attention, build_pooling
+from regard.attention.capabilities import LinearScore, Observation
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
 from regard.attention.history import HistoryAttention, HistoryState
 from regard.attention.linear import LinearConcat
@@ -51,6 +52,7 @@ __all__ = [
     "HistoryAttention",
     "HistoryState",
     "LinearConcat",
+    "LinearScore",
     "LocalMonotonic",
     "LocalPredictive",
     "LocalState",
@@ -61,6 +63,7 @@ __all__ = [
     "MonotonicAttention",
     "MultiHead",
     "MultiHeadPooling",
+    "Observation",
     "Pooled",
     "Pooling",
     "RelativeBias",

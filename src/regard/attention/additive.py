@@ -14,10 +14,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import LinearScore, Reweight
 from regard.attention.kernels.additive import exponential, fast_additive_scores, is_fast, plain_additive_scores
 from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
 from regard.attention.masks import combine_masks, masked_softmax, zero_masked
-from regard.attention.normalizers import Softmax
+from regard.attention.normalizers import is_softmax
 from regard.attention.scored import ScoredAttention, check_size
 from regard.shapes import check_shape
 
@@ -133,6 +134,8 @@ torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.att
 class _TanhAttention(ScoredAttention):
     """v·tanh(query part + key part): what the three mechanisms below have in common."""
 
+    supports_fused: bool = True
+
     def __init__(
         self, query_size: int, *, key_size: int | None, attention_size: int | None, normalizer: nn.Module | None
     ) -> None:
@@ -165,17 +168,17 @@ class _TanhAttention(ScoredAttention):
         state: Any = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; see `Attention.attend`. On a GPU in one pass, where that serves (`is_fused`)."""
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        # A subclass may have scores of its own, which the kernels do not know.
-        known = type(self.normalizer) is Softmax and type(self).scores is _TanhAttention.scores
-        if known and is_fused(query, memory.key, memory.value):
+        fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
+        if fused and is_fused(query, memory.key, memory.value):
             projected = self.project_query(query)
             masks = memory.key_mask, attn_mask
             return _fused(projected, memory.key, memory.value, self.score_vector(), *masks, need_weights), None
-        return super().attend(query, memory, attn_mask=attn_mask, need_weights=need_weights)
+        return super().attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """v·tanh(query part + key part)."""
@@ -185,6 +188,9 @@ class _TanhAttention(ScoredAttention):
     def score_vector(self) -> Float[Tensor, " Da"]:
         """v; the parameter itself by default."""
         return self.score_weight
+
+    def _linear_score(self, query_weight: Tensor) -> LinearScore | None:
+        return LinearScore(query_weight, self.score_vector()) if is_softmax(self.normalizer) else None
 
 
 class Additive(_TanhAttention):
@@ -218,6 +224,10 @@ class Additive(_TanhAttention):
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """W_q q."""
         return self.query_projection(query)
+
+    def linear_score(self) -> LinearScore | None:
+        """W_q and v; see `Attention.linear_score`."""
+        return self._linear_score(self.query_projection.weight)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """W_k k (+ bias)."""
@@ -254,6 +264,10 @@ class Concat(_TanhAttention):
         """The query's columns of W."""
         return nn.functional.linear(query, self.projection.weight[:, : self.query_size])
 
+    def linear_score(self) -> LinearScore | None:
+        """The query's columns of W, and v; see `Attention.linear_score`."""
+        return self._linear_score(self.projection.weight[:, : self.query_size])
+
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """The key's columns of W."""
         return nn.functional.linear(key, self.projection.weight[:, self.query_size :])
@@ -277,6 +291,10 @@ class SumConcat(_TanhAttention):
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """W q."""
         return self.projection(query)
+
+    def linear_score(self) -> LinearScore | None:
+        """W and v; see `Attention.linear_score`."""
+        return self._linear_score(self.projection.weight)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """W k."""

@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.capabilities import LinearScore, Observable, Reweight
+
 
 @dataclass(frozen=True)
 class AttentionOutput:
@@ -63,7 +65,7 @@ class HeadMaps:
     """Rotates queries or keys (B,H,T,E) at the positions from a given one on; None if positions play no role."""
 
 
-class Attention(nn.Module, ABC):
+class Attention(Observable, nn.Module, ABC):
     """Base of every mechanism that has a query."""
 
     normalized: bool = True
@@ -73,10 +75,36 @@ class Attention(nn.Module, ABC):
     stateful: bool = False
     """The weights depend on earlier queries, which are taken in order."""
 
+    has_loss: bool = False
+    """Whether the output has a loss of its own, for the training loss."""
+    supports_fused: bool = False
+    """Whether a kernel may compute scores, weights and context at once, where no weights are asked for."""
+
     query_size: int
     """Dq, width of the queries."""
     key_size: int
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Take the parent's fast paths from a class that changes the formula, unless it declares its own."""
+        super().__init_subclass__(**options)
+        own = cls.__dict__
+        if "linear_score" not in own and not own.keys().isdisjoint(("prepare", "attend", "scores", "project_query")):
+            cls.linear_score = Attention.linear_score  # type: ignore[method-assign]
+        if "supports_fused" not in own and "scores" in own:
+            cls.supports_fused = False
+
+    def linear_score(self) -> LinearScore | None:
+        """Return the weights of the score, for loops that compute scores and weights themselves.
+
+        Returns:
+            The weights if `prepare` and `attend` compute the formula of `LinearScore` and nothing else; None by default.
+        """
+        return None
+
+    def context_size(self, value_size: int) -> int:
+        """Return the width of the context of values of a given width: the same, unless the mechanism maps them."""
+        return value_size
 
     @abstractmethod
     def prepare(
@@ -96,6 +124,7 @@ class Attention(nn.Module, ABC):
         state: Any = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query.
@@ -105,6 +134,8 @@ class Attention(nn.Module, ABC):
             memory: What `prepare` gave.
             state: What the call before gave, for a stateful mechanism; None to begin.
             attn_mask: Boolean (Q,K), (B,Q,K) or (B,H,Q,K); True where a query may attend to a key.
+            reweight: Maps the weights to those used in their place, before the context is formed. It gets the rows that are
+                computed together: all queries, or one after the other where weights depend on earlier ones.
             need_weights: Whether the weights are wanted; without them the fastest path is taken.
 
         Returns:

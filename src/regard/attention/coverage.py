@@ -66,6 +66,7 @@ class Coverage(HistoryAttention):
     """
 
     permutation_equivariant: bool = True
+    has_loss: bool = True
 
     def __init__(
         self,
@@ -130,6 +131,8 @@ class FertilityCoverage(Coverage):
     Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a with a coverage of one number, C, N and Φ there).
     Differs from the paper: a fertility below 2⁻¹⁰ counts as that, so that no division overflows.
     """
+
+    has_loss: bool = False
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.additive import additive_scores
 from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.scored import ScoredAttention, check_size
 from regard.shapes import check_shape
 
@@ -86,6 +87,7 @@ class HistoryAttention(ScoredAttention):
         state: HistoryState | None = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with one query after the other; see `Attention.attend`."""
@@ -98,7 +100,8 @@ class HistoryAttention(ScoredAttention):
         history, rows = before, []
         for i in range(queries):
             scores = self.scores(query[:, i : i + 1], memory, history)
-            rows.append(self.normalizer(scores, None if mask is None else mask[:, i : i + 1]))
+            allowed = None if mask is None else mask[:, i : i + 1]
+            rows.append(reweighted(self.normalizer(scores, allowed), allowed, reweight))
             history = self.update(history, rows[-1][:, 0].to(history.dtype))
         weights = torch.cat(rows, 1) if rows else before[:, None][:, :0].to(memory.value.dtype)
         context = weights.to(memory.value.dtype) @ memory.value

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.multiplicative import General
 from regard.attention.scored import ScoredAttention, check_size
 from regard.errors import ConfigError
@@ -113,6 +114,7 @@ class LocalMonotonic(_LocalAttention):
         state: LocalState | None = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend as the scorer does, each query within its window; see `Attention.attend`."""
@@ -126,7 +128,7 @@ class LocalMonotonic(_LocalAttention):
         near = (position[:, None] - middle[..., None]).abs() <= self.window
         # The scorer joins its key_mask to this itself, and takes its own fastest path.
         allowed = near if mask is None else mask & near
-        output, _ = self.scorer.attend(query, memory, attn_mask=allowed, need_weights=need_weights)
+        output, _ = self.scorer.attend(query, memory, attn_mask=allowed, reweight=reweight, need_weights=need_weights)
         return output, LocalState(start + queries)
 
 
@@ -191,6 +193,7 @@ class LocalPredictive(_LocalAttention):
         state: Any = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query within its window; see `Attention.attend`."""
@@ -198,8 +201,10 @@ class LocalPredictive(_LocalAttention):
         position, count = _positions(memory, memory.value.shape[1])
         distance = position[:, None] - self.predict(query, count)[..., None]
         near = distance.abs() <= self.window
-        align = self.scorer.normalizer(self.scorer.scores(query, memory), near if mask is None else near & mask)
+        allowed = near if mask is None else near & mask
+        align = self.scorer.normalizer(self.scorer.scores(query, memory), allowed)
         weights = (align * (-2 * (distance / self.window).square()).exp()).to(align.dtype)  # 2σ² = D²/2
+        weights = reweighted(weights, allowed, reweight)
         context = weights.to(memory.value.dtype) @ memory.value
         return AttentionOutput(context, weights if need_weights else None), None
 

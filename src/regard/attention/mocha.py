@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import masked_softmax
 from regard.attention.monotonic import (
     HardMonotonic,
@@ -158,6 +159,7 @@ class MoChA(_Chunked, SoftMonotonic):
         state: SoftMonotonicState | None = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, SoftMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
@@ -166,6 +168,7 @@ class MoChA(_Chunked, SoftMonotonic):
         alignments, state = self.alignments(query, memory.monotonic, state, mask)
         scores = self.chunk_scorer.scores(query, memory.chunk)
         weights = expected_chunks(alignments, scores, self.chunk_size, mask=mask).to(memory.value.dtype)
+        weights = reweighted(weights, mask, reweight)
         return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
 
 
@@ -214,6 +217,7 @@ class HardMoChA(_Chunked, HardMonotonic):
         state: HardMonotonicState | None = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HardMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
@@ -224,7 +228,8 @@ class HardMoChA(_Chunked, HardMonotonic):
         end, index = points[..., None], torch.arange(keys, device=points.device)
         window = (index <= end) & (index > end - self.chunk_size) & (end < keys)
         scores = self.chunk_scorer.scores(query, memory.chunk)
-        weights = masked_softmax(scores, window if mask is None else window & mask).to(memory.value.dtype)
+        allowed = window if mask is None else window & mask
+        weights = reweighted(masked_softmax(scores, allowed).to(memory.value.dtype), allowed, reweight)
         return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.additive import Additive
 from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.scored import ScoredAttention
 from regard.errors import ConfigError
 from regard.shapes import check_shape
@@ -256,12 +257,13 @@ class SoftMonotonic(MonotonicAttention):
         state: SoftMonotonicState | None = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, SoftMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
         mask = self.scorer.check(query, memory, attn_mask)
         alignments, state = self.alignments(query, memory, state, mask)
-        weights = alignments.to(memory.value.dtype)
+        weights = reweighted(alignments.to(memory.value.dtype), mask, reweight)
         return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
 
 
@@ -303,12 +305,17 @@ class HardMonotonic(MonotonicAttention):
         state: HardMonotonicState | None = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HardMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
         mask = self.scorer.check(query, memory, attn_mask)
         points, state = self.points(query, memory, state, mask)
         keys, width = memory.value.shape[1:]
+        if reweight is not None:
+            weights = points[..., None] == torch.arange(keys, device=points.device)
+            weights = reweighted(weights.to(memory.value.dtype), mask, reweight)
+            return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
         if keys:
             # A row of the values in place of a product with zeros and a one.
             chosen = memory.value.gather(1, points.clamp(max=keys - 1)[..., None].expand(-1, -1, width))

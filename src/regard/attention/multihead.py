@@ -16,10 +16,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
+from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
-from regard.attention.normalizers import Softmax
+from regard.attention.normalizers import Softmax, is_softmax
 from regard.attention.original import runs_original
 from regard.attention.positions import RelativePositions
 from regard.attention.scored import check_size
@@ -150,6 +151,7 @@ class MultiHead(Attention):
         state: HeadMemory | None = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HeadMemory | None]:
         """Attend with each query, after those of the state; see `Attention.attend` and the class."""
@@ -165,9 +167,9 @@ class MultiHead(Attention):
         given = combine_masks(memory.key_mask, attn_mask, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads)
         if given is None and keys == 0:
             given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # so that these rows count as empty
-        if need_weights or type(self.normalizer) is not Softmax:
+        if need_weights or reweight is not None or not is_softmax(self.normalizer):
             mask = self._mask(given, queries, keys, query.device)
-            context, weights = self._plain(heads, memory, bias, mask)
+            context, weights = self._plain(heads, memory, bias, mask, reweight)
         else:
             # PyTorch's own causal form puts the first query at the first key: with Q = K, that is what is meant here.
             simple = self.causal and self.window is None and given is None and bias is None and queries == keys
@@ -190,6 +192,10 @@ class MultiHead(Attention):
             return None
         return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate)
 
+    def context_size(self, value_size: int) -> int:
+        """D, whatever the width of the values is."""
+        return self.query_size
+
     def _placed(self, memory: HeadMemory, state: HeadMemory | None) -> HeadMemory:
         """The keys at their positions, after those of the state."""
         if self.positions is not None:
@@ -208,22 +214,24 @@ class MultiHead(Attention):
             return given
         return own if given is None else own & given
 
-    def _plain(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _plain(
+        self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, reweight: Reweight | None
+    ) -> tuple[Tensor, Tensor]:
         """Context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
         queries, scale = heads.shape[2], 1 / math.sqrt(self.head_size)
-        if self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
+        if reweight is None and self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
             return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
         # Laid out here: the product would copy the transposed keys a number at a time.
         key = memory.key.clone(memory_format=torch.contiguous_format)
         scores = self._by_head(self._by_group(scale * heads) @ key.transpose(2, 3), queries)
-        weights = self.normalizer(scores if bias is None else scores + bias, mask)
+        weights = reweighted(self.normalizer(scores if bias is None else scores + bias, mask), mask, reweight)
         kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
         return self._by_head(self._by_group(kept) @ memory.value, queries), weights
 
     def _simple(self) -> bool:
         """Whether the weights are a softmax, each head has its keys, and nothing is dropped."""
         dropped = self.training and self.dropout > 0
-        return type(self.normalizer) is Softmax and self.num_kv_heads == self.num_heads and not dropped
+        return is_softmax(self.normalizer) and self.num_kv_heads == self.num_heads and not dropped
 
     def _by_group(self, heads: Tensor) -> Tensor:
         """(B,H,Q,·) → (B,G,H/G·Q,·): all that meets the same keys in one product."""
@@ -299,7 +307,7 @@ class MultiHead(Attention):
             "causal": self.causal,
             "window": self.window is not None,
             "positions": self.positions is not None,
-            "normalizer": type(self.normalizer) is not Softmax,
+            "normalizer": not is_softmax(self.normalizer),
         }
         if any(extra.values()):
             names = ", ".join(name for name, is_set in extra.items() if is_set)

@@ -3,17 +3,20 @@
 import math
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
-from regard.attention.normalizers import Softmax
+from regard.attention.capabilities import LinearScore, Reweight
+from regard.attention.normalizers import is_softmax
 from regard.attention.scored import ScoredAttention
 
 
 class _ProductAttention(ScoredAttention):
     """scale · a(q)·b(k): what the mechanisms below have in common, with PyTorch's fused attention where it may serve."""
 
+    supports_fused: bool = True
     scale: float = 1.0
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
@@ -31,13 +34,13 @@ class _ProductAttention(ScoredAttention):
         state: Any = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; without weights and with a softmax, by the fused kernel."""
-        # A subclass may have scores of its own, which the kernel does not know.
-        known = type(self.normalizer) is Softmax and type(self).scores is _ProductAttention.scores
-        if need_weights or not known:
-            return super().attend(query, memory, state, attn_mask=attn_mask, need_weights=need_weights)
+        fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
+        if need_weights or not fused:
+            return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
         mask = self.check(query, memory, attn_mask)
         if mask is not None and mask.ndim == 3:
             mask = mask[:, None]
@@ -46,7 +49,17 @@ class _ProductAttention(ScoredAttention):
         return AttentionOutput(context[:, 0]), None
 
 
-class Dot(_ProductAttention):
+class _PlainDot(_ProductAttention):
+    """scale · q·k: what `Dot` and `ScaledDot` have in common."""
+
+    def linear_score(self) -> LinearScore | None:
+        """W = scale · 1; see `Attention.linear_score`."""
+        if not is_softmax(self.normalizer):
+            return None
+        return LinearScore(self.scale * torch.eye(self.query_size, dtype=torch.float64))
+
+
+class Dot(_PlainDot):
     """score(q, k) = q·k, query and key of one width; no parameters.
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
@@ -60,7 +73,7 @@ class Dot(_ProductAttention):
         super().__init__(query_size, normalizer=normalizer)
 
 
-class ScaledDot(_ProductAttention):
+class ScaledDot(_PlainDot):
     """score(q, k) = q·k / √D, query and key of one width D; no parameters.
 
     The scale keeps the variance of the scores at that of a single product, so that the softmax does not saturate.
@@ -95,3 +108,7 @@ class General(_ProductAttention):
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dk"]:
         """W q: there are fewer queries than keys in a decoder's step."""
         return self.projection(query)
+
+    def linear_score(self) -> LinearScore | None:
+        """W; see `Attention.linear_score`."""
+        return LinearScore(self.projection.weight) if is_softmax(self.normalizer) else None

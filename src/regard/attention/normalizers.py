@@ -6,7 +6,7 @@ is False and in rows where it allows nothing, and neither result nor gradient se
 """
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,15 @@ class Softmax(nn.Module):
 
     normalized: ClassVar[bool] = True
     """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+
+    supports_fused: ClassVar[bool] = True
+    """Whether kernels that compute a softmax of their own may take its place; False for a subclass with another formula."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Take the fused kernels from a class with a formula of its own."""
+        super().__init_subclass__(**options)
+        if "forward" in cls.__dict__ and "supports_fused" not in cls.__dict__:
+            cls.supports_fused = False
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights of the scores' shape, (…,K); `mask` is boolean and broadcasts to them."""
@@ -132,6 +141,11 @@ class Temperature(nn.Module):
     def extra_repr(self) -> str:
         """The temperature, for `print`."""
         return f"temperature={self.temperature}"
+
+
+def is_softmax(normalizer: nn.Module) -> bool:
+    """Return whether kernels that compute a softmax of their own may take a normalizer's place."""
+    return bool(getattr(normalizer, "supports_fused", False))
 
 
 def _precise(scores: Tensor) -> Tensor:

@@ -12,13 +12,13 @@ Under autocast the product W h alone is in its dtype: scores, weights and sums a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import combine_masks, zero_masked
 from regard.attention.normalizers import Softmax
 from regard.attention.scored import check_size
@@ -57,7 +57,7 @@ class Pooling(nn.Module, ABC):
         values: Float[Tensor, "B K D"],
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
-        reweight: Callable[[Tensor, Tensor], Tensor] | None = None,
+        reweight: Reweight | None = None,
     ) -> Pooled:
         """Pool each sequence of the batch.
 
@@ -75,9 +75,8 @@ class Pooling(nn.Module, ABC):
         if torch.is_autocast_enabled(values.device.type):
             values = values.to(torch.promote_types(values.dtype, torch.float32))
         weights = self.weigh(values, key_mask)
-        if reweight is not None:
-            mask = values.new_ones(values.shape[:2], dtype=torch.bool) if key_mask is None else key_mask
-            weights = reweight(weights, mask if weights.ndim == 2 else mask[:, None])
+        mask = key_mask if key_mask is None or weights.ndim == 2 else key_mask[:, None]
+        weights = reweighted(weights, mask, reweight)
         return Pooled(average(weights, values), weights)
 
 

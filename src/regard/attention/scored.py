@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import combine_masks, zero_masked
 from regard.attention.normalizers import Softmax
 from regard.errors import ConfigError
@@ -66,11 +67,12 @@ class ScoredAttention(Attention):
         state: Any = None,
         *,
         attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; see `Attention.attend`."""
         mask = self.check(query, memory, attn_mask)
-        weights = self.normalizer(self.scores(query, memory), mask)
+        weights = reweighted(self.normalizer(self.scores(query, memory), mask), mask, reweight)
         context = weights.to(memory.value.dtype) @ memory.value
         return AttentionOutput(context, weights if need_weights else None), None
 

@@ -29,6 +29,10 @@ class SelfAttention(ScaledDot):
         self.key_projection = nn.Linear(size, size)
         self.value_projection = nn.Linear(size, size)
 
+    def context_size(self, value_size: int) -> int:
+        """D."""
+        return self.query_size
+
     def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
         """W_q x + b_q."""
         return self.query_projection(query)

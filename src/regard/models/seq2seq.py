@@ -20,6 +20,19 @@ AttentionMaps = dict[str, Tensor]
 (…,S,S), with `decoder` (…,T,T). From a step, N stands for the first T, and `decoder…` is over the t words so far."""
 
 
+class MapsWithLoss(dict[str, Tensor]):
+    """Weights by site from a model whose attention has a loss of its own, for the training loss.
+
+    Args:
+        weights: The weights, as in `AttentionMaps`.
+        loss: The mean over the target's words of the mechanisms' losses.
+    """
+
+    def __init__(self, weights: AttentionMaps, loss: Float[Tensor, ""]) -> None:
+        super().__init__(weights)
+        self.loss = loss
+
+
 class DecoderState(Protocol):
     """What a model carries from step to step: B sentences, N hypotheses of each."""
 

@@ -1,14 +1,13 @@
 """The contract between models that label texts and whatever trains, uses or examines them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-Reweight = Callable[[Tensor, Tensor], Tensor]
-"""From pooling weights (…,K) and the mask of what is pooled, broadcastable to them, to the weights used in their place."""
+from regard.attention.capabilities import Reweight
 
 Example = tuple[Tensor, Tensor, Tensor]
 """Training texts at once: tokens (B,S), mask (B,S), and the labels, (B,) numbers or (B,C) zeros and ones."""

@@ -1,20 +1,21 @@
 """The two orders of a recurrent decoder: attend and then run the cell, or run the cell and then attend."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.base import Attention, Memory
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.capabilities import LinearScore, Reweight
 from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
-from regard.models.recurrent.scores import ScoreWeights, score_weights
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,16 @@ class RecurrentState:
         )
 
 
+class Decoded(NamedTuple):
+    """A whole target, read by a decoder."""
+
+    features: Float[Tensor, "B T R"]
+    weights: Tensor | None
+    """(B,T,S), with heads (B,H,T,S); None if they were not asked for."""
+    loss: Tensor | None
+    """The mean over the target's words of the mechanism's own loss; None for a mechanism without one."""
+
+
 class RecurrentDecoder(nn.Module, ABC):
     """A stack of recurrent layers with attention."""
 
@@ -87,21 +98,47 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @abstractmethod
     def step(
-        self, embedded: Float[Tensor, "B N E"], state: RecurrentState, *, need_weights: bool
-    ) -> tuple[Float[Tensor, "B N R"], Float[Tensor, "B N S"] | None, RecurrentState]:
-        """Feed one word to each hypothesis: features, weights, state."""
+        self,
+        embedded: Float[Tensor, "B N E"],
+        state: RecurrentState,
+        *,
+        real: Bool[Tensor, "B N"] | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> tuple[Float[Tensor, "B N R"], AttentionOutput, RecurrentState]:
+        """Feed one word to each hypothesis.
+
+        Args:
+            embedded: The words.
+            state: From the encoder, or from the step before.
+            real: False at padding of the target, which counts in no loss; None for words everywhere.
+            reweight: Maps the attention weights to those used in their place; see `Attention.attend`.
+            need_weights: Whether to return the weights.
+
+        Returns:
+            Features, the attention's output, and the next state.
+        """
 
     def decode(
-        self, embedded: Float[Tensor, "B T E"], state: RecurrentState, *, need_weights: bool
-    ) -> tuple[Float[Tensor, "B T R"], Tensor | None]:
-        """Read a whole target, a step at a time: what every quicker way is held to."""
-        features, weights = [], []
+        self,
+        embedded: Float[Tensor, "B T E"],
+        state: RecurrentState,
+        *,
+        real: Bool[Tensor, "B T"] | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> Decoded:
+        """Read a whole target, one step at a time. Every faster way equals this one; arguments as for `step`."""
+        features, outputs = [], []
         for position in range(embedded.shape[1]):
-            feature, weight, state = self.step(embedded[:, position, None], state, need_weights=need_weights)
+            here = None if real is None else real[:, position, None]
+            feature, output, state = self.step(
+                embedded[:, position, None], state, real=here, reweight=reweight, need_weights=need_weights
+            )
             features.append(feature)
-            if weight is not None:
-                weights.append(weight)
-        return torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None
+            outputs.append(output)
+        weights = [output.weights for output in outputs if output.weights is not None]
+        return Decoded(torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None, _mean_loss(outputs, real))
 
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """One step of all the layers."""
@@ -118,25 +155,46 @@ class RecurrentDecoder(nn.Module, ABC):
         return cast(RecurrentLayer, self.layers[depth])
 
     def _attend(
-        self, query: Tensor, state: RecurrentState, *, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        self,
+        query: Float[Tensor, "B N H"],
+        state: RecurrentState,
+        real: Tensor | None,
+        reweight: Reweight | None,
+        need_weights: bool,
+    ) -> tuple[AttentionOutput, RecurrentState]:
         """Attend for each hypothesis. They are queries of one call, unless each carries a state of its own."""
         batch, count, _ = query.shape
+        memory, mask = state.memory, self._loss_mask(real, state.memory)
         if not self.attention.stateful:
-            out, _ = self.attention.attend(query, state.memory, need_weights=need_weights)
-            return out.context, out.weights, state
-        each = torch.arange(batch, device=query.device).repeat_interleave(count)
+            out, _ = self.attention.attend(query, memory, attn_mask=mask, reweight=reweight, need_weights=need_weights)
+            return out, state
+        if count > 1:
+            memory = memory.select(torch.arange(batch, device=query.device).repeat_interleave(count))
         out, carried = self.attention.attend(
-            query.flatten(0, 1)[:, None], state.memory.select(each), state.attention, need_weights=need_weights
+            query.flatten(0, 1)[:, None],
+            memory,
+            state.attention,
+            attn_mask=None if mask is None else mask.flatten(0, 1)[:, None],
+            reweight=reweight,
+            need_weights=need_weights,
         )
         weights = None if out.weights is None else out.weights.unflatten(0, (batch, count)).movedim(1, -3).squeeze(-2)
-        return out.context.view(batch, count, -1), weights, replace(state, attention=carried)
+        return AttentionOutput(out.context.view(batch, count, -1), weights, out.loss), replace(state, attention=carried)
 
-    def _loop_scores(self, state: RecurrentState) -> ScoreWeights | None:
-        """The score's weights where the hand-written loop serves: one layer, one hypothesis, a score that it knows."""
-        return score_weights(self.attention) if len(self.layers) == 1 and state.hidden.shape[2] == 1 else None
+    def _loss_mask(self, real: Tensor | None, memory: Memory) -> Tensor | None:
+        """(B,Q,S): a query that is padding attends to nothing, and so counts in no loss; None where there is no loss."""
+        if real is None or not self.attention.has_loss:
+            return None
+        return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
-    def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: ScoreWeights) -> FeedbackInputs:
+    def _loop_scores(self, state: RecurrentState, reweight: Reweight | None) -> LinearScore | None:
+        """The score's weights where the hand-written loop serves: one layer, one hypothesis, and weights that nobody sees or
+        changes on the way."""
+        if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None or self.attention.observed:
+            return None
+        return self.attention.linear_score()
+
+    def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: LinearScore) -> FeedbackInputs:
         """What the hand-written loop reads."""
         layer = self._layer(0)
         embedding_weight = layer.weight_ih[0, :, : embedded.shape[2]]
@@ -148,8 +206,8 @@ class RecurrentDecoder(nn.Module, ABC):
             bias_hh=layer.bias_hh[0],
             keys=state.memory.key,
             values=values,
-            query_weight=scores[0],
-            score_weight=scores[1],
+            query_weight=scores.query_weight,
+            score_weight=scores.score_weight,
         )
 
 
@@ -162,23 +220,37 @@ class BahdanauDecoder(RecurrentDecoder):
     feeds_back = True
 
     def step(
-        self, embedded: Tensor, state: RecurrentState, *, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None, RecurrentState]:
-        context, weights, state = self._attend(state.hidden[-1], state, need_weights=need_weights)
-        output, state = self._run(torch.cat((embedded, context.to(embedded.dtype)), dim=-1), state)
-        return self.readout(output, context, embedded), weights, state
+        self,
+        embedded: Tensor,
+        state: RecurrentState,
+        *,
+        real: Tensor | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> tuple[Tensor, AttentionOutput, RecurrentState]:
+        out, state = self._attend(state.hidden[-1], state, real, reweight, need_weights)
+        output, state = self._run(torch.cat((embedded, out.context.to(embedded.dtype)), dim=-1), state)
+        return self.readout(output, out.context, embedded), out, state
 
-    def decode(self, embedded: Tensor, state: RecurrentState, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        scores = self._loop_scores(state)
+    def decode(
+        self,
+        embedded: Tensor,
+        state: RecurrentState,
+        *,
+        real: Tensor | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> Decoded:
+        scores = self._loop_scores(state, reweight)
         if scores is None:
-            return super().decode(embedded, state, need_weights=need_weights)
+            return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
         memory = state.memory
         feed_weight = self._layer(0).weight_ih[0, :, embedded.shape[2] :]
         inputs = self._loop_inputs(embedded, state, functional.linear(memory.value, feed_weight), scores)
         states, weights = attend_first(inputs, memory.key_mask, compute_dtype(embedded))
         states, weights = states.transpose(0, 1), weights.transpose(0, 1)
         context = torch.bmm(weights.to(memory.value.dtype), memory.value)
-        return self.readout(states, context, embedded), weights if need_weights else None
+        return Decoded(self.readout(states, context, embedded), weights if need_weights else None, None)
 
 
 class LuongDecoder(RecurrentDecoder):
@@ -190,22 +262,43 @@ class LuongDecoder(RecurrentDecoder):
     feeds_back = False
 
     def step(
-        self, embedded: Tensor, state: RecurrentState, *, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        self,
+        embedded: Tensor,
+        state: RecurrentState,
+        *,
+        real: Tensor | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> tuple[Tensor, AttentionOutput, RecurrentState]:
         output, state = self._run(embedded, state)
-        context, weights, state = self._attend(output, state, need_weights=need_weights)
-        return self.readout(output, context, embedded), weights, state
+        out, state = self._attend(output, state, real, reweight, need_weights)
+        return self.readout(output, out.context, embedded), out, state
 
-    def decode(self, embedded: Tensor, state: RecurrentState, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+    def decode(
+        self,
+        embedded: Tensor,
+        state: RecurrentState,
+        *,
+        real: Tensor | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> Decoded:
         if state.hidden.shape[2] != 1:
-            return super().decode(embedded, state, need_weights=need_weights)
+            return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
         output = embedded
         for depth, layer in enumerate(self.layers):
             before = state.hidden[depth, :, 0], None if state.cell is None else state.cell[depth, :, 0]
             output, _ = layer(self.layer_dropout(output) if depth else output, initial=before)
         # Queries of one call are taken in order, which is all that a stateful attention asks for.
-        out, _ = self.attention.attend(output, state.memory, state.attention, need_weights=need_weights)
-        return self.readout(output, out.context, embedded), out.weights
+        out, _ = self.attention.attend(
+            output,
+            state.memory,
+            state.attention,
+            attn_mask=self._loss_mask(real, state.memory),
+            reweight=reweight,
+            need_weights=need_weights,
+        )
+        return Decoded(self.readout(output, out.context, embedded), out.weights, out.loss)
 
 
 class InputFeedingDecoder(RecurrentDecoder):
@@ -217,21 +310,35 @@ class InputFeedingDecoder(RecurrentDecoder):
     feeds_back = True
 
     def step(
-        self, embedded: Tensor, state: RecurrentState, *, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        self,
+        embedded: Tensor,
+        state: RecurrentState,
+        *,
+        real: Tensor | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> tuple[Tensor, AttentionOutput, RecurrentState]:
         feed = state.feed
         if feed is None:
             feed = embedded.new_zeros(*embedded.shape[:2], self.readout.size)
         output, state = self._run(torch.cat((embedded, feed.to(embedded.dtype)), dim=-1), state)
-        context, weights, state = self._attend(output, state, need_weights=need_weights)
-        features = self.readout(output, context, embedded)
-        return features, weights, replace(state, feed=features)
+        out, state = self._attend(output, state, real, reweight, need_weights)
+        features = self.readout(output, out.context, embedded)
+        return features, out, replace(state, feed=features)
 
-    def decode(self, embedded: Tensor, state: RecurrentState, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+    def decode(
+        self,
+        embedded: Tensor,
+        state: RecurrentState,
+        *,
+        real: Tensor | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool,
+    ) -> Decoded:
         readout = self.readout
-        scores = self._loop_scores(state)
+        scores = self._loop_scores(state, reweight)
         if scores is None or not isinstance(readout, AttentionalReadout) or state.feed is not None:
-            return super().decode(embedded, state, need_weights=need_weights)
+            return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
         memory = state.memory
         features, weights = cell_first(
             self._loop_inputs(embedded, state, readout.context_map(memory.value), scores),
@@ -241,4 +348,15 @@ class InputFeedingDecoder(RecurrentDecoder):
             readout.output_map.bias,
             compute_dtype(embedded),
         )
-        return features.transpose(0, 1), weights.transpose(0, 1) if need_weights else None
+        return Decoded(features.transpose(0, 1), weights.transpose(0, 1) if need_weights else None, None)
+
+
+def _mean_loss(outputs: Sequence[AttentionOutput], real: Tensor | None) -> Tensor | None:
+    """The mean over all words of what each step gives as the mean over its own."""
+    losses = [output.loss for output in outputs if output.loss is not None]
+    if not losses:
+        return None
+    if real is None:
+        return torch.stack(losses).mean()
+    counts = real.sum(0)
+    return (torch.stack(losses) * counts).sum() / counts.sum().clamp(min=1)

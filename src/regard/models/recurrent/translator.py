@@ -5,14 +5,16 @@ from collections.abc import Collection
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.capabilities import Reweight
 from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
 from regard.models.search_parts import StepParts
-from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq
 from regard.shapes import check_shape
+from regard.text.symbols import PAD
 
 
 class RecurrentTranslator(Seq2Seq[RecurrentState]):
@@ -59,12 +61,17 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
+        reweight: Reweight | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        real = target_in != PAD  # before the model's own words take the place of some
         if use_gold is not None:
             target_in = draft(self, target_in, state, use_gold)
         embedded = self.embedding_dropout(self.target_embedding(target_in))
-        features, weights = self.decoder.decode(embedded, state, need_weights="cross" in record)
-        return self.readout_dropout(features), {} if weights is None else {"cross": weights}
+        features, weights, loss = self.decoder.decode(
+            embedded, state, real=real, reweight=reweight, need_weights="cross" in record
+        )
+        maps = {} if weights is None else {"cross": weights}
+        return self.readout_dropout(features), maps if loss is None else MapsWithLoss(maps, loss)
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         return self.output(features)
@@ -73,18 +80,28 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         return self.output.weight, self.output.bias
 
     def step(
-        self, tokens: Int[Tensor, "B N"], state: RecurrentState, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: RecurrentState,
+        *,
+        record: Collection[str] = (),
+        reweight: Reweight | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, RecurrentState]:
-        features, attention, state = self.features(tokens, state, record=record)
+        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
         return self.output(features), attention, state
 
     def features(
-        self, tokens: Int[Tensor, "B N"], state: RecurrentState, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: RecurrentState,
+        *,
+        record: Collection[str] = (),
+        reweight: Reweight | None = None,
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, RecurrentState]:
         """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
         embedded = self.embedding_dropout(self.target_embedding(tokens))
-        features, weights, state = self.decoder.step(embedded, state, need_weights="cross" in record)
-        return self.readout_dropout(features), {} if weights is None else {"cross": weights}, state
+        features, out, state = self.decoder.step(embedded, state, reweight=reweight, need_weights="cross" in record)
+        return self.readout_dropout(features), {} if out.weights is None else {"cross": out.weights}, state
 
     def search_parts(self) -> StepParts | None:
         return StepParts(self.features, self.output, None) if runs_original(self, RecurrentTranslator) else None

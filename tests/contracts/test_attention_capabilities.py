@@ -1,0 +1,183 @@
+"""Reweighting and observing, for every attention mechanism; what a mechanism declares for fast paths."""
+
+import pytest
+import torch
+from contracts.attention_cases import CASES
+from contracts.battery import inputs, made, masks
+from torch import nn
+
+from regard.attention import (
+    Additive,
+    Concat,
+    Coverage,
+    Dot,
+    FertilityCoverage,
+    General,
+    MultiHead,
+    ScaledDot,
+    SelfAttention,
+    Softmax,
+    Sparsemax,
+    WeightNormAdditive,
+)
+from regard.errors import ShapeError
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name)
+def case(request):
+    return request.param
+
+
+def test_reweight_that_changes_nothing(case):
+    attention, kept = made(case), masks("key")
+    query, key, value = inputs(case, attention)
+    memory = attention.prepare(key, value, **kept)
+    plain, _ = attention.attend(query, memory)
+    same, _ = attention.attend(query, memory, reweight=lambda weights, mask: weights)
+    torch.testing.assert_close(same.context, plain.context, rtol=0, atol=1e-12)
+    torch.testing.assert_close(same.weights, plain.weights, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_reweight_takes_the_place_of_the_weights(case, need_weights):
+    attention, kept = made(case), masks("key_with_empty_row")
+    query, key, value = inputs(case, attention)
+    memory = attention.prepare(key, value, **kept)
+    seen = []
+
+    def one_key(weights, mask):
+        seen.append((weights, mask.expand(weights.shape)))
+        return torch.zeros_like(weights).index_fill(-1, torch.tensor([2]), 1)
+
+    out, _ = attention.attend(query, memory, reweight=one_key, need_weights=need_weights)
+    assert all((weights[~mask] == 0).all() for weights, mask in seen)
+    assert sum(weights.shape[-2] for weights, _ in seen) == query.shape[1]
+    if need_weights:
+        assert out.weights[..., 2].eq(1).all()
+        assert out.weights.sum() == out.weights[..., 0].numel()
+    else:
+        assert out.weights is None
+    if isinstance(attention, MultiHead):  # its output map comes after
+        chosen = memory.value[:, :, 2].repeat_interleave(attention.num_heads // attention.num_kv_heads, 1).flatten(1)
+        expected = attention.output_projection(chosen)[:, None].expand_as(out.context).clone()
+        expected[~kept["key_mask"].any(-1)] = 0
+    else:
+        expected = memory.value[:, 2, None].expand_as(out.context)
+    torch.testing.assert_close(out.context, expected, rtol=0, atol=1e-12)
+
+
+def test_reweight_of_another_shape_is_refused(case):
+    attention = made(case)
+    query, key, value = inputs(case, attention)
+    memory = attention.prepare(key, value)
+    with pytest.raises(ShapeError, match=r"^reweight returned weights of shape .*, expected those of the weights that it got"):
+        attention.attend(query, memory, reweight=lambda weights, mask: weights[..., 1:])
+
+
+def test_an_observer_sees_every_call_and_changes_nothing(case):
+    attention, kept = made(case), masks("key")
+    query, key, value = inputs(case, attention)
+    plain = attention(query, key, value, **kept)
+    seen, again = [], []
+    with attention.observe(seen.append):
+        assert attention.observed
+        with attention.observe(again.append):
+            attention(query, key, value, **kept, need_weights=False)
+        out = attention(query, key, value, **kept, need_weights=False)
+    assert not attention.observed
+    assert (len(seen), len(again)) == (2, 1)
+    assert out.weights is None
+    torch.testing.assert_close(out.context, plain.context, rtol=0, atol=1e-12)
+    assert seen[0].query is query
+    assert seen[0].key is key
+    assert not seen[0].within
+    torch.testing.assert_close(seen[1].weights, plain.weights, rtol=0, atol=1e-12)
+    assert not seen[0].weights.requires_grad
+
+
+def test_the_context_has_the_width_that_is_declared(case):
+    attention = made(case)
+    out = attention(*inputs(case, attention))
+    assert out.context.shape[-1] == attention.context_size(case.value_size)
+
+
+def test_a_loss_comes_where_it_is_declared(case):
+    attention = made(case)
+    out = attention(*inputs(case, attention))
+    assert attention.has_loss == (out.loss is not None)
+
+
+SCORES = {
+    "additive": Additive(5, key_size=7, bias=True),
+    "concat": Concat(5, key_size=7, attention_size=3),
+    "weight_norm": WeightNormAdditive(5, key_size=7),
+    "general": General(5, key_size=7),
+    "dot": Dot(5),
+    "scaled_dot": ScaledDot(5),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_linear_scores_are_those_of_the_mechanism(name):
+    attention = SCORES[name].double()
+    draw = torch.Generator().manual_seed(0)
+    query = torch.randn(2, 3, attention.query_size, generator=draw, dtype=torch.float64)
+    key = torch.randn(2, 4, attention.key_size, generator=draw, dtype=torch.float64)
+    out, memory, score = attention(query, key), attention.prepare(key), attention.linear_score()
+    projected = query @ score.query_weight.T
+    if score.score_weight is None:
+        scores = projected @ memory.key.transpose(1, 2)
+    else:
+        scores = (projected[:, :, None] + memory.key[:, None]).tanh() @ score.score_weight
+    torch.testing.assert_close(out.weights, scores.softmax(-1), rtol=0, atol=1e-12)
+
+
+def test_a_subclass_with_a_formula_of_its_own_has_no_fast_path_of_its_parent():
+    class Sharper(General):
+        def scores(self, query, memory):
+            return 10 * super().scores(query, memory)
+
+    class Declared(Sharper):
+        supports_fused = True
+
+    class Named(General):
+        """The same formula."""
+
+    assert Sharper(5).linear_score() is None
+    assert not Sharper.supports_fused
+    assert Declared.supports_fused
+    assert Named(5).linear_score() is not None
+    assert Named.supports_fused
+    query, key = torch.randn(2, 3, 5), torch.randn(2, 4, 5)
+    sharper = Sharper(5)
+    with_weights, without = sharper(query, key), sharper(query, key, need_weights=False)
+    torch.testing.assert_close(with_weights.context, without.context)
+
+
+def test_mechanisms_without_a_linear_score():
+    assert SelfAttention(5).linear_score() is None
+    assert Coverage(5).linear_score() is None
+    assert FertilityCoverage(5).linear_score() is None
+    assert Additive(5, normalizer=Sparsemax()).linear_score() is None
+    assert MultiHead(6, num_heads=2).linear_score() is None
+
+
+def test_a_softmax_with_a_formula_of_its_own_takes_no_kernel():
+    class Half(Softmax):
+        def forward(self, scores, mask=None):
+            return super().forward(scores, mask) / 2
+
+    class Foreign(nn.Module):
+        def forward(self, scores, mask=None):
+            return scores.softmax(-1) / 2
+
+    query, key = torch.randn(2, 3, 6), torch.randn(2, 4, 6)
+    for normalizer in (Half(), Foreign()):
+        for attention in (
+            ScaledDot(6, normalizer=normalizer),
+            Additive(6, normalizer=normalizer),
+            MultiHead(6, num_heads=2, normalizer=normalizer),
+        ):
+            plain, fused = attention(query, key), attention(query, key, need_weights=False)
+            torch.testing.assert_close(plain.context, fused.context)
+            torch.testing.assert_close(plain.weights.sum(-1), torch.full_like(plain.weights[..., 0], 0.5))
