@@ -8,6 +8,8 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError, missing_package
+from regard.rendering import Renderer, set_renderer
+from regard.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from regard.analysis.capture import capture
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import Translation
     from regard.training.fit import fit, resume
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "AttentionRecord": "regard.records",
@@ -137,3 +137,12 @@ def __dir__() -> list[str]:
 def _submodules() -> set[str]:
     """Return the names of the public modules and packages in this one, which are attributes without an import of their own."""
     return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
+
+
+def _find_renderer() -> Renderer:
+    from regard.viz import render
+
+    return render
+
+
+set_renderer(_find_renderer)

@@ -1,14 +1,26 @@
-"""What has to be on the disk before something else may rely on it, whole, and written by nobody else meanwhile."""
+"""Writing files: every file of the package is written here, whole and synchronised to the disk.
+
+A new file is written under another name beside its place, synchronised, renamed, and then its folder is synchronised. So at
+any moment, and after a full disk, Ctrl-C, SIGKILL or a power failure, there is the old file or the new one, and never a part.
+The two exceptions are logs, to which lines are appended, and paths that are no ordinary files: pipes and devices.
+
+The module also has the lock files that keep two processes from writing the same folder.
+"""
 
 import errno
 import hashlib
 import os
+import secrets
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
+
+from regard.errors import DataError
 
 try:
     import fcntl
@@ -42,41 +54,124 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-def write_whole(path: Path, *parts: bytes | memoryview) -> None:
-    """Put a file in its place all at once: at any moment, and after a power failure, there is the old one or the new one.
+def write(path: Path, *parts: str | bytes | memoryview) -> None:
+    """Write a file whole; see `whole_file`. Text is written as UTF-8.
 
     Raises:
-        OSError: If it cannot be written. The old one is as it was.
+        OSError: If it cannot be written. The old file is unchanged.
     """
     with whole_file(path) as file:
         for part in parts:
-            file.write(part)
+            file.write(part.encode() if isinstance(part, str) else part)
+
+
+def save(path: str | Path, content: str | bytes) -> None:
+    """Write a file that a user asked for by its path.
+
+    Raises:
+        DataError: If it cannot be written; nothing is left behind.
+    """
+    path = Path(path)
+    try:
+        write(path, content)
+    except OSError as error:
+        missing = "" if path.parent.is_dir() else f": there is no folder {path.parent}, make it first"
+        raise DataError(f"{path}: cannot be written: {error.strerror}{missing}") from error
 
 
 def beside(path: Path) -> Path:
-    """Where a file is while `whole_file` writes it."""
+    """Return where a file is while `whole_file` writes it, unless two processes write it at once."""
     return path.with_name(f"{path.name}.new")
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes its place all at once when it has been written; after an error the old one is as it was.
+    """Open a file that takes its place all at once when it has been written; after an error the old file is unchanged.
+
+    A link stays a link, and the file that it leads to is replaced. Pipes and devices are written straight.
+
+    Raises:
+        OSError: If it cannot be written. The error names `path`.
+    """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with open(path, "wb") as straight:
+            yield straight
+        return
+    draft = beside(path)
+    try:
+        draft, file = _open_draft(path)
+        with file:  # locked until it is closed: meanwhile nobody else opens the draft, renames it or takes it away
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                if fcntl is None:
+                    file.close()  # Windows renames no open files
+                os.replace(draft, path)
+            except BaseException:
+                with suppress(OSError):  # a file system that has just turned read-only keeps it
+                    draft.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        if error.filename is not None and os.fspath(error.filename) == str(draft):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    flush(path.absolute().parent)
+
+
+@contextmanager
+def whole_text(path: Path) -> Iterator[TextIO]:
+    """Open a text file, UTF-8 with line feeds, that is written like `whole_file`.
 
     Raises:
         OSError: If it cannot be written.
     """
-    temporary = beside(path)
-    try:
-        with open(temporary, "wb") as file:
+    with whole_file(path) as raw:
+        file = TextIOWrapper(raw, encoding="utf-8", newline="\n")
+        try:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        finally:
+            file.detach()  # which writes what it holds into the raw file
+
+
+def append(path: Path, content: str | bytes) -> None:
+    """Append to a file at once, as signs of life are.
+
+    Raises:
+        OSError: If there is no room.
+    """
+    with open(path, "ab") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def open_log(path: Path) -> TextIO:
+    """Open a text file to append lines to, which the caller closes.
+
+    Raises:
+        OSError: If it cannot be opened.
+    """
+    return path.open("a", newline="", encoding="utf-8")
+
+
+def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
+    """Open an empty file beside `path`, locked. If another process is writing the same file, the name is a random one."""
+    draft = beside(path)
+    if fcntl is None:
+        return draft, open(draft, "wb")
+    handle, holder = _open_locked(draft, wait=False, mode=0o666)
+    if holder:
+        os.close(handle)
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+        handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        os.ftruncate(handle, 0)  # a killed process may have left something
+        with suppress(OSError):
+            os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
+        return draft, os.fdopen(handle, "wb")
     except BaseException:
-        with suppress(OSError):  # a file system that has just turned read-only keeps it
-            temporary.unlink(missing_ok=True)
+        os.close(handle)
         raise
-    flush(path.absolute().parent)
 
 
 def seal_of(content: bytes | memoryview) -> bytes:
@@ -147,8 +242,9 @@ def holder_of(path: Path) -> str:
     return ""
 
 
-def _open_locked(path: Path, wait: bool) -> tuple[int, str]:
+def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
     while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
         try:
             _lock(handle, wait=wait)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError, RequestError
-from regard.records import AttentionRecord, files, load_record, record
+from regard.records import AttentionRecord, encoding, load_record, record
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -18,7 +18,7 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 @given(st.lists(FLOATS, min_size=2, max_size=2), st.text(max_size=6), st.none() | FLOATS)
 def test_json_and_npz_are_lossless(row, word, score):
     made = record({"cross": [row], "encoder/0.np": np.eye(2)}, [word, "b"], ["x"], score=score, reference=word)
-    for back in (AttentionRecord.from_json(made.to_json()), files.from_npz(files.to_npz(made))):
+    for back in (AttentionRecord.from_json(made.to_json()), AttentionRecord.from_npz(made.to_npz())):
         assert back == made
         assert back.weights["cross"].tobytes() == made.weights["cross"].tobytes()
 
@@ -32,7 +32,7 @@ def test_json_is_readable_and_says_its_version():
 
 def test_a_classification_survives_and_only_it_has_the_new_format():
     made = record([[0.3, 0.7]], ["a", "b"], ["good"], probabilities={"good": 0.75, "bad": 0.25}, reference="bad")
-    for back in (AttentionRecord.from_json(made.to_json()), files.from_npz(files.to_npz(made))):
+    for back in (AttentionRecord.from_json(made.to_json()), AttentionRecord.from_npz(made.to_npz())):
         assert back == made
         assert back.probabilities == {"good": 0.75, "bad": 0.25}
     assert json.loads(made.to_json())["format_version"] == 2
@@ -41,7 +41,7 @@ def test_a_classification_survives_and_only_it_has_the_new_format():
 
 def test_what_is_read_and_not_written_survives():
     made = record({"decoder.0": np.eye(2)}, [], ["<s>", "x"], target_is_read=True)
-    for back in (AttentionRecord.from_json(made.to_json()), files.from_npz(files.to_npz(made))):
+    for back in (AttentionRecord.from_json(made.to_json()), AttentionRecord.from_npz(made.to_npz())):
         assert back == made
         assert back.target_is_read
     assert json.loads(made.to_json())["format_version"] == 3
@@ -151,7 +151,7 @@ def changed(**changes):
 )
 def test_json_that_is_no_record(text, message):
     with pytest.raises(DataError) as caught:
-        files.from_json(text, where="x")
+        AttentionRecord.from_json(text, where="x")
     assert str(caught.value).startswith(message)
 
 
@@ -181,7 +181,7 @@ def npy(array, **changes):
 
 
 def header_of(made):
-    texts = json.dumps(files._texts(made) | {"weights": ["cross"]})
+    texts = json.dumps(made._plain_fields() | {"weights": ["cross"]})
     return npy(np.frombuffer(texts.encode(), np.uint8))
 
 
@@ -203,27 +203,27 @@ def test_hostile_archives_give_one_message_each():
         npz(record__npy=texts, weights__0__npy=lying),
         npz(record__npy=texts, weights__0__npy=npy(np.zeros((1, 1)))),
         npz(record__npy=npy(np.frombuffer(b"[1]", np.uint8))),
-        files.to_npz(made)[:-40],
-        files.to_npz(made)[:60] + b"XXXX" + files.to_npz(made)[64:],
+        made.to_npz()[:-40],
+        made.to_npz()[:60] + b"XXXX" + made.to_npz()[64:],
     ):
         with pytest.raises(DataError, match=r"^bad: "):
-            files.from_npz(content, where="bad")
+            AttentionRecord.from_npz(content, where="bad")
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch):
-    monkeypatch.setattr(files, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(encoding, "MAX_BYTES", 10_000)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("record.npy", b"\0" * 1_000_000)
     assert len(buffer.getvalue()) < 10_000
     with pytest.raises(DataError, match="bad: it unpacks to 1000000 bytes, expected at most 10000"):
-        files.from_npz(buffer.getvalue(), where="bad")
+        AttentionRecord.from_npz(buffer.getvalue(), where="bad")
 
 
 def test_files_that_are_absent_or_too_large(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"a.json: the record cannot be read: No such file"):
         load_record(tmp_path / "a.json")
-    monkeypatch.setattr(files, "MAX_BYTES", 100)
+    monkeypatch.setattr(encoding, "MAX_BYTES", 100)
     (tmp_path / "a.json").write_text(" " * 101)
     with pytest.raises(DataError, match=r"a.json: the file is larger than 100 bytes, which no record is"):
         load_record(tmp_path / "a.json")

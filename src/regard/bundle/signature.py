@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import regard
 from regard.bundle.bundle import (
     CONFIG,
     FORMAT_VERSION,
@@ -27,6 +26,7 @@ from regard.bundle.bundle import (
 from regard.bundle.folder import find, read
 from regard.config import ClassificationConfig, LanguageConfig, SpacyConfig, TokenizerConfig
 from regard.errors import BundleError
+from regard.version import PACKAGE, __version__
 
 _CHECKSUM = "checksum"
 _UNCHECKED_FORMAT = 1
@@ -124,7 +124,7 @@ def _check_signature(signature: Any, path: Path) -> None:
         versions = signature.get("versions")
         maker = versions.get("regard", "a newer regard") if isinstance(versions, dict) else "a newer regard"
         raise BundleError(
-            f"{path}: the model has format {newer}, written by regard {maker}; this regard, {regard.__version__}, reads "
+            f"{path}: the model has format {newer}, written by regard {maker}; this regard, {__version__}, reads "
             f"up to format {FORMAT_VERSION}: upgrade with `pip install --upgrade regard`"
         )
     task, files = signature.get("task"), signature.get("files")
@@ -143,7 +143,7 @@ def _versions(bundle: Bundle) -> dict[str, str]:
     if any(isinstance(config, SpacyConfig) for config in _tokenizers(bundle)):
         versions["spacy"] = version("spacy")
     commit = {"commit": _commit()} if _commit() else {}
-    return {"regard": regard.__version__, **commit, "python": platform.python_version(), **versions}
+    return {"regard": __version__, **commit, "python": platform.python_version(), **versions}
 
 
 def _tokenizers(bundle: Bundle) -> tuple[TokenizerConfig, ...]:
@@ -156,7 +156,7 @@ def _tokenizers(bundle: Bundle) -> tuple[TokenizerConfig, ...]:
 @cache
 def _commit() -> str:
     """The commit of regard itself, where it runs from a clone."""
-    root = Path(regard.__file__).parents[2]
+    root = PACKAGE.parents[1]
     if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
         return ""
     try:

@@ -16,11 +16,11 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, Any, TextIO
 
-from regard import __version__
 from regard.cli.printing import replace_unwritable
 from regard.errors import BundleError, DataError, RequestError
 from regard.processes.ranks import read_ranks
 from regard.text.parts import PartedFile
+from regard.version import __version__
 
 _AT_ONCE = 1024
 """Most lines of standard input taken together."""

@@ -98,7 +98,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name == "--version":
-        from regard import __version__
+        from regard.version import __version__
 
         print(f"regard {__version__}")
         return 0

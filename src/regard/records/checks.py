@@ -1,11 +1,49 @@
-"""What a record is checked for at its making, whoever made it."""
+"""Checks of what a record is made from, whoever made it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from regard.errors import DataError, ShapeError
+from regard.errors import DataError, ShapeError, nearest
+from regard.records.views import sides
+
+MAX_WORDS = 8192
+"""Maximum number of words on each side of a record from a file; views are matrices over words, so this bounds them too."""
+
+
+def fields(data: object, where: str, *, newest: int, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
+    """Check the fields of a record that a stranger may have written.
+
+    Args:
+        data: What a file holds.
+        where: Put before an error's message.
+        newest: The newest version of the format that is read.
+        known: All fields of a record.
+        needed: Those without a default.
+
+    Raises:
+        DataError: If they are not those of a record.
+    """
+    if not isinstance(data, dict):
+        raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
+    version = data.get("format_version")
+    if type(version) is not int or not 1 <= version <= newest:
+        raise DataError(
+            f"{where}: format_version is {version!r}, this regard reads 1 to {newest}: "
+            "either this is not a record, or a newer regard wrote it"
+        )
+    for name in data.keys() - set(known):
+        raise DataError(f"{where}: a record has no field {name!r}{nearest(name, known)}")
+    if missing := sorted(set(needed) - data.keys()):
+        raise DataError(f"{where}: the record lacks {', '.join(missing)}")
+    for name in ("source_text", "target_text", "note", "reference"):
+        if not isinstance(data.get(name, ""), str) and not (name == "reference" and data[name] is None):
+            raise DataError(f"{where}: {name} must be text, got {type(data[name]).__name__}")
+    for name in ("source_words", "target_words", "source_tokens", "target_tokens", "probabilities"):
+        if isinstance(data.get(name), list | dict) and len(data[name]) > MAX_WORDS:
+            raise DataError(f"{where}: {name} has {len(data[name])} entries, expected at most {MAX_WORDS}")
+    return data
 
 
 def to_float32(name: str, array: Any) -> np.ndarray:
@@ -21,7 +59,39 @@ def to_float32(name: str, array: Any) -> np.ndarray:
     return result
 
 
-def hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
+def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.ndarray:
+    """Return the weights of a site as float32, read-only.
+
+    Args:
+        site: Name of the site.
+        array: Its weights: (T,S), (H,T,S), or with the tokens of the site's own sides.
+        num_tokens: Number of tokens of `source` and `target`.
+
+    Raises:
+        ShapeError: If the weights don't fit the tokens.
+        DataError: If a weight is not finite, or the site's name is not a string.
+    """
+    if not isinstance(site, str):
+        raise DataError(f"AttentionRecord: a site's name must be a string, got {site!r}")
+    name = f"weights[{site!r}]"
+    result = to_float32(name, array)
+    rows, columns = sides(site)
+    wanted = (num_tokens[rows], num_tokens[columns])
+    if result.ndim not in (2, 3) or result.shape[-2:] != wanted or result.shape[0] == 0 < wanted[0]:
+        letters = {"source": "S", "target": "T"}
+        axes = f"({letters[rows]}, {letters[columns]})"
+        raise ShapeError(
+            f"{name} has shape {result.shape}, expected {axes} = {wanted}, or with heads in front (H, …): one row for "
+            f"each of the {wanted[0]} {rows} tokens, one column for each of the {wanted[1]} {columns} tokens"
+            + _hint(result.shape, wanted)
+        )
+    if not np.isfinite(result).all():
+        bad = int((~np.isfinite(result)).sum())
+        raise DataError(f"{name} holds {bad} values that are NaN or infinite, expected finite weights")
+    return result
+
+
+def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
     """What may have gone wrong where weights of one shape stand for another; empty where nothing suggests itself."""
     if shape[-2:] == wanted[::-1] and len(shape) in (2, 3):
         return "; rows and columns seem to be exchanged: give the transpose"

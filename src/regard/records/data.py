@@ -1,20 +1,22 @@
 """The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import DataError, RequestError, ShapeError, nearest
-from regard.records import checks, views
+from regard import disk
+from regard.errors import DataError, RegardError, RequestError, nearest
+from regard.records import checks, encoding, views
 from regard.records.alignment import Link, format_pharaoh
 from regard.records.through_layers import rollout_of
+from regard.rendering import PAGE, PICTURES, renderer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from regard.rendering import Figure
 
 START = "<s>"
 """Name of the symbol that a decoder reads first, for records whose target tokens do not include it."""
@@ -108,30 +110,11 @@ class AttentionRecord:
         self._set("format_version", 3 if self.target_is_read else 2 if self.probabilities else 1)
         if not isinstance(self.weights, Mapping) or not self.weights:
             raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
-        self._set("weights", {site: self._checked(site, array) for site, array in self.weights.items()})
+        num_tokens = {"source": len(self.source_tokens), "target": len(self.target_tokens)}
+        self._set("weights", {site: checks.weights(site, array, num_tokens) for site, array in self.weights.items()})
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # the dataclass is frozen; this is its constructor
-
-    def _checked(self, site: str, array: object) -> np.ndarray:
-        name = f"weights[{site!r}]"
-        if not isinstance(site, str):
-            raise DataError(f"AttentionRecord: a site's name must be a string, got {site!r}")
-        result = checks.to_float32(name, array)
-        rows, columns = views.sides(site)
-        wanted = (len(getattr(self, f"{rows}_tokens")), len(getattr(self, f"{columns}_tokens")))
-        if result.ndim not in (2, 3) or result.shape[-2:] != wanted or result.shape[0] == 0 < wanted[0]:
-            letters = {"source": "S", "target": "T"}
-            axes = f"({letters[rows]}, {letters[columns]})"
-            raise ShapeError(
-                f"{name} has shape {result.shape}, expected {axes} = {wanted}, or with heads in front (H, …): one row for "
-                f"each of the {wanted[0]} {rows} tokens, one column for each of the {wanted[1]} {columns} tokens"
-                + checks.hint(result.shape, wanted)
-            )
-        if not np.isfinite(result).all():
-            bad = int((~np.isfinite(result)).sum())
-            raise DataError(f"{name} holds {bad} values that are NaN or infinite, expected finite weights")
-        return result
 
     @property
     def is_classification(self) -> bool:
@@ -309,21 +292,47 @@ class AttentionRecord:
         return replace(self, weights={**self.weights, f"{family}.rollout": rollout_of(self.weights, family)})
 
     def to_json(self) -> str:
-        """The whole record as JSON; every float32 comes back as it was."""
-        from regard.records.files import to_json
+        """Return the whole record as JSON; every float32 comes back as it was."""
+        return encoding.to_json(self._plain_fields())
 
-        return to_json(self)
+    def to_npz(self) -> bytes:
+        """Return the whole record as an NPZ file."""
+        return encoding.to_npz(self._plain_fields())
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> "AttentionRecord":
+    def from_json(cls, text: str | bytes, *, where: str = "from_json") -> "AttentionRecord":
         """Read what `to_json` wrote.
+
+        Args:
+            text: The JSON.
+            where: Put before an error's message.
 
         Raises:
             DataError: If it is not a record.
         """
-        from regard.records.files import from_json
+        return cls._from_fields(encoding.from_json(text, where), where)
 
-        return from_json(text)
+    @classmethod
+    def from_npz(cls, content: bytes, *, where: str = "from_npz") -> "AttentionRecord":
+        """Read what `to_npz` wrote; see `from_json`."""
+        return cls._from_fields(encoding.from_npz(content, where), where)
+
+    @classmethod
+    def _from_fields(cls, data: object, where: str) -> "AttentionRecord":
+        """Build a record from fields that a stranger may have written."""
+        known = {each.name: each for each in fields(cls)}
+        needed = [name for name, each in known.items() if each.default is each.default_factory is MISSING]
+        checked = checks.fields(data, where, newest=FORMAT_VERSION, known=known, needed=needed)
+        try:
+            return cls(**checked)
+        except RegardError as error:
+            raise DataError(f"{where}: {error}") from error
+
+    def _plain_fields(self) -> dict[str, Any]:
+        """Return the fields as files hold them: the version first, without those that format 1 does not have where unused."""
+        names = ["format_version", *(each.name for each in fields(self) if each.name not in ("format_version", "weights"))]
+        optional = ("probabilities", "target_is_read")
+        return {name: getattr(self, name) for name in (*names, "weights") if name not in optional or getattr(self, name)}
 
     def save(
         self,
@@ -347,9 +356,19 @@ class AttentionRecord:
             RequestError: If the ending is none of these.
             DataError: If the file cannot be written.
         """
-        from regard.records.files import save
-
-        save(self, path, site=site, head=head, special=special, caption=caption)
+        path = Path(path)
+        ending = path.suffix.lower()
+        if ending == ".json":
+            disk.save(path, self.to_json())
+        elif ending == ".npz":
+            disk.save(path, self.to_npz())
+        elif ending in (*PICTURES, PAGE):
+            renderer().write(self, path, site=site, head=head, special=special, caption=caption)
+        else:
+            endings = (".json", ".npz", *PICTURES, PAGE)
+            raise RequestError(
+                f"{path}: cannot save as '{ending}', expected one of {' '.join(endings)}{nearest(ending, endings)}"
+            )
 
     def plot(
         self,
@@ -369,14 +388,10 @@ class AttentionRecord:
             special: As for `save`.
             caption: As for `save`.
         """
-        from regard.viz import drawing
-
-        return drawing.draw(self, site=site, head=head, title=title, special=special, caption=caption)
+        return renderer().plot(self, site=site, head=head, title=title, special=special, caption=caption)
 
     def _repr_html_(self) -> str:
-        from regard.viz import frame
-
-        return frame.embed(self)
+        return renderer().embed(self)
 
     def __repr__(self) -> str:
         """One line: matrices are not for reading."""

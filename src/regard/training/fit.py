@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from regard import __version__
 from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
 from regard.bundle import Start, read_start, save_bundle
@@ -40,6 +39,7 @@ from regard.training.task import Task, Validator
 from regard.training.team import Team, joined
 from regard.training.updater import Updater
 from regard.training.versions import symbols_of, versions
+from regard.version import __version__
 
 if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier

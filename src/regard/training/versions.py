@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-import regard
 from regard.text.cache import MANIFEST
+from regard.version import PACKAGE, __version__
 
 _MAY_DIFFER = {
     "regard": "batches, defaults and formulas may differ, and with them everything from here on",
@@ -30,7 +30,7 @@ def versions() -> dict[str, str]:
     """Of everything that computes: packages, and regard's own code to the byte."""
     packages = {name: version(name) for name in ("tokenizers",)}
     return {
-        "regard": f"{regard.__version__} ({_code()})",
+        "regard": f"{__version__} ({_code()})",
         "numpy": np.__version__,
         "python": platform.python_version(),
         **packages,
@@ -63,7 +63,7 @@ def symbols_of(corpus: Any) -> str:
 @cache
 def _code() -> str:
     """A hash of regard's modules."""
-    root, digest = Path(regard.__file__).parent, hashlib.sha256()
+    root, digest = PACKAGE, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:10]

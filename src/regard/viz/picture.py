@@ -19,13 +19,13 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 
+from regard import disk
 from regard.errors import RequestError, nearest
-from regard.records.files import write_atomically
+from regard.rendering import PICTURES
 from regard.viz import colour, fonts
 from regard.viz.labels import LEFT_TO_RIGHT, runs_right_to_left
 from regard.viz.numbers import tick
 
-FORMATS = (".png", ".svg", ".pdf")
 INK, GREY, FRAME = "#111111", "#555555", "#999999"
 SMALL = 7.0
 """Points, of small print."""
@@ -102,7 +102,7 @@ class Picture(Figure):
     def save(self, path: str | Path | None) -> None:
         """Write the picture by the file's ending; nothing if there is no path."""
         if path is not None:
-            write_atomically(path, _encode(self, Path(path).suffix.lower()))
+            disk.save(path, _encode(self, Path(path).suffix.lower()))
 
 
 def check(what: str, path: str | Path | None, dpi: float) -> str:
@@ -112,8 +112,8 @@ def check(what: str, path: str | Path | None, dpi: float) -> str:
         RequestError: If the ending is none of a picture's, or `dpi` is out of range.
     """
     ending = "" if path is None else Path(path).suffix.lower()
-    if path is not None and ending not in FORMATS:
-        raise RequestError(f"{path}: a {what} is drawn as {' '.join(FORMATS)}, not as '{ending}'{nearest(ending, FORMATS)}")
+    if path is not None and ending not in PICTURES:
+        raise RequestError(f"{path}: a {what} is drawn as {' '.join(PICTURES)}, not as '{ending}'{nearest(ending, PICTURES)}")
     if not 10 <= dpi <= 2400:
         raise RequestError(f"{what}: dpi is {dpi}, expected 10 to 2400")
     return ending

@@ -1,0 +1,94 @@
+"""Records as JSON and NPZ, read as data that a stranger may have written. Nothing is pickled.
+
+This module turns the fields of a record, as a dict, into bytes and back. `AttentionRecord` checks what they say.
+"""
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from regard.errors import DataError, RegardError
+
+MAX_BYTES = 256 * 2**20
+"""Maximum size of a file, and of what a packed one unpacks to."""
+
+Fields = Mapping[str, Any]
+"""The fields of a record by name. `weights` maps sites to matrices; all else is what JSON has."""
+
+
+def to_json(fields: Fields) -> str:
+    """Return the fields as JSON, letters as they are."""
+    data = {**fields, "weights": {site: _lists(array) for site, array in fields["weights"].items()}}
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair has no UTF-8 form
+        return json.dumps(data, allow_nan=False)
+    return text
+
+
+def from_json(text: str | bytes, where: str) -> Any:
+    """Read what `to_json` wrote; `where` is put before an error's message."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: this is not JSON: {error or 'nested too deeply'}") from error
+
+
+def to_npz(fields: Fields) -> bytes:
+    """Return the fields as NPZ: `record` holds the texts as JSON bytes, `weights.0` … the matrices in the order of sites."""
+    texts = json.dumps({**fields, "weights": list(fields["weights"])})
+    arrays = {f"weights.{number}": array for number, array in enumerate(fields["weights"].values())}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, record=np.frombuffer(texts.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def from_npz(content: bytes, where: str) -> Any:
+    """Read what `to_npz` wrote. Sizes are checked before anything is unpacked, and nothing can be pickled in it."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+            if unpacked > MAX_BYTES:
+                raise DataError(f"{where}: it unpacks to {unpacked} bytes, expected at most {MAX_BYTES}")
+            data = json.loads(_array(archive, "record", np.uint8).tobytes(), parse_constant=_refuse)
+            sites = data.get("weights") if isinstance(data, dict) else None
+            if not isinstance(sites, list) or not all(isinstance(site, str) for site in sites):
+                raise DataError(f"{where}: 'weights' must list the names of the sites")
+            data["weights"] = {site: _array(archive, f"weights.{number}", np.float32) for number, site in enumerate(sites)}
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, KeyError, ValueError, EOFError, RecursionError) as error:
+        raise DataError(f"{where}: this is not a record, or it is damaged: {error}") from error
+    except (NotImplementedError, RuntimeError, OSError) as error:  # encrypted, or packed in a way Python does not know
+        raise DataError(f"{where}: this cannot be unpacked: {error}") from error
+    except Exception as error:
+        if isinstance(error, RegardError):
+            raise
+        raise DataError(f"{where}: this is damaged: {error}") from error  # zlib.error, lzma.LZMAError
+    return data
+
+
+def _lists(array: np.ndarray) -> Any:
+    # Through float32's own shortest text: 0.1 stays 0.1, not 0.10000000149011612, and comes back as the same float32.
+    return array.astype(str).astype(float).tolist()
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number JSON has")
+
+
+def _array(archive: zipfile.ZipFile, name: str, dtype: type) -> np.ndarray:
+    """One array of the archive. Its header may promise any size, so what it promises is compared with what is there."""
+    content = io.BytesIO(archive.read(f"{name}.npy"))
+    version = np.lib.format.read_magic(content)
+    if version != (1, 0):
+        raise ValueError(f"{name} has npy version {version}, expected (1, 0)")
+    shape, fortran, found = np.lib.format.read_array_header_1_0(content)
+    rest = content.read()
+    if fortran or found != np.dtype(dtype) or math.prod(shape) * found.itemsize != len(rest):
+        raise ValueError(f"{name} is {found} of shape {shape} in {len(rest)} bytes, expected {np.dtype(dtype)} that fills them")
+    return np.frombuffer(rest, dtype).reshape(shape)

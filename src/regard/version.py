@@ -1,0 +1,8 @@
+"""The version of this package, and where its code is."""
+
+from pathlib import Path
+
+__version__ = "0.1.0"
+
+PACKAGE = Path(__file__).parent
+"""Folder of the package's modules."""
