@@ -135,6 +135,31 @@ def whole_text(path: Path) -> Iterator[TextIO]:
             file.detach()  # which writes what it holds into the raw file
 
 
+def rename(old: Path, new: Path) -> None:
+    """Rename a file or a folder, in place of a file or an empty folder that has the new name, and synchronise the folder.
+
+    Raises:
+        OSError: If it cannot be renamed.
+    """
+    os.replace(old, new)
+    flush(new.absolute().parent)
+
+
+def keep_as(path: Path, name: Path) -> None:
+    """Give a file a second name, in place of the file that has it. Where a file system has no second names, rename it.
+
+    At no moment is there no file of the first name, unless it is renamed.
+
+    Raises:
+        OSError: If it cannot be done.
+    """
+    spare = beside(name)
+    with suppress(OSError):
+        spare.unlink(missing_ok=True)
+        os.link(path, spare)
+    rename(spare if spare.exists() else path, name)
+
+
 def append(path: Path, content: str | bytes) -> None:
     """Append to a file at once, as signs of life are.
 
@@ -244,8 +269,7 @@ def holder_of(path: Path) -> str:
 
 def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), mode)
         try:
             _lock(handle, wait=wait)
         except (BlockingIOError, PermissionError):

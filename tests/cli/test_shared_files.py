@@ -18,11 +18,11 @@ from regard.cli.main import main
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
+from regard.processes import parted_file
+from regard.processes.parted_file import PartedFile
 from regard.processes.ranks import Ranks
 from regard.tasks.translation import predictor as translator
 from regard.tasks.translation.predictor import Translator
-from regard.text import parts
-from regard.text.parts import PartedFile
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 WORDS = ["a", "blue", "car", "stops", "two", "men", "see", "dog", "she", "sees", "the", "house", "."]
@@ -95,7 +95,7 @@ def test_a_process_that_fails_leaves_the_others_parts_to_the_next_attempt(model,
         patch.setattr(Translator, "translate", fail)
         assert run(patch, 1, 2, *command) == 2
     assert "process 1 of 2: the disk is full" in capsys.readouterr().err
-    monkeypatch.setattr(parts, "PATIENCE", 0.3)
+    monkeypatch.setattr(parted_file, "PATIENCE", 0.3)
     assert run(monkeypatch, 0, 2, *command) == 2
     said = capsys.readouterr().err
     assert "process 1 of 2 has not finished its part of" in said
@@ -144,8 +144,8 @@ def test_what_fails_leaves_the_old_file(tmp_path):
 
 def test_signs_of_life(tmp_path, monkeypatch):
     """Whoever is slow is waited for, however long it takes."""
-    monkeypatch.setattr(parts, "_TOUCHED_EVERY", 0.02)
-    monkeypatch.setattr(parts, "PATIENCE", 0.3)
+    monkeypatch.setattr(parted_file, "_TOUCHED_EVERY", 0.02)
+    monkeypatch.setattr(parted_file, "PATIENCE", 0.3)
     first, second = (PartedFile(tmp_path / "out", Ranks(rank, 2), "key") for rank in (0, 1))
     with first.writing() as file:
         file.write("a\n")
@@ -183,7 +183,7 @@ def test_who_is_late_finds_its_part(tmp_path):
 
 
 def test_who_never_comes_is_not_waited_for_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PATIENCE", 0.2)
+    monkeypatch.setattr(parted_file, "PATIENCE", 0.2)
     first, second = (PartedFile(tmp_path / "out", Ranks(rank, 2), "key") for rank in (0, 1))
     for process in (first, second, first):
         if not process.begin():

@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from regard.errors import ConfigError
-from regard.processes.ranks import Ranks, find_meeting_point, read_ranks
+from regard.processes.ranks import Ranks, own_name, read_ranks
+from regard.processes.rendezvous import find_meeting_point
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 SLURM = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4", "SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NTASKS_PER_NODE": "2"}
@@ -86,3 +87,8 @@ def test_where_processes_meet(environment, expected):
 def test_a_port_that_is_no_number():
     with pytest.raises(ConfigError, match="MASTER_PORT is 'x'"):
         find_meeting_point({"WORLD_SIZE": "2", "MASTER_PORT": "x"})
+
+
+def test_messages_name_the_process_they_come_from():
+    assert own_name({"WORLD_SIZE": "4", "RANK": "2"}) == "process 2 of 4: "
+    assert own_name({"WORLD_SIZE": "4", "RANK": "0"}) == own_name({}) == own_name({"WORLD_SIZE": "4"}) == ""

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from regard.errors import ConfigError, ShapeError
-from regard.text.batching import Batch, BucketBatchSampler, length_batches, share
+from regard.text.batching import Batch, BucketBatchSampler, length_batches
 
 REAL = Path(os.environ.get("REGARD_DATA", "../shared/data"))
 pairs = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=200)
@@ -95,26 +95,6 @@ def test_iterating_does_not_move_the_position():
     one = sampler(random_lengths(50))
     next(iter(one))
     assert one.state_dict() == {"epoch": 0, "position": 0}
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 8))
-def test_processes_share_without_overlap_or_loss(sizes, world_size):
-    """Sizes of 0 never come, and must do no harm."""
-    bounds = np.cumsum([0, *sizes])
-    batches = [np.arange(start, stop) for start, stop in pairwise(bounds)]
-    shares = [share(batches, rank, world_size) for rank in range(world_size)]
-    assert len({len(own) for own in shares}) == 1
-    assert sorted(np.concatenate([part for own in shares for part in own]).tolist()) == list(range(sum(sizes)))
-    if len(batches) % world_size == 0:
-        assert sorted(len(part) for own in shares for part in own) == sorted(sizes)
-    if len(batches) == 1:
-        counts = [len(own[0]) for own in shares]
-        assert max(counts) - min(counts) <= 1
-
-
-def test_one_process_takes_all():
-    batches = [np.array([3, 1]), np.array([2])]
-    assert [part.tolist() for part in share(batches, 0, 1)] == [[3, 1], [2]]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -15,11 +15,11 @@ from tiny import TinyTranslator
 from regard.config import TeacherForcingConfig, TranslationConfig
 from regard.errors import ConfigError, Interrupted, TrainingError
 from regard.processes.ranks import read_ranks
+from regard.processes.rendezvous import disconnect, joined
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.machine import resolve_machine
 from regard.training.shared import open_folder
-from regard.training.team import _disconnect, joined
 from regard.training.updater import Updater
 
 still = partial(TinyTranslator, dropout=0.0)
@@ -113,7 +113,7 @@ def test_no_thread_of_gloo_is_left_when_python_shuts_down(config):
     def work(rank):
         fit(config, model=TinyTranslator, progress=False)
         names = [[path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]]
-        _disconnect()
+        disconnect()
         names.append([path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")])
         return [[name for name in some if "gloo" in name] for some in names]
 

@@ -14,9 +14,9 @@ from tiny import TinyTranslator
 from regard.config import BahdanauDecoderConfig, EncoderConfig, PlateauConfig, RecurrentConfig
 from regard.config.loading import render_config
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
+from regard.processes.signals import Signals
 from regard.training import callbacks, fit, resume
 from regard.training.callbacks import Checkpointing, Validation
-from regard.training.signals import Signals
 
 SCRIPT = Path(__file__).with_name("killed.py")
 
@@ -283,7 +283,7 @@ def test_killed_ten_times(config, change, tmp_path, model):
 
 def test_a_second_signal_ends_at_once():
     code = (
-        "import signal\nfrom regard.training.signals import Signals\n"
+        "import signal\nfrom regard.processes.signals import Signals\n"
         "with Signals() as signals:\n"
         "    signal.raise_signal(signal.SIGINT)\n    assert signals.received == signal.SIGINT\n"
         "    signal.raise_signal(signal.SIGTERM)\n    raise AssertionError\n"

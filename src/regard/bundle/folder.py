@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.disk import flush, locked
+from regard import disk
+from regard.disk import locked
 from regard.errors import BundleError
 
 _INCOMING, _LOCK = ".incoming", ".writing"
@@ -42,11 +43,7 @@ def replacing(folder: Path) -> Iterator[Path]:
                 shutil.rmtree(stage, ignore_errors=True)
                 stage.mkdir()
                 yield stage
-                for path in stage.iterdir():
-                    flush(path)
-                flush(stage)
-                stage.rename(incoming)
-                flush(folder)
+                disk.rename(stage, incoming)
                 _tidy(folder)
             except BaseException:
                 shutil.rmtree(stage, ignore_errors=True)
@@ -114,6 +111,5 @@ def _tidy(folder: Path) -> None:
     if incoming.is_symlink() or not incoming.is_dir():
         return
     for path in sorted(incoming.iterdir()):
-        path.replace(folder / path.name)
-    flush(folder)
+        disk.rename(path, folder / path.name)
     incoming.rmdir()

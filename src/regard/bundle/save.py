@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from regard import disk
 from regard.bundle.bundle import (
     CARD,
     CONFIG,
@@ -38,21 +39,21 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
         BundleError: If it cannot be written. What was there is unchanged.
     """
     with replacing(Path(folder)) as stage:
-        (stage / CONFIG).write_text(render_config(bundle.config), encoding="utf-8")
-        (stage / REPORT).write_text(_render(bundle.report), encoding="utf-8")
-        (stage / WEIGHTS).write_bytes(pack(bundle.model))
+        disk.write(stage / CONFIG, render_config(bundle.config))
+        disk.write(stage / REPORT, _render(bundle.report))
+        disk.write(stage / WEIGHTS, pack(bundle.model))
         if isinstance(bundle, TranslationBundle):
             _write_tokenizers(stage, bundle)
         elif isinstance(bundle, ClassificationBundle):
             bundle.tokenizer.save(stage / TOKENIZER)
             labels = {"labels": bundle.labels.to_dict(), "temperature": bundle.temperature}
-            (stage / LABELS).write_text(_render(labels), encoding="utf-8")
+            disk.write(stage / LABELS, _render(labels))
         elif isinstance(bundle, LanguageBundle):
             bundle.tokenizer.save(stage / TOKENIZER)
         files = {path.name: path.read_bytes() for path in stage.iterdir()}
         signature = sign(bundle, files)
-        (stage / CARD).write_text(render_card(bundle, signature), encoding="utf-8")
-        (stage / SIGNATURE).write_text(_render(signature), encoding="utf-8")
+        disk.write(stage / CARD, render_card(bundle, signature))
+        disk.write(stage / SIGNATURE, _render(signature))
 
 
 def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
@@ -71,7 +72,7 @@ def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str
     _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:
         _check_weights(Path(folder), weights)  # again: now no run can replace it any more
-        (stage / FAITHFULNESS).write_text(_render({**found, "weights": weights}), encoding="utf-8")
+        disk.write(stage / FAITHFULNESS, _render({**found, "weights": weights}))
 
 
 def _check_weights(folder: Path, weights: str) -> None:

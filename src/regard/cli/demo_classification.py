@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard import disk
 from regard.cli.options import record_of
 from regard.config import ClassificationConfig, WhitespaceConfig
 
@@ -45,7 +46,7 @@ def demonstrate(options: argparse.Namespace) -> None:
         shown = shown or classifier
     held_out_file = out / "held-out.tsv"
     lines = "".join(f"{review.text}\t{review.label}\n" for review in held_out)
-    held_out_file.write_text(f"text\tlabel\n{lines}", encoding="utf-8")
+    disk.write(held_out_file, f"text\tlabel\n{lines}")
     print(_render(rows))
     assert shown is not None
     _show(shown, held_out, out)

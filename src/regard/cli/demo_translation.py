@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard import disk
 from regard.cli.options import record_of
 from regard.config import TranslationConfig
 
@@ -29,7 +30,7 @@ def demonstrate(options: argparse.Namespace) -> None:
     translator = fit(config)
     out = Path(config.out)
     held_out_file = out / "held-out.tsv"
-    held_out_file.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in held_out), encoding="utf-8")
+    disk.write(held_out_file, "".join(f"{pair.source}\t{pair.target}\n" for pair in held_out))
     _score(translator, held_out)
     _show(translator, held_out, out)
     print(

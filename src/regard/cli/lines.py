@@ -16,10 +16,10 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO, Any, TextIO
 
-from regard.cli.printing import replace_unwritable
 from regard.errors import BundleError, DataError, RequestError
+from regard.processes.parted_file import PartedFile
 from regard.processes.ranks import read_ranks
-from regard.text.parts import PartedFile
+from regard.terminal import replace_unwritable
 from regard.version import __version__
 
 _AT_ONCE = 1024

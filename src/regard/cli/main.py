@@ -4,14 +4,13 @@ A command is a module with `main(arguments) -> int | None`; only the one that is
 """
 
 import errno
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from regard.cli.printing import replace_unwritable
 from regard.errors import RegardError, RequestError, missing_package, nearest, out_of_memory
-from regard.processes.ranks import read_ranks
+from regard.processes.ranks import own_name
+from regard.terminal import discard_output, replace_unwritable
 
 _HELP = """\
 regard: train a translator, a text classifier or a language model on your own file, use it, and look at where it looks.
@@ -76,19 +75,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except RegardError as error:
-        return error.exit_code if error.told else _fail(_by_whom() + str(error), error.exit_code)
+        return error.exit_code if error.told else _fail(own_name() + str(error), error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BrokenPipeError:
-        # Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 141
     except OSError as error:
-        return _fail(_by_whom() + _explain(error))
+        return _fail(own_name() + _explain(error))
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        return _fail(_by_whom() + _OUT_OF_MEMORY)
+        return _fail(own_name() + _OUT_OF_MEMORY)
     return code
 
 
@@ -119,14 +117,6 @@ def _run(arguments: list[str]) -> int:
 def _fail(message: str, code: int = 2) -> int:
     print(f"regard: {message}", file=sys.stderr)
     return code
-
-
-def _by_whom() -> str:
-    try:
-        ranks = read_ranks()
-    except RegardError:
-        return ""
-    return "" if ranks.first else f"process {ranks.rank} of {ranks.world_size}: "
 
 
 def _explain(error: OSError) -> str:

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from regard.errors import ConfigError
 
-_LOWEST_PORT, _PORTS = 15_000, 10_000
-"""Ports that jobs of SLURM use, so that two on one host don't meet at the same one."""
-
 
 @dataclass(frozen=True)
 class Ranks:
@@ -46,11 +43,11 @@ def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
         ConfigError: If the variables contradict each other.
     """
     if "WORLD_SIZE" in environment:
-        world_size, rank = _number(environment, "WORLD_SIZE", "1"), _number(environment, "RANK", "")
-        local_rank, local_size = _number(environment, "LOCAL_RANK", "0"), _number(environment, "LOCAL_WORLD_SIZE", "1")
+        world_size, rank = read_number(environment, "WORLD_SIZE", "1"), read_number(environment, "RANK", "")
+        local_rank, local_size = read_number(environment, "LOCAL_RANK", "0"), read_number(environment, "LOCAL_WORLD_SIZE", "1")
     elif "SLURM_STEP_ID" in environment and environment.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
-        world_size, rank = _number(environment, "SLURM_NTASKS", "1"), _number(environment, "SLURM_PROCID", "0")
-        local_rank, local_size = _number(environment, "SLURM_LOCALID", "0"), _tasks_here(environment, world_size)
+        world_size, rank = read_number(environment, "SLURM_NTASKS", "1"), read_number(environment, "SLURM_PROCID", "0")
+        local_rank, local_size = read_number(environment, "SLURM_LOCALID", "0"), _tasks_here(environment, world_size)
     else:
         return Ranks()
     local_size = max(local_size, local_rank + 1)
@@ -59,27 +56,13 @@ def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
     return Ranks(rank, world_size, local_rank, local_size)
 
 
-def find_meeting_point(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
-    """Return the host and the port at which the processes of a launcher meet: those of the first process.
-
-    torchrun sets MASTER_ADDR and MASTER_PORT. Under SLURM, the host is the first of the step's nodes, and the port follows from
-    the job's number, unless these variables are set too.
-
-    Raises:
-        ConfigError: If the port is not a number.
-    """
-    host, job = "127.0.0.1", environment.get("SLURM_JOB_ID", "")
-    if "WORLD_SIZE" not in environment:
-        host = _first_node(environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_NODELIST", "")) or host
-    port = _LOWEST_PORT + int(job) % _PORTS if job.isdecimal() else _LOWEST_PORT
-    return environment.get("MASTER_ADDR", host), _number(environment, "MASTER_PORT", str(port))
-
-
-def _first_node(nodes: str) -> str:
-    """Return the first host of a list of SLURM's: `gpu[03-05,9],cpu1` begins with gpu03."""
-    found = re.match(r"([^,\[]*)(?:\[(\w+)[^\]]*\])?([^,\[]*)", nodes)
-    assert found is not None  # each part may be empty
-    return "".join(part or "" for part in found.groups())
+def own_name(environment: Mapping[str, str] = os.environ) -> str:
+    """Return `process 1 of 4: ` to put before a message; nothing in the first process or in a contradictory environment."""
+    try:
+        ranks = read_ranks(environment)
+    except ConfigError:
+        return ""
+    return "" if ranks.first else f"process {ranks.rank} of {ranks.world_size}: "
 
 
 def _tasks_here(environment: Mapping[str, str], tasks: int) -> int:
@@ -90,14 +73,19 @@ def _tasks_here(environment: Mapping[str, str], tasks: int) -> int:
         if sum(count * times for count, times in runs) != tasks:
             continue  # not set, or the allocation's, of which the step is a part
         counts = [count for count, times in runs for _ in range(times)]
-        if (node := _number(environment, "SLURM_NODEID", "0")) < len(counts):
+        if (node := read_number(environment, "SLURM_NODEID", "0")) < len(counts):
             return counts[node]
     if "SLURM_NTASKS_PER_NODE" in environment:
-        return _number(environment, "SLURM_NTASKS_PER_NODE", "")
-    return -(-tasks // max(1, _number(environment, "SLURM_NNODES", "1")))
+        return read_number(environment, "SLURM_NTASKS_PER_NODE", "")
+    return -(-tasks // max(1, read_number(environment, "SLURM_NNODES", "1")))
 
 
-def _number(environment: Mapping[str, str], name: str, default: str) -> int:
+def read_number(environment: Mapping[str, str], name: str, default: str) -> int:
+    """Return a whole number that the launcher set.
+
+    Raises:
+        ConfigError: If it is none.
+    """
     text = environment.get(name, default)
     if not text.isdecimal():
         what = f"is '{text}'" if text else "is not set"

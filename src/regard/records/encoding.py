@@ -45,7 +45,7 @@ def to_npz(fields: Fields) -> bytes:
     texts = json.dumps({**fields, "weights": list(fields["weights"])})
     arrays = {f"weights.{number}": array for number, array in enumerate(fields["weights"].values())}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, record=np.frombuffer(texts.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(buffer, record=np.frombuffer(texts.encode(), np.uint8), **arrays)
     return buffer.getvalue()
 
 

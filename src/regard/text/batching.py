@@ -5,9 +5,8 @@ the lengths alone, so that every epoch has the same number of batches; which of 
 of the batches, are drawn anew in each epoch, as a pure function of (seed, epoch).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -46,7 +45,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices: max(longest source, longest target) × sentences ≤ `batch_tokens`.
 
     A pair that is longer than the budget makes a batch of its own. Every index comes exactly once an epoch. Processes that
-    train together go through the same batches, and each takes its `share` of them.
+    train together go through the same batches, and each takes its share of them (`processes.sharing`).
 
     Iterating starts at `position` and changes nothing: a loader's workers read ahead, so only the trainer knows which batches
     have been used. It sets `position` (or calls `resume_at`), and `set_epoch` before the next epoch.
@@ -150,25 +149,6 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         # A stable sort gives the same on every machine.
         row = np.argsort(place * _SHUFFLED + stray, kind="stable").astype(np.int32)
         return row, generator.permutation(len(self._starts) - 1)
-
-
-def share(batches: Sequence[np.ndarray], rank: int, world_size: int) -> list[np.ndarray]:
-    """One process's part of the batches that make one update, nothing of which is left over or taken twice.
-
-    As far as the numbers divide, processes take whole batches, which keeps them large; within a batch that several take, each
-    takes every so-manyth row, so that rows are equally long and their number differs by one at most.
-
-    Args:
-        batches: Arrays of indices.
-        rank: Which of the processes this is, in [0, world_size).
-        world_size: How many processes train together.
-
-    Returns:
-        Equally many parts on every process, some perhaps empty.
-    """
-    groups = gcd(len(batches), world_size)
-    group, member = rank % groups, rank // groups
-    return [batch[member :: world_size // groups] for batch in batches[group::groups]]
 
 
 def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_sentences: int = 0) -> list[np.ndarray]:

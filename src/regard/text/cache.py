@@ -19,8 +19,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from regard import disk
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
-from regard.disk import flush, locked
+from regard.disk import locked
 from regard.errors import DataError
 from regard.text.files.opening import check_file
 
@@ -144,18 +145,15 @@ def publish(work: Path, entry: Path) -> None:
         OSError: If the disk is full.
     """
     files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
-    (work / MANIFEST).write_text(json.dumps(files, indent=1), encoding="utf-8")
-    for path in [*work.iterdir(), work]:
-        flush(path)
+    disk.write(work / MANIFEST, json.dumps(files, indent=1))
     if entry.exists() and not is_whole(entry):
         # Moved aside first: another run may have it open.
-        entry.rename(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent))
+        disk.rename(entry, Path(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent)))
     try:
-        work.rename(entry)
+        disk.rename(work, entry)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-    flush(entry.parent)
 
 
 def is_whole(entry: Path) -> bool:

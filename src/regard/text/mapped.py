@@ -3,6 +3,7 @@
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from regard import disk
 from regard.errors import DataError
 
 Ids = npt.NDArray[np.int32]
@@ -23,15 +25,15 @@ class MappedWriter:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
-        self._sink = pa.OSFile(str(path), "wb")
-        self._writer = pa.ipc.new_file(self._sink, schema)
+        self._open = ExitStack()
+        sink = self._open.enter_context(disk.whole_file(path))
+        self._writer = self._open.enter_context(pa.ipc.new_file(sink, schema))
 
     def __enter__(self) -> "MappedWriter":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._writer.close()
-        self._sink.close()
+        self._open.__exit__(kind, error, trace)
 
     def append(self, numbers: Sequence[Rows], texts: Sequence[Sequence[str]]) -> None:
         """Append rows.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from regard import disk
 from regard.text.split import Hashes, hash_texts
 
 Texts = tuple[list[str], ...]
@@ -57,7 +58,7 @@ def spool_texts(chunks: Iterable[tuple[Sequence[Sequence[str]], Sequence[int]]],
     schema = pa.schema([pa.field(name, pa.large_string()) for name in names])
     hashes: list[list[Hashes]] = [[np.zeros(0, np.int64)] for _ in names]
     lines = [np.zeros(0, np.int64)]
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with disk.whole_file(path) as sink, pa.ipc.new_file(sink, schema) as writer:
         for columns, numbers in chunks:
             writer.write_batch(pa.record_batch([pa.array(column, pa.large_string()) for column in columns], schema=schema))
             for known, column in zip(hashes, columns, strict=True):

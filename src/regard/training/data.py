@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from regard.processes.ranks import Ranks
-from regard.text.batching import BucketBatchSampler, share
+from regard.processes.sharing import share_batches
+from regard.text.batching import BucketBatchSampler
 from regard.training.run import Progress
 from regard.training.task import Task
 
@@ -75,7 +76,7 @@ class UpdateLoader:
             yield self._update(group, last=True)
 
     def _update(self, group: list[np.ndarray], *, last: bool) -> Update:
-        parts = share(group, self._ranks.rank, self._ranks.world_size)
+        parts = share_batches(group, self._ranks.rank, self._ranks.world_size)
         # A process without a part computes the gradient of some example, to no effect: the others wait for one.
         batches = [self._task.data.train.batch(part if len(part) else group[0][:1]) for part in parts]
         weights = [1.0 if len(part) else 0.0 for part in parts]

@@ -15,6 +15,9 @@ from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, Trans
 from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
+from regard.processes.rendezvous import joined
+from regard.processes.signals import AgreedSignals, Signals
+from regard.processes.team import Team
 from regard.tasks.classification.training import ClassificationTask, ClassifierModel, check_classification
 from regard.tasks.language.training import LanguageModelGiven, LanguageTask, check_language
 from regard.tasks.translation.training import Model, TranslationTask, check_translation
@@ -32,11 +35,9 @@ from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Run
 from regard.training.schedule import Change
-from regard.training.shared import AgreedSignals, Agreement, FirstValidates, open_folder
-from regard.training.signals import Signals
+from regard.training.shared import Agreement, FirstValidates, open_folder
 from regard.training.starting import check_start, with_start
 from regard.training.task import Task, Validator
-from regard.training.team import Team, joined
 from regard.training.updater import Updater
 from regard.training.versions import symbols_of, versions
 from regard.version import __version__

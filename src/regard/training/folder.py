@@ -30,10 +30,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard import disk
 from regard.bundle.bundle import FILES, WEIGHTS
 from regard.config import AnyConfig, RunConfig
 from regard.config.loading import read_config, render_config
-from regard.disk import FULL, flush, locked, seal_of, unseal, write_whole
+from regard.disk import FULL, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
 
 _LAST, _PREVIOUS, _LOCK, _REPLACING = "last.ckpt", "previous.ckpt", "lock", "replacing"
@@ -167,7 +168,7 @@ class RunFolder:
         settings = render_config(config).encode()
         try:
             if self.holds_run():
-                (self.checkpoints / _REPLACING).touch()
+                disk.write(self.checkpoints / _REPLACING, b"")
             self._clear()
             self.logs.mkdir(exist_ok=True)
         except OSError as error:
@@ -277,13 +278,7 @@ class RunFolder:
 
     def _rotate(self, last: Path, previous: Path) -> None:
         try:
-            # A second name first, so that at no moment there is no last checkpoint.
-            spare = previous.with_name(_PREVIOUS + ".new")
-            with suppress(OSError):  # some file systems have no second names
-                spare.unlink(missing_ok=True)
-                os.link(last, spare)
-            os.replace(spare if spare.exists() else last, previous)
-            flush(self.checkpoints)
+            disk.keep_as(last, previous)
         except OSError as error:
             raise write_error(previous, error) from error
 
@@ -354,7 +349,7 @@ class RunFolder:
 
     def _write(self, path: Path, *parts: bytes | memoryview) -> None:
         try:
-            write_whole(path, *parts)
+            disk.write(path, *parts)
         except OSError as error:
             raise write_error(path, error) from error
 

@@ -2,9 +2,11 @@
 
 import csv
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
+from regard import disk
 from regard.training.folder import write_error
 
 Row = dict[str, float | int]
@@ -20,12 +22,14 @@ class Logs:
         self._path = folder / "metrics.csv"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO = self._path.open("w", newline="", encoding="utf-8")
+            kept = StringIO()
+            before = csv.DictWriter(kept, names := (*_COLUMNS, *columns))
+            before.writeheader()
+            before.writerows(history)
+            disk.write(self._path, kept.getvalue())
+            self._file: TextIO = disk.open_log(self._path)
             self._board = _open_board(folder, history) if tensorboard else None
-            self._rows = csv.DictWriter(self._file, (*_COLUMNS, *columns))
-            self._rows.writeheader()
-            self._rows.writerows(history)
-            self._file.flush()
+            self._rows = csv.DictWriter(self._file, names)
         except OSError as error:
             with suppress(AttributeError):  # where not even the first file could be opened
                 self.close()

@@ -9,13 +9,13 @@ import torch
 
 from regard.config import PlateauConfig
 from regard.errors import BundleError
+from regard.processes.team import Team
 from regard.training.folder import RunFolder
 from regard.training.logs import Row
 from regard.training.machine import Machine
 from regard.training.optimizer import MovingAverage, build_optimizer
 from regard.training.schedule import Change, Plateau, learning_rate_factor, planned_steps
 from regard.training.task import Task
-from regard.training.team import Team
 
 CHECKPOINT_FORMAT = 3
 CHECKED_EVERY = 16

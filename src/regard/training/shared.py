@@ -9,13 +9,13 @@ from torch import Tensor
 
 from regard.config import AnyConfig, RunConfig
 from regard.errors import RegardError
+from regard.processes.signals import AgreedSignals
+from regard.processes.team import Team
 from regard.training.callbacks import Callback
 from regard.training.data import Update
 from regard.training.folder import RunFolder
 from regard.training.run import Run
-from regard.training.signals import Signals
 from regard.training.task import Scores, Validator
-from regard.training.team import Team
 
 
 def open_folder(path: str | Path, team: Team) -> RunFolder:
@@ -80,35 +80,6 @@ class SharedFolder(RunFolder):
     def load_weights(self, step: int) -> dict[str, Tensor]:
         """As `RunFolder`."""
         return self._team.by_first(lambda: self._own.load_weights(step))
-
-
-class AgreedSignals(Signals):
-    """A signal that all processes know of, so that all act upon it between the same two updates."""
-
-    def __init__(self, noted: Signals, team: Team) -> None:
-        """Share what each process notes.
-
-        Args:
-            noted: What came to this process.
-            team: Who has to agree.
-        """
-        super().__init__()
-        self.team, self._noted = team, noted
-
-    @property
-    def pending(self) -> int | None:
-        """A signal that came to this process, even if the others do not know of it yet."""
-        return self.received or self._noted.pending
-
-    def agree(self, *, finished: bool = False) -> bool:
-        """Let all processes know of what came to any; all of them call this.
-
-        Returns:
-            Whether `finished` is True in any process.
-        """
-        signal, over = self.team.largest(self.pending or 0, int(finished))
-        self.received = signal or None
-        return bool(over)
 
 
 class FirstValidates(Validator):

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from regard import disk
 from regard.config import ClassificationConfig
 from regard.errors import ConfigError, Interrupted
 from regard.processes.ranks import read_ranks
@@ -148,7 +149,7 @@ def _run(config: ClassificationConfig, train: Callable[[ClassificationConfig], A
         scores = classifier.bundle.signature["scores"]
         found.append({name: float(scores[name]) for name in _FIGURES})
     result = CrossValidation(tuple(found))
-    Path(config.out, "folds.json").write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    disk.write(Path(config.out, "folds.json"), json.dumps(result.to_dict(), indent=1) + "\n")
     return result
 
 

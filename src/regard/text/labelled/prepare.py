@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import Progress
 
+from regard import disk
 from regard.config import AutoConfig, FixedTokenizerConfig, LabelledDataConfig, TokenizerConfig, WhitespaceConfig
 from regard.errors import BundleError, DataError
 from regard.text.bars import late_bars
@@ -244,7 +245,7 @@ class _Preparation:
     def _finish(self, tokenizer: Tokenizer, labels: Labels, report: LabelledReport) -> None:
         tokenizer.save(self.work / "tokenizer.json")
         for name, plain in (("labels", labels.to_dict()), ("report", report.to_dict())):
-            (self.work / f"{name}.json").write_text(json.dumps(plain, ensure_ascii=False, indent=1), encoding="utf-8")
+            disk.write(self.work / f"{name}.json", json.dumps(plain, ensure_ascii=False, indent=1))
 
 
 def _load(entry: Path, files: list[list[str]], tokenizer: FixedTokenizerConfig, fingerprint: str) -> LabelledData | None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import Progress
 
+from regard import disk
 from regard.config import DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.errors import BundleError, DataError
 from regard.text.bars import late_bars
@@ -249,7 +250,7 @@ class _Preparation:
             source.save(self.work / "tokenizer.source.json")
             target.save(self.work / "tokenizer.target.json")
         plain = json.dumps(report.to_dict(), ensure_ascii=False, indent=1)
-        (self.work / "report.json").write_text(plain, encoding="utf-8")
+        disk.write(self.work / "report.json", plain)
 
 
 def _resolve(data: DataConfig, tokenizers: TokenizersConfig) -> TokenizersConfig:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import Progress
 
+from regard import disk
 from regard.config import AutoConfig, FixedTokenizerConfig, TextDataConfig, TokenizerConfig, WhitespaceConfig
 from regard.errors import BundleError, DataError
 from regard.text.bars import late_bars
@@ -155,7 +156,7 @@ class _Preparation:
         report.notes += unknown_notes(report.symbols) if self.learned else []
         tokenizer.save(self.work / "tokenizer.json")
         plain = json.dumps(report.to_dict(), ensure_ascii=False, indent=1)
-        (self.work / "report.json").write_text(plain, encoding="utf-8")
+        disk.write(self.work / "report.json", plain)
         for path in {spool.path, dev_spool.path}:
             path.unlink()
 

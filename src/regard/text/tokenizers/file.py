@@ -14,6 +14,7 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, normalizers
 
+from regard import disk
 from regard.errors import BundleError
 from regard.text.tokenizers.schemes import SPACE_MARK, Scheme
 from regard.text.tokenizers.vocabulary import Symbols, check_symbols
@@ -57,7 +58,7 @@ def write_tokenizer(path: str | Path, file: TokenizerFile, scheme: Scheme) -> No
         "spacy": metadata.version("spacy") if file.kind == "spacy" else "",
         "tokenizer": json.loads(library.to_str()),
     }
-    Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n")
+    disk.write(Path(path), json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
 def read_tokenizer(path: str | Path, data: bytes | None = None) -> TokenizerFile:

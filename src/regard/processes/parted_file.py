@@ -16,11 +16,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from regard.disk import beside, whole_file
+from regard.disk import append, beside, whole_file, whole_text
 from regard.errors import RequestError
 from regard.processes.ranks import Ranks
 
@@ -73,8 +72,7 @@ class PartedFile:
         self._folder.mkdir(parents=True, exist_ok=True)
         done = self._part(self._ranks.rank).exists()
         # Only now, since the parts may be gone at once when all have begun.
-        with open(self._begun(self._ranks.rank), "ab") as file:
-            file.write(b".")
+        append(self._begun(self._ranks.rank), ".")
         return done
 
     @contextmanager
@@ -85,17 +83,13 @@ class PartedFile:
             OSError: If there is no room.
         """
         if self._straight:
-            with open(self._path, "w", encoding="utf-8", newline="\n") as file:
+            with whole_text(self._path) as file:
                 yield file
             return
         part = self._path if self._ranks.alone else self._part(self._ranks.rank)
         part.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(part) as raw, _touching(beside(part)):
-            file = TextIOWrapper(raw, encoding="utf-8", newline="\n")
-            try:
-                yield file
-            finally:
-                file.detach()  # which writes what it holds into the raw file
+        with whole_text(part) as file, _touching(beside(part)):
+            yield file
 
     def finish(self) -> None:
         """Put the parts together, if this is the first process, once all are there.
