@@ -11,9 +11,9 @@ from tiny import TinyTranslator
 from training.conftest import make_config
 from training.test_resume import Stop, model_bytes, signal_at, stop_at  # noqa: F401 (fixtures)
 
+from regard import disk
 from regard.config import LinearDecayConfig, PlateauConfig
 from regard.config.loading import read_config
-from regard.disk import write_whole
 from regard.errors import BundleError, ConfigError, Interrupted
 from regard.training import fit, resume
 from regard.training.folder import RunFolder
@@ -76,14 +76,14 @@ def test_plain_resume_goes_on_bit_for_bit_after_a_change(ended, stop_at):  # noq
 
 
 def test_a_kill_between_the_two_files_leaves_the_old_settings(ended, monkeypatch):
-    weights = model_bytes(ended)
+    weights, write = model_bytes(ended), disk.write
 
     def die(path, *parts):
         if path.name == "config.yaml":
             raise Stop
-        write_whole(path, *parts)
+        write(path, *parts)
 
-    monkeypatch.setattr("regard.training.folder.write_whole", die)
+    monkeypatch.setattr("regard.disk.write", die)
     with pytest.raises(Stop):
         longer(ended, max_epochs=4)
     monkeypatch.undo()

@@ -9,7 +9,8 @@ from tiny import TinyTranslator
 from regard.config.loading import render_config
 from regard.training import callbacks, fit, notebook
 from regard.training.notebook import in_notebook
-from regard.training.progress import Lines, Reporter, build_reporter
+from regard.training.progress import Lines, Reporter
+from regard.training.reporters import build_reporter
 
 
 class Shown:

@@ -10,10 +10,9 @@ from regard.errors import RequestError
 from regard.evaluation import Bootstrap, McNemar, bootstrap_macro_f1, bootstrap_mean, mcnemar
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
-from regard.tasks.classification.evaluation import number_labels
 from regard.tasks.classification.predictor import Classifier
+from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.predictor import Translator
-from regard.text.metrics import build_metrics
 
 _CERTAIN = 0.05
 """A difference that chance makes less often than this counts as one."""
@@ -162,7 +161,7 @@ def compare_classifiers(
         raise RequestError(f"compare: got {len(texts):,} texts and {len(labels):,} labels, expected as many, at least one")
     _check_labels(first, second, names)
     size = len(first.labels.names)
-    gold = _indicators(number_labels(first, labels), size)
+    gold = _indicators(first.labels.encode(labels), size)
     one, two = (_indicators(_decide(classifier, texts, progress), size) for classifier in (first, second))
     rights = (one == gold).all(-1), (two == gold).all(-1)
     return ClassifierComparison(
@@ -214,7 +213,7 @@ def compare_translators(
         for each in (first, second)
     ]
     tokenizers = [each.bundle.target_tokenizer for each in (first, second)]
-    bleu, chrf = build_metrics(tokenizers[tokenizers[1].lowercase and not tokenizers[0].lowercase], targets)
+    bleu, chrf = suitable_metrics(tokenizers[tokenizers[1].lowercase and not tokenizers[0].lowercase], targets)
     test = PairedTest(
         [("first", found[0]), ("second", found[1])], {"BLEU": bleu, "chrF": chrf}, [list(targets)], "bs", n_samples=resamples
     )

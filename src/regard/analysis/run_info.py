@@ -4,11 +4,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.analysis import run_info_text
 from regard.analysis.history import Columns, metrics_path, read_metrics
+from regard.analysis.run_facts import ModelInfo, RunFacts, TrainingInfo, VocabularyInfo
 from regard.bundle.bundle import SIGNATURE
 from regard.bundle.folder import find
 from regard.bundle.inspection import Inspection, inspect_bundle
@@ -26,86 +28,9 @@ _LARGEST_FACTS = 1 << 20  # bytes
 _VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "numpy", "spacy")
 
 
-@dataclass(frozen=True)
-class ModelInfo:
-    """The model's size and attention."""
-
-    kind: dict[str, str]
-    """Kinds of the model's parts by setting: `{"model": "recurrent", "decoder": "luong", …}`."""
-    parameters: int
-    """Numbers in the weights' file; tied weights count once."""
-    parts: dict[str, int]
-    """Parameters of each part of the model, the largest first."""
-    bytes: int
-    """Size of the weights' file."""
-    sites: tuple[str, ...]
-    """Attention sites; empty if the model is the user's own object, because then they are known only once it is loaded."""
-    custom: str
-    """`model` or `attention` if that is the user's own object; else empty."""
-
-
-@dataclass(frozen=True)
-class VocabularyInfo:
-    """The symbols of one tokenizer."""
-
-    kind: str
-    lowercase: bool
-    size: int
-    """Total number of symbols."""
-    special: tuple[str, ...]
-    """Symbols that do not occur in texts: padding, unknown, start, end."""
-    groups: dict[str, int]
-    """Number of the other symbols in each group: words or parts of words, numbers, punctuation."""
-    first: tuple[str, ...]
-    """The first ordinary symbols. Vocabularies of whole words are sorted by frequency."""
-    counts: dict[str, Any]
-    """How often symbols occur in training: `tokens`, `unknown`, `seen_once`, `never_seen`, `most_frequent`. Empty if the
-    model was trained before regard kept these counts."""
-
-
-@dataclass(frozen=True)
-class TrainingInfo:
-    """How the model was trained."""
-
-    seed: int
-    updates: int | None
-    """Updates made so far; None if neither the model nor the logs say so."""
-    epochs: float | None
-    kept: tuple[int, ...]
-    """Updates whose weights the model consists of; several if weights were averaged. Empty if not recorded."""
-    seconds: float | None
-    """Training time without validations, from the logs; None without logs."""
-    settings: dict[str, Any]
-    """Settings that differ from the defaults, nested as in a YAML file."""
-    versions: dict[str, str]
-    machine: dict[str, Any]
-    """Device, threads, precision and processes; empty for a folder without checkpoints."""
-    data_hash: str
-
-
 @dataclass(frozen=True, repr=False)
-class RunInfo:
+class RunInfo(RunFacts):
     """Description of a run, as `regard.info` returns it; printing it shows everything."""
-
-    folder: str
-    task: str
-    title: str
-    """Short description of the model, such as `translator, en → de`."""
-    state: str
-    """`finished`, `unfinished`, `training` (a process writes to the folder now), or `unknown`."""
-    model: ModelInfo | None
-    """None before the first validation, when there is no model yet."""
-    data: dict[str, Any]
-    """The report on the data: files, and what was read, kept and skipped. Before the first validation only the files."""
-    scores: dict[str, Any]
-    """Scores on the dev set; empty if nothing was held out."""
-    vocabularies: dict[str, VocabularyInfo]
-    """Vocabularies by use: `source` and `target`, `source and target` if both sides share one, or `text`."""
-    labels: tuple[str, ...]
-    """Labels of a classifier; empty for other models."""
-    training: TrainingInfo
-    holder: str = field(default="", compare=False)
-    """The process that trains in the folder now; empty if there is none."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; numbers that are not finite are None."""
@@ -114,9 +39,7 @@ class RunInfo:
 
     def render(self) -> str:
         """Return the text for a terminal."""
-        from regard.analysis.run_info_text import render
-
-        return render(self)
+        return run_info_text.render(self)
 
     def __repr__(self) -> str:
         return self.render()

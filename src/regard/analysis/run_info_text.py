@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from regard.analysis.run_facts import ModelInfo, RunFacts, TrainingInfo, VocabularyInfo
 from regard.bundle.scores import score_rows
 from regard.text.labelled.report import LabelledReport
 from regard.text.pairs.report import PreparationReport
 from regard.text.plain.report import TextReport
-
-if TYPE_CHECKING:
-    from regard.analysis.run_info import ModelInfo, RunInfo, TrainingInfo, VocabularyInfo
 
 _REPORTS: dict[str, Any] = {"translation": PreparationReport, "classification": LabelledReport, "language": TextReport}
 _FREQUENT = 10
@@ -20,7 +18,7 @@ _LONGEST = 4000
 _MOST_LABELS = 20
 
 
-def render(info: "RunInfo") -> str:
+def render(info: RunFacts) -> str:
     """Return everything that is known about a run."""
     sections = [
         ("Model", _model(info.model) if info.model else ["not written yet: the run has not finished its first validation"]),
@@ -36,7 +34,7 @@ def render(info: "RunInfo") -> str:
     return _printable("\n\n".join([head, *parts]))
 
 
-def _state(info: "RunInfo") -> str:
+def _state(info: RunFacts) -> str:
     if info.state == "training":
         return f"being trained now by {info.holder or 'a process'}; this is the state so far"
     if info.state == "unfinished":
@@ -47,7 +45,7 @@ def _state(info: "RunInfo") -> str:
     return "a trained model"
 
 
-def _model(model: "ModelInfo") -> list[str]:
+def _model(model: ModelInfo) -> list[str]:
     kinds = ", ".join(f"{value} {name}" if name != "model" else value for name, value in model.kind.items())
     custom = {"model": "custom Python object", "attention": f"{kinds}; the attention is a custom Python object"}
     rows = [("kind", custom.get(model.custom, kinds))]
@@ -73,7 +71,7 @@ def _families(sites: Sequence[str]) -> list[str]:
     return found
 
 
-def _data(info: "RunInfo") -> list[str]:
+def _data(info: RunFacts) -> list[str]:
     try:
         return _REPORTS[info.task].from_dict(info.data).render().splitlines()
     except (KeyError, TypeError, ValueError, AttributeError):  # the report is from another version, or not from `fit`
@@ -82,7 +80,7 @@ def _data(info: "RunInfo") -> list[str]:
         return _table([("files", ", ".join(map(str, files)) or "not recorded"), *counts])
 
 
-def _scores(info: "RunInfo") -> list[str]:
+def _scores(info: RunFacts) -> list[str]:
     if not info.scores:
         return [] if info.model is None else ["none: nothing was held out to validate on"]
     return _table([(name, value.strip("`")) for name, value in score_rows(info.scores)])
@@ -124,7 +122,7 @@ def _labels(labels: Sequence[str]) -> list[str]:
     return [", ".join(labels[:_MOST_LABELS]) + more] if labels else []
 
 
-def _training(training: "TrainingInfo") -> list[str]:
+def _training(training: TrainingInfo) -> list[str]:
     rows = []
     if training.updates is not None:
         epochs = f" ({training.epochs:,.4g} epochs)" if training.epochs is not None else ""

@@ -22,7 +22,7 @@ from regard.errors import RequestError
 from regard.plurals import counted
 
 if TYPE_CHECKING:
-    from regard.tasks.classification.evaluation import LabelledEvaluation
+    from regard.evaluation.labelled import LabelledEvaluation
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.language.predictor import LanguageModel
     from regard.tasks.translation.predictor import Translator

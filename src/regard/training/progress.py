@@ -1,6 +1,6 @@
 """Progress reports of a run: bars in a terminal, plain lines elsewhere, or nothing. They go to standard error.
 
-For notebooks, see `notebook.py`.
+For notebooks, see `notebook.py`; `reporters.py` chooses.
 """
 
 import sys
@@ -138,18 +138,6 @@ class Pace:
             return ""
         speed = (progress.count - count) / passed
         return f"{speed:,.0f} {run.task.unit}/s, {clock_time((run.total_steps - progress.step) * passed / made)} left"
-
-
-def build_reporter(*, progress: bool) -> Reporter:
-    """Build a reporter: bars in a terminal, a bar and curves in a notebook, lines elsewhere; silent without `progress`."""
-    from regard.training.notebook import Notebook, in_notebook
-
-    if not progress:
-        return Reporter()
-    if in_notebook():
-        return Notebook()
-    console = Console(stderr=True)
-    return Bars(console) if console.is_terminal else Lines()
 
 
 def clock_time(seconds: float) -> str:

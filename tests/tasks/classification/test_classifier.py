@@ -132,9 +132,7 @@ def test_mistakes_in_what_is_asked():
         classifier.classify(["one"], record=["cross"])
     with pytest.raises(RequestError, match="got 1 texts and 0 labels"):
         classifier.evaluate(["one"], [])
-    with pytest.raises(
-        DataError, match="text 2: the label 'godo' is none that training had: 'bad', 'good'; did you mean 'good'"
-    ):
+    with pytest.raises(DataError, match="text 2: label 'godo' is unknown; the model knows 'bad', 'good'; did you mean 'good'"):
         classifier.evaluate(["one", "two"], ["bad", "godo"])
     with pytest.raises(DataError, match="text 1 has 2 labels, but this model was trained on texts with one each"):
         classifier.evaluate(["one"], [("bad", "good")])

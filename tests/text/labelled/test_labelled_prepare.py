@@ -156,7 +156,7 @@ def test_dev_files_of_their_own(data, tmp_path):
     assert len(prepared.train) == 200
     write(tmp_path / "dev.tsv", [ROWS[0], ROWS[1], ("x", "goood"), ("y", "goood")])
     assert fail(replace(data, dev=(dev,))).endswith(
-        "dev.tsv, line 3: the label 'goood' is none that training had: 'bad', 'good'; did you mean 'good'?"
+        "dev.tsv, line 3: label 'goood' is unknown; the model knows 'bad', 'good'; did you mean 'good'?"
     )
     (tmp_path / "dev.jsonl").write_text('{"text": "a", "label": ["good"]}')
     assert "texts have several labels in data.dev and one in data.train" in fail(

@@ -56,6 +56,6 @@ def test_an_unseen_label_is_named_with_the_nearest():
     with pytest.raises(DataError) as caught:
         labels.number("clas 7", "x.tsv, line 3")
     message = str(caught.value)
-    assert message.startswith("x.tsv, line 3: the label 'clas 7' is none that training had: 'class 0', 'class 1'")
+    assert message.startswith("x.tsv, line 3: label 'clas 7' is unknown; the model knows 'class 0', 'class 1'")
     assert "… (20 in all)" in message
     assert message.endswith("did you mean 'class 7'?")

@@ -13,7 +13,6 @@ from regard.analysis.faithfulness.probe import Probe, WordedText
 from regard.analysis.faithfulness.report import Erasure, Faithfulness, Seeds, Spread, Uniform
 from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
-from regard.tasks.classification.evaluation import number_labels
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.requests import counting_bar
 
@@ -59,7 +58,7 @@ def measure_faithfulness(
     kept = [number for number, text in zip(chosen, worded, strict=True) if text.num_words]
     if not kept:
         raise RequestError("faithfulness: there is no text with words, expected at least one")
-    gold = number_labels(classifier, [labels[number] for number in kept])
+    gold = classifier.labels.encode([labels[number] for number in kept])
     with counting_bar("measuring", _STEPS + bool(others), shown=progress) as advance:
         found = examine(
             probe_of(classifier),

@@ -14,8 +14,8 @@ from regard.bundle import ClassificationBundle, save_bundle
 from regard.config import ClassificationConfig
 from regard.errors import RequestError
 from regard.evaluation.calibration import sigmoid, softmax
+from regard.evaluation.labelled import LabelledEvaluation, evaluate_labels
 from regard.models.text_classifier import TextClassifier
-from regard.tasks.classification.evaluation import LabelledEvaluation, evaluate_labelled
 from regard.tasks.classification.results import Classification, Origin
 from regard.tasks.notebook import count_parameters, shortened, table
 from regard.tasks.requests import check_texts, counting_bar
@@ -131,8 +131,27 @@ class Classifier:
     def evaluate(
         self, texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False
     ) -> LabelledEvaluation:
-        """How good the labels are on texts whose labels are known; see `evaluate_labelled`."""
-        return evaluate_labelled(self, texts, labels, progress=progress)
+        """Score the classifier on texts with known labels: accuracy, F1, confusions, calibration, most confident mistakes.
+
+        Args:
+            texts: The texts.
+            labels: The label of each text, or the labels of each if texts have several.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            RequestError: If there are no texts, or not as many labels.
+            DataError: If a label did not occur in training.
+        """
+        if not texts or len(texts) != len(labels):
+            raise RequestError(f"evaluate: got {len(texts):,} texts and {len(labels):,} labels, expected as many, at least one")
+        return evaluate_labels(
+            self.scores(texts, progress=progress),
+            self.labels.encode(labels),
+            texts,
+            self.labels.names,
+            temperature=self.temperature,
+            balanced=self.config.training.class_weights == "balanced",
+        )
 
     def scores(self, texts: Sequence[str], *, progress: bool = False) -> Float[np.ndarray, "N C"]:
         """Scores of the labels before the temperature and the softmax, or the sigmoid where texts have several."""

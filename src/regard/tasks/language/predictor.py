@@ -1,5 +1,6 @@
 """A trained language model: the beginning of a text in, the text out."""
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,14 +16,14 @@ from regard.config.checks import check_config
 from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
 from regard.decoding.request import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
+from regard.evaluation.language import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq
-from regard.tasks.language.evaluation import LanguageEvaluation, evaluate_language
 from regard.tasks.language.results import Generation, Origin, ScoredText
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.requests import check_texts, counting_bar
 from regard.text.batching import length_batches
 from regard.text.plain.encoded import as_batch, cut_blocks
-from regard.text.symbols import END, START
+from regard.text.symbols import END, START, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
@@ -180,8 +181,23 @@ class LanguageModel:
         ]
 
     def evaluate(self, texts: Sequence[str], *, progress: bool = False) -> LanguageEvaluation:
-        """Loss and perplexity on texts; see `evaluate_language`."""
-        return evaluate_language(self, check_texts("evaluate", texts), progress=progress)
+        """Score the model on texts: loss, perplexity of tokens and of words, bits per character.
+
+        Args:
+            texts: The texts.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            RequestError: If there are no texts.
+        """
+        texts = check_texts("evaluate", texts)
+        scored = self.score(texts, progress=progress)
+        return evaluate_language(
+            texts,
+            log_probability=math.fsum(one.log_probability for one in scored),
+            num_tokens=sum(len(one.token_log_probabilities) for one in scored),
+            num_unknown=int((self.tokenizer.encode_batch(list(texts))[0] == UNKNOWN).sum()),
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, from which `regard.load` reads it.

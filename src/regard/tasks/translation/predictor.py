@@ -1,5 +1,6 @@
 """A trained translator: text in, translations out."""
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -17,13 +18,14 @@ from regard.bundle import TranslationBundle, save_bundle
 from regard.config import DecodingConfig, TranslationConfig
 from regard.decoding import Hypothesis, Sampling, force, restrictions_of, sample, search
 from regard.errors import RequestError
+from regard.evaluation.translation import Evaluation, evaluate_translations
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.records.views import sides
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.requests import check_texts, counting_bar
-from regard.tasks.translation.evaluation import Evaluation, evaluate
 from regard.tasks.translation.guiding import Guide
+from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.results import ScoredPair, Translation, translation_of
 from regard.tasks.translation.sources import Source, encode_sources, guided, join, pad
 from regard.text.batching import length_batches
@@ -244,15 +246,30 @@ class Translator:
         length_reward: float | None = None,
         progress: bool = False,
     ) -> Evaluation:
-        """Loss and perplexity of given targets, and BLEU and chrF of the model's own."""
-        return evaluate(
-            self,
-            sources,
+        """Score the translator on pairs: loss of the given targets, BLEU and chrF of its own translations.
+
+        Args:
+            sources: The sources.
+            targets: One reference for each source.
+            beam_size, length_penalty, length_reward: As for `translate`.
+            progress: Whether to show bars on standard error.
+
+        Raises:
+            RequestError: If there are no pairs, or not as many targets as sources.
+        """
+        if not sources:
+            raise RequestError("evaluate: there are no pairs, expected at least one")
+        forced = self.force(sources, targets, record=(), progress=progress)
+        search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty, "length_reward": length_reward}
+        found = self.translate(sources, **search, record=(), progress=progress)
+        tokenizer = self.bundle.target_tokenizer
+        return evaluate_translations(
+            [one.text for one in found],
             targets,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            length_reward=length_reward,
-            progress=progress,
+            log_probability=math.fsum(one.log_probability for one in forced),
+            num_tokens=int(tokenizer.encode_batch(list(targets))[1][-1]) + len(sources),
+            metrics=suitable_metrics(tokenizer, targets),
+            decoding=self.decoding(**search),
         )
 
     def decoding(self, **given: Any) -> DecodingConfig:

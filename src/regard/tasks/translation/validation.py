@@ -10,8 +10,8 @@ from regard.config import DecodingConfig
 from regard.decoding.search import search
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.objective import mean_nll
+from regard.tasks.translation.metrics import suitable_metrics
 from regard.text.batching import length_batches
-from regard.text.metrics import build_metrics
 from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.data import to_device
@@ -133,7 +133,7 @@ class TranslationValidator(Validator):
         cut = length_batches(corpus.source_lengths[self._chosen], self._decoding.batch_tokens)
         self._translated_batches = [self._chosen[places] for places in cut]
         self._sources, self._references = corpus.texts(self._chosen)
-        self._bleu, self._chrf = build_metrics(target_tokenizer, self._references)
+        self._bleu, self._chrf = suitable_metrics(target_tokenizer, self._references)
 
     @property
     def num_batches(self) -> int:

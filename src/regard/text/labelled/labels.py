@@ -1,10 +1,12 @@
 """The labels of a classifier, in their order."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from regard.errors import DataError, nearest
 
@@ -55,9 +57,27 @@ class Labels:
         except KeyError:
             place = f"{where}: " if where else ""
             raise DataError(
-                f"{place}the label '{name[:60]}' is none that training had: {show_names(self.names)}"
+                f"{place}label '{name[:60]}' is unknown; the model knows {show_names(self.names)}"
                 f"{nearest(name[:60], self.names)}"
             ) from None
+
+    def encode(self, labels: Sequence[str | Collection[str]]) -> np.ndarray:
+        """Return labels as numbers: (N,), or if texts may have several, (N,C) of ones and zeros.
+
+        Args:
+            labels: The label of each text, or its labels.
+
+        Raises:
+            DataError: If a label did not occur in training, or texts with one label each have another number.
+        """
+        given = [[label] if isinstance(label, str) else list(label) for label in labels]
+        gold = np.zeros((len(given), len(self.names)), np.int64)
+        for row, own in enumerate(given):
+            if not self.multiple and len(own) != 1:
+                raise DataError(f"text {row + 1} has {len(own)} labels, but this model was trained on texts with one each")
+            for label in own:
+                gold[row, self.number(label, f"text {row + 1}")] = 1
+        return gold if self.multiple else gold.argmax(axis=-1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.config import BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
-from regard.text.metrics import build_metrics
+from regard.tasks.translation.metrics import suitable_metrics
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TOKENISED = ["he 's here , she is not .", "where is the cat ?"]
@@ -22,7 +22,7 @@ PLAIN = ["He's here, she is not.", "Where is the cat?"]
 )
 def test_the_references_say_how_bleu_reads(kind, references, tokenize):
     _, target = build_tokenizers([(references, references)], TokenizersConfig(source=kind, target=kind), DataConfig())
-    bleu, _ = build_metrics(target, references)
+    bleu, _ = suitable_metrics(target, references)
     score = bleu.corpus_score(references, [references])
     assert score.score == pytest.approx(100)
     assert f"tok:{tokenize}" in str(bleu.get_signature())

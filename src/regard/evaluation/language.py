@@ -1,21 +1,17 @@
-"""How well a language model predicts given texts."""
+"""Evaluation of a language model: how probable it finds given texts."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.errors import RequestError
 from regard.plurals import counted
-from regard.text.symbols import UNKNOWN
-
-if TYPE_CHECKING:
-    from regard.tasks.language.predictor import LanguageModel
 
 
 @dataclass(frozen=True)
 class LanguageEvaluation:
-    """Scores over some texts. An end symbol is predicted after each of them."""
+    """Scores of a language model on texts. It predicts an end symbol after each text."""
 
     texts: int
     tokens: int
@@ -33,11 +29,11 @@ class LanguageEvaluation:
     row are one, as most models read them."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """A few lines for a terminal."""
+        """Return a few lines for a terminal."""
         unknown = f", {self.unknown:,} of them unknown to the model ({self.unknown / self.tokens:.2%})" if self.unknown else ""
         return (
             f"{counted(self.texts, 'text')}, {counted(self.tokens, 'token')}{unknown}\n"
@@ -47,35 +43,32 @@ class LanguageEvaluation:
         )
 
 
-def evaluate_language(model: "LanguageModel", texts: Sequence[str], *, progress: bool = False) -> LanguageEvaluation:
-    """Score a language model on texts.
+def evaluate_language(texts: Sequence[str], *, log_probability: float, num_tokens: int, num_unknown: int) -> LanguageEvaluation:
+    """Score a language model by the probability that it gives to texts.
 
         perplexity = exp(−Σ log p(token | tokens before it) / number of tokens)
 
     Args:
-        model: The model.
         texts: The texts.
-        progress: Whether to show a bar on standard error.
+        log_probability: Sum of the natural log-probabilities of their tokens.
+        num_tokens: Number of tokens in that sum, end symbols included.
+        num_unknown: Number of tokens that the vocabulary does not have.
 
     Raises:
         RequestError: If there are no texts.
     """
     if not texts:
         raise RequestError("evaluate: there are no texts, expected at least one")
-    scored = model.score(texts, progress=progress)
-    total = -math.fsum(one.log_probability for one in scored)
-    tokens = sum(len(one.token_log_probabilities) for one in scored)
     words = sum(len(text.split()) for text in texts) + len(texts)
     characters = sum(len(" ".join(text.split())) for text in texts) + len(texts)
-    ids, _ = model.tokenizer.encode_batch(list(texts))
     return LanguageEvaluation(
         texts=len(texts),
-        tokens=tokens,
-        unknown=int((ids == UNKNOWN).sum()),
-        loss=total / tokens,
-        perplexity=_exp(total / tokens),
-        word_perplexity=_exp(total / words),
-        bits_per_character=total / math.log(2) / characters,
+        tokens=num_tokens,
+        unknown=num_unknown,
+        loss=-log_probability / num_tokens,
+        perplexity=_exp(-log_probability / num_tokens),
+        word_perplexity=_exp(-log_probability / words),
+        bits_per_character=-log_probability / math.log(2) / characters,
     )
 
 

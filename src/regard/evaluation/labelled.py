@@ -1,23 +1,21 @@
-"""How good a classifier is on texts whose labels are known."""
+"""Evaluation of predicted labels: accuracy, F1, confusions, calibration, and the most confident mistakes."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from regard.errors import DataError, RequestError
+from regard.errors import RequestError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
-from regard.evaluation.calibration import Calibration, calibration
+from regard.evaluation.calibration import Calibration, calibration, sigmoid, softmax
 from regard.evaluation.classification import Scores, SeveralScores, negative_log_likelihood, score_labels, score_several
 from regard.evaluation.tables import shorten
 
-if TYPE_CHECKING:
-    from regard.tasks.classification.predictor import Classifier
-
 _MISTAKES = 10
 _SHOWN = 160
-"""Cells of a mistaken text in the table."""
+"""Width of a text among the mistakes in the table, in cells of a terminal."""
 
 
 @dataclass(frozen=True)
@@ -26,22 +24,22 @@ class Mistake:
 
     text: str
     label: str
-    """What it has; several with commas between."""
+    """The true label; several are separated by commas."""
     predicted: str
     probability: float
-    """How sure the model was of what it said; where texts have several labels, of the one it was most surely wrong about."""
+    """Confidence of the prediction; if texts have several labels, of the wrong decision with the highest confidence."""
 
 
 @dataclass(frozen=True)
 class LabelledEvaluation:
-    """Scores over some texts."""
+    """Scores of predicted labels."""
 
     scores: Scores | SeveralScores
     loss: float
     """−log p of a text's label or labels, natural logarithm, at the model's temperature."""
     calibration: Calibration
     mistakes: tuple[Mistake, ...]
-    """The most confident ones first."""
+    """Mistakes, the most confident ones first."""
     majority: Share
     """The most frequent label, or set of labels: its share is the accuracy of always giving it."""
     warning: str = ""
@@ -58,7 +56,7 @@ class LabelledEvaluation:
         return self.scores.macro_f1
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data for JSON."""
         return {
             **self.scores.to_dict(),
             "loss": self.loss,
@@ -69,7 +67,7 @@ class LabelledEvaluation:
         }
 
     def render(self) -> str:
-        """Tables for a terminal."""
+        """Return tables for a terminal."""
         scores = self.scores.render()
         head, _, rest = scores.partition("\n\n")
         baseline = f"baseline   {100 * self.majority.share:.2f}%   (always '{shorten(self.majority.label, 40)}')"
@@ -85,27 +83,34 @@ class LabelledEvaluation:
         return f"{text}\n\n{self.warning}" if self.warning else text
 
 
-def evaluate_labelled(
-    classifier: "Classifier", texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False
+def evaluate_labels(
+    logits: Float[np.ndarray, "N C"],
+    gold: np.ndarray,
+    texts: Sequence[str],
+    names: Sequence[str],
+    *,
+    temperature: float = 1.0,
+    balanced: bool = False,
 ) -> LabelledEvaluation:
-    """Score a classifier: accuracy, F1, confusions, calibration, and its most confident mistakes.
+    """Score predicted labels.
 
     Args:
-        classifier: The classifier.
-        texts: The texts.
-        labels: The label of each, or where texts have several the labels of each.
-        progress: Whether to show a bar on standard error.
+        logits: Scores of the labels of each text, as the model gives them.
+        gold: True labels: (N,) numbers of labels, or (N,C) ones and zeros if a text may have several.
+        texts: The texts, to quote the mistakes.
+        names: The C labels.
+        temperature: Divides the logits.
+        balanced: Whether training weighted the labels by frequency; otherwise a warning about a model that gives one label
+            suggests it.
 
     Raises:
         RequestError: If there are no texts, or not as many labels.
-        DataError: If a label was not met in training.
     """
-    if not texts or len(texts) != len(labels):
-        raise RequestError(f"evaluate: got {len(texts):,} texts and {len(labels):,} labels, expected as many, at least one")
-    names, several = classifier.labels.names, classifier.labels.multiple
-    gold = number_labels(classifier, labels)
-    logits = classifier.scores(texts, progress=progress)
-    probabilities = classifier.probabilities(logits)
+    if not len(texts) or len(texts) != len(gold):
+        raise RequestError(f"evaluate: got {len(texts):,} texts and {len(gold):,} labels, expected as many, at least one")
+    several = gold.ndim == 2
+    scaled = logits.astype(np.float64) / temperature
+    probabilities = sigmoid(scaled) if several else softmax(scaled)
     if several:
         predicted = probabilities > 0.5
         found: Scores | SeveralScores = score_several(predicted, gold, names)
@@ -121,14 +126,14 @@ def evaluate_labelled(
         majority,
         texts=len(texts),
         num_labels=len(names),
-        balanced=classifier.config.training.class_weights == "balanced",
+        balanced=balanced,
         name="texts",
     )
     return LabelledEvaluation(
         majority=majority,
         warning=warning,
         scores=found,
-        loss=negative_log_likelihood(logits / classifier.temperature, gold),
+        loss=negative_log_likelihood(logits / temperature, gold),
         calibration=calibration(probabilities, gold),
         mistakes=tuple(
             Mistake(
@@ -137,23 +142,6 @@ def evaluate_labelled(
             for place in order
         ),
     )
-
-
-def number_labels(classifier: "Classifier", labels: Sequence[str | Collection[str]]) -> np.ndarray:
-    """Labels as the model numbers them: (N,), or where texts have several (N,C) of ones and zeros.
-
-    Raises:
-        DataError: If one was not met in training.
-    """
-    names, several = classifier.labels.names, classifier.labels.multiple
-    given = [[label] if isinstance(label, str) else list(label) for label in labels]
-    gold = np.zeros((len(given), len(names)), np.int64)
-    for row, own in enumerate(given):
-        if not several and len(own) != 1:
-            raise DataError(f"text {row + 1} has {len(own)} labels, but this model was trained on texts with one each")
-        for label in own:
-            gold[row, classifier.labels.number(label, f"text {row + 1}")] = 1
-    return gold if several else gold.argmax(axis=-1)
 
 
 def _joined(names: Sequence[str], gold: np.ndarray) -> str:

@@ -1,0 +1,87 @@
+"""Evaluations of results: they need predictions and references, and no model."""
+
+import math
+
+import numpy as np
+import pytest
+
+from regard.config import DecodingConfig
+from regard.errors import DataError, RequestError
+from regard.evaluation.labelled import evaluate_labels
+from regard.evaluation.language import evaluate_language
+from regard.evaluation.translation import build_metrics, evaluate_translations
+from regard.text.labelled.labels import Labels
+
+
+def test_translations_against_references():
+    translations, references = ["the cat sat on the mat", "a dog"], ["the cat sat on a mat", "a dog runs"]
+    found = evaluate_translations(
+        translations,
+        references,
+        log_probability=-12.0,
+        num_tokens=8,
+        metrics=build_metrics(tokenised=True, lowercase=False),
+        decoding=DecodingConfig(beam_size=3),
+    )
+    # By hand: of n-grams of 1 to 4 words match 7 of 8, 4 of 6, 2 of 4, 1 of 3; 8 words for 9.
+    precision = (7 / 8 * 4 / 6 * 2 / 4 * 1 / 3) ** 0.25
+    assert found.bleu == pytest.approx(100 * precision * math.exp(1 - 9 / 8))
+    assert (found.loss, found.perplexity) == (1.5, math.exp(1.5))
+    assert (found.length_ratio, found.pairs, found.beam_size) == (8 / 9, 2, 3)
+    assert "tok:none" in found.bleu_signature
+    assert "beam 3" in found.render()
+
+
+def test_case_is_ignored_where_the_model_writes_in_lower_case():
+    for lowercase, score in ((True, 100.0), (False, 0.0)):
+        bleu, _ = build_metrics(tokenised=False, lowercase=lowercase)
+        assert bleu.corpus_score(["the cat sat there"], [["THE CAT SAT THERE"]]).score == pytest.approx(score, abs=1e-6)
+
+
+def test_labels_of_one_kind():
+    logits = np.array([[2.0, 0.0], [0.0, 4.0], [0.0, 2.0]])
+    found = evaluate_labels(logits, np.array([0, 0, 1]), ["a", "b", "c"], ["no", "yes"], temperature=2.0)
+    expected = -np.log([1 / (1 + math.exp(-1)), 1 / (1 + math.exp(2)), 1 / (1 + math.exp(-1))]).mean()
+    assert found.loss == pytest.approx(expected)
+    assert found.accuracy == pytest.approx(2 / 3)
+    assert [(each.text, each.label, each.predicted) for each in found.mistakes] == [("b", "no", "yes")]
+    assert found.mistakes[0].probability == pytest.approx(1 / (1 + math.exp(-2)))
+    assert found.majority.share == pytest.approx(2 / 3)
+
+
+def test_several_labels():
+    logits = np.array([[3.0, -3.0], [3.0, 3.0]])
+    found = evaluate_labels(logits, np.array([[1, 0], [0, 1]]), ["a", "b"], ["red", "big"])
+    assert found.accuracy == 0.5
+    assert [(each.text, each.label, each.predicted) for each in found.mistakes] == [("b", "big", "red, big")]
+
+
+def test_a_language_model():
+    found = evaluate_language(["to be", "or"], log_probability=-10.0, num_tokens=5, num_unknown=1)
+    assert (found.loss, found.perplexity) == (2.0, math.exp(2.0))
+    assert found.word_perplexity == pytest.approx(math.exp(10 / 5))  # 3 words, 2 ends
+    assert found.bits_per_character == pytest.approx(10 / math.log(2) / 9)  # 7 characters, 2 ends
+    assert "1 of them unknown to the model" in found.render()
+
+
+def test_nothing_to_evaluate():
+    metrics = build_metrics(tokenised=True, lowercase=False)
+    given = {"log_probability": -1.0, "num_tokens": 1, "metrics": metrics, "decoding": DecodingConfig()}
+    with pytest.raises(RequestError, match=r"^evaluate: got 2 translations and 1 references, expected as many, at least one$"):
+        evaluate_translations(["a", "b"], ["a"], **given)
+    with pytest.raises(RequestError, match=r"^evaluate: got 0 translations"):
+        evaluate_translations([], [], **given)
+    with pytest.raises(RequestError, match=r"^evaluate: got 1 texts and 2 labels, expected as many, at least one$"):
+        evaluate_labels(np.zeros((1, 2)), np.array([0, 1]), ["a"], ["no", "yes"])
+    with pytest.raises(RequestError, match=r"^evaluate: there are no texts, expected at least one$"):
+        evaluate_language([], log_probability=0.0, num_tokens=0, num_unknown=0)
+
+
+def test_labels_become_numbers():
+    one, several = Labels(("no", "yes"), False, (1, 1)), Labels(("no", "yes"), True, (1, 1))
+    assert one.encode(["yes", ["no"]]).tolist() == [1, 0]
+    assert several.encode([["yes", "no"], [], "yes"]).tolist() == [[1, 1], [0, 0], [0, 1]]
+    with pytest.raises(DataError, match=r"^text 2 has 2 labels, but this model was trained on texts with one each$"):
+        one.encode(["yes", ["no", "yes"]])
+    with pytest.raises(DataError, match=r"^text 1: label 'yess' is unknown; the model knows 'no', 'yes'; did you mean 'yes'"):
+        one.encode(["yess"])
