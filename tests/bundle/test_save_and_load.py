@@ -138,12 +138,10 @@ def count_calls(monkeypatch, bundle, folder) -> int:
 def watch(patch, before) -> None:
     """Call `before` each time something on the disk is about to change for good."""
     for owner, name in (
-        (Path, "replace"),
-        (Path, "rename"),
+        (os, "replace"),
+        (os, "fsync"),
         (Path, "rmdir"),
         (Path, "mkdir"),
-        (Path, "write_bytes"),
-        (folder_module, "flush"),
     ):
         real = getattr(owner, name)
         patch.setattr(owner, name, lambda *args, _real=real, **options: (before(), _real(*args, **options))[1])
@@ -187,7 +185,7 @@ def full(*args, **options):
 def test_a_full_disk(saved, bundle, tmp_path, monkeypatch):
     before = content(saved)
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(
             BundleError, match=r"cannot write the model to .*deu: No space left on device; what was there before is unchanged"
         ):
