@@ -20,9 +20,9 @@ from typing import Literal
 
 import regard
 from regard.analysis import evaluate_alignment
-from regard.config import TranslationConfig
 from regard.demo import DemoCorpus, DemoPair
 from regard.presets import load_preset
+from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.predictor import Translator
 
 _HELD_OUT = 500

@@ -31,14 +31,15 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.rival import say
 from benchmarks.scale import run_watched
-from regard.bundle import ClassificationBundle
-from regard.config import AutoConfig, ClassificationConfig, ClassificationTrainingConfig, LabelledDataConfig
+from regard.config import AutoConfig, LabelledDataConfig
 from regard.config import RecurrentClassifierConfig as Sizes
 from regard.demo import ReviewCorpus
 from regard.errors import RegardError
+from regard.machine import prepared, resolve_machine, seed_step
+from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.classification.training import ClassificationTask
-from regard.training.machine import prepared, resolve_machine, seed_step
 from regard.training.optimizer import build_optimizer
 
 PLAIN_BATCH = 64

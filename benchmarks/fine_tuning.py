@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from regard.config import TranslationConfig
 from regard.presets import load_preset
+from regard.tasks.translation.config import TranslationConfig
 
 ALONE_EPOCHS = 40
 """Epochs of preset `luong` from scratch; the epoch with the best BLEU on a tenth of the pairs is kept."""

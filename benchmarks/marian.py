@@ -16,9 +16,10 @@ import torch
 from torch.nn import functional
 
 from benchmarks.conversion import JOEYNMT, describe, lacks
-from regard.config import TransformerConfig, TranslationConfig
+from regard.config import TransformerConfig
 from regard.config.loading import read_config
 from regard.errors import RegardError
+from regard.tasks.translation.config import TranslationConfig
 from regard.text.batching import BucketBatchSampler
 from regard.text.pairs.prepare import prepare
 from regard.text.symbols import END, PAD, START

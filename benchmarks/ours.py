@@ -21,11 +21,10 @@ from regard.config import (
     LuongDecoderConfig,
     RecurrentConfig,
     TokenizersConfig,
-    TranslationConfig,
-    TranslationTrainingConfig,
     WhitespaceConfig,
 )
 from regard.config.loading import read_config
+from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
 
 
 def regard_config(

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rival import say
-from regard.config import DataConfig, TranslationConfig, TranslationTrainingConfig
+from regard.config import DataConfig
 from regard.errors import RegardError
+from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
 
 EVERY = 0.05
 """Seconds between two looks at the memory."""

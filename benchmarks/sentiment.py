@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from regard.config import ClassificationConfig
 from regard.presets import load_preset
+from regard.tasks.classification.config import ClassificationConfig
 
 PRESETS = ("tutorial-bilstm", "bilstm", "bag", "transformer", "hierarchical")
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(preset: str, options: argparse.Namespace) -> dict[str, Any]:
     """Train a preset with each seed, and score it."""
-    from regard.cli.pairs import read_given_texts
+    from regard.tasks.classification.commands import read_given_texts
     from regard.training import fit
 
     accuracy, seconds = [], []

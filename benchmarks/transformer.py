@@ -38,10 +38,11 @@ from benchmarks.conversion import spell
 from benchmarks.joeynmt import add_data, add_places, count, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
-from regard.config import TransformerConfig, TranslationConfig
+from regard.config import TransformerConfig
 from regard.config.loading import render_config
 from regard.errors import RegardError
 from regard.presets import load_preset
+from regard.tasks.translation.config import TranslationConfig
 
 NAMES = ("regard", "marian-float32", "marian-bfloat16", "joeynmt")
 Trained = tuple[float, int]

@@ -53,7 +53,9 @@ def help_of(arguments: list[str]) -> str:
 
 def settings() -> str:
     """Return a table of the settings of each task, with defaults."""
-    from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
+    from regard.tasks.classification.config import ClassificationConfig
+    from regard.tasks.language.config import LanguageConfig
+    from regard.tasks.translation.config import TranslationConfig
 
     about = [
         "Set them in a YAML file (`regard train translation run.yaml`), on the command line (`--training.max_epochs 20`), or",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from regard.analysis.history import curves
     from regard.analysis.run_info import RunInfo, info
     from regard.choose import choose_config
-    from regard.config import ClassificationConfig, LanguageConfig, TranslationConfig
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
     from regard.models.build import build_classifier, build_language_model, build_translator
@@ -30,28 +29,31 @@ if TYPE_CHECKING:
         record,
         rollout,
     )
-    from regard.tasks.classification.cross_validation import cross_validate
+    from regard.tasks.classification.config import ClassificationConfig
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.classification.results import Classification
+    from regard.tasks.language.config import LanguageConfig
     from regard.tasks.language.predictor import LanguageModel
     from regard.tasks.language.results import Generation
     from regard.tasks.loading import load
+    from regard.tasks.translation.config import TranslationConfig
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import Translation
+    from regard.training.cross_validation import cross_validate
     from regard.training.fit import fit, resume
 
 _HOMES = {
     "AttentionRecord": "regard.records",
     "Classification": "regard.tasks.classification.results",
-    "ClassificationConfig": "regard.config",
+    "ClassificationConfig": "regard.tasks.classification.config",
     "Classifier": "regard.tasks.classification.predictor",
     "Generation": "regard.tasks.language.results",
-    "LanguageConfig": "regard.config",
+    "LanguageConfig": "regard.tasks.language.config",
     "LanguageModel": "regard.tasks.language.predictor",
     "RunInfo": "regard.analysis.run_info",
     "Sampling": "regard.decoding",
     "Translation": "regard.tasks.translation.results",
-    "TranslationConfig": "regard.config",
+    "TranslationConfig": "regard.tasks.translation.config",
     "Translator": "regard.tasks.translation.predictor",
     "alignment_error_rate": "regard.records",
     "build_classifier": "regard.models.build",
@@ -59,7 +61,7 @@ _HOMES = {
     "build_translator": "regard.models.build",
     "capture": "regard.analysis.capture",
     "choose_config": "regard.choose",
-    "cross_validate": "regard.tasks.classification.cross_validation",
+    "cross_validate": "regard.training.cross_validation",
     "curves": "regard.analysis.history",
     "fit": "regard.training",
     "from_huggingface": "regard.records",

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 import pytest
 from analysis.known_classifier import KnownClassifier
 
-from regard.bundle import ClassificationBundle
-from regard.config import ClassificationConfig, WhitespaceConfig
+from regard.config import WhitespaceConfig
+from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.predictor import Classifier
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer

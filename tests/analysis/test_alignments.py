@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from regard.analysis import evaluate_alignment
-from regard.bundle import TranslationBundle
 from regard.cli.main import main
 from regard.config import RecurrentConfig, TransformerConfig
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.records import alignment_error_rate, format_pharaoh
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.tasks.translation.predictor import Translator
 from regard.text.tokenizers.tokenizer import build_tokenizers
 

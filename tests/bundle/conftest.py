@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.bundle import TranslationBundle, save_bundle
+from regard.bundle import save_bundle
 from regard.config.loading import load_config
 from regard.models.build import build_translator
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 PAIRS = (["she kissed him .", "a cat sleeps on the mat ."], ["sie küsste ihn .", "eine Katze schläft auf der Matte ."])

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.bundle import ClassificationBundle, load_bundle, save_bundle
+from regard.bundle import load_bundle, save_bundle
 from regard.bundle.save import save_faithfulness
 from regard.bundle.signature import checksum_of
 from regard.config import (
     BagClassifierConfig,
-    ClassificationConfig,
     CombinedClassifierConfig,
     CountedClassifierConfig,
     RecurrentClassifierConfig,
@@ -20,6 +19,8 @@ from regard.config import (
 )
 from regard.errors import BundleError
 from regard.models.build import build_classifier
+from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.classification.config import ClassificationConfig
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends
 from regard.text.tokenizers.tokenizer import build_tokenizer

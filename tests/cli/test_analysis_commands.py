@@ -8,16 +8,12 @@ import torch
 from bundle.conftest import make as make_translation_bundle
 
 import regard
-from regard.bundle import ClassificationBundle, save_bundle
+from regard.bundle import save_bundle
 from regard.cli import main as cli
-from regard.config import (
-    ClassificationConfig,
-    LabelledDataConfig,
-    LinearPoolingConfig,
-    RecurrentClassifierConfig,
-    WhitespaceConfig,
-)
+from regard.config import LabelledDataConfig, LinearPoolingConfig, RecurrentClassifierConfig, WhitespaceConfig
 from regard.models.classifiers.build import build_classifier
+from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.classification.config import ClassificationConfig
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer
 

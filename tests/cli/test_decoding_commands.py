@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import regard
-from regard.bundle import TranslationBundle, save_bundle
+from regard.bundle import save_bundle
 from regard.cli.main import main
 from regard.config.loading import load_config
 from regard.errors import RequestError
 from regard.models.build import build_translator
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.tasks.translation.predictor import ensemble
 from regard.text.tokenizers.tokenizer import build_tokenizers
 

@@ -11,11 +11,12 @@ import pytest
 import torch
 from bundle.conftest import PAIRS, make
 
-from regard.bundle import TranslationBundle, save_bundle
+from regard.bundle import save_bundle
 from regard.cli import main as cli
 from regard.config.loading import load_config
 from regard.models.build import build_translator
 from regard.records import load_record
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 MODEL = {

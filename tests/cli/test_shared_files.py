@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.bundle import TranslationBundle, save_bundle
+from regard.bundle import save_bundle
 from regard.cli import translate
 from regard.cli.main import main
 from regard.config.loading import load_config
@@ -22,6 +22,7 @@ from regard.processes import parted_file
 from regard.processes.parted_file import PartedFile
 from regard.processes.ranks import Ranks
 from regard.tasks.translation import predictor as translator
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.tasks.translation.predictor import Translator
 from regard.text.tokenizers.tokenizer import build_tokenizers
 

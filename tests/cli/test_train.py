@@ -4,9 +4,10 @@ import pytest
 
 from regard.cli.main import main
 from regard.cli.train import read_arguments
-from regard.config import ClassificationConfig, LuongDecoderConfig, SumConcatConfig
+from regard.config import LuongDecoderConfig, SumConcatConfig
 from regard.config.loading import setting_names
 from regard.errors import RegardError, RequestError
+from regard.tasks.classification.config import ClassificationConfig
 
 
 def test_layers_in_order(tmp_path):

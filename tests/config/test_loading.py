@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import BahdanauDecoderConfig, BPEConfig, DotConfig, LuongDecoderConfig, TranslationConfig
+from regard.config import BahdanauDecoderConfig, BPEConfig, DotConfig, LuongDecoderConfig
 from regard.config.loading import (
     apply_overrides,
     dump_config,
@@ -19,6 +19,7 @@ from regard.config.loading import (
     setting_names,
 )
 from regard.errors import ConfigError
+from regard.tasks.translation.config import TranslationConfig
 
 
 def fails(*layers) -> str:

@@ -3,18 +3,13 @@
 import pytest
 
 import regard
-from regard.config import (
-    ClassificationConfig,
-    InverseSquareRootConfig,
-    LanguageConfig,
-    TransformerConfig,
-    TranslationConfig,
-    TranslationTrainingConfig,
-    WhitespaceConfig,
-)
+from regard.config import InverseSquareRootConfig, TransformerConfig, WhitespaceConfig
 from regard.config.loading import load_config, parse_layer
 from regard.config.settings import changed_settings
 from regard.presets import load_preset, preset_names
+from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.language.config import LanguageConfig
+from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
 
 
 def test_a_run_shows_what_differs_from_the_defaults():

@@ -11,8 +11,8 @@ from end_to_end.test_language import SMALL as LANGUAGE_SMALL
 import regard
 from regard.bundle import save_bundle
 from regard.cli.main import main
-from regard.config import ClassificationConfig
 from regard.errors import BundleError
+from regard.tasks.classification.config import ClassificationConfig
 
 GREEDY = r"\((greedy|beam \d+)"
 

@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import (
-    BahdanauDecoderConfig,
-    DataConfig,
-    EncoderConfig,
-    RecurrentConfig,
-    TeacherForcingConfig,
-    TranslationConfig,
-    TranslationTrainingConfig,
-)
+from regard.config import BahdanauDecoderConfig, DataConfig, EncoderConfig, RecurrentConfig, TeacherForcingConfig
+from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
 from regard.training import fit
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -16,11 +16,14 @@ from fuzz.engine import SEAM, Target
 from fuzz.files import JSON, PAIRS, YAML
 
 import regard.bundle.load as load
-from regard.bundle import ClassificationBundle, LanguageBundle, TranslationBundle, load_bundle, save_bundle
+from regard.bundle import load_bundle, save_bundle
 from regard.bundle.bundle import CONFIG, SIGNATURE, TOKENIZER, WEIGHTS
 from regard.bundle.signature import checksum_of
 from regard.config.loading import load_config
 from regard.models.build import build_classifier, build_language_model, build_translator
+from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.language.bundle import LanguageBundle
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizers
 

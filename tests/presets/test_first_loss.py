@@ -5,19 +5,14 @@ import math
 import pytest
 import torch
 
-from regard.config import (
-    ClassificationConfig,
-    LanguageConfig,
-    LanguageModelConfig,
-    LuongDecoderConfig,
-    RecurrentConfig,
-    TransformerConfig,
-    TranslationConfig,
-)
+from regard.config import LanguageModelConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.presets import load_preset, preset_names
+from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.training import label_loss
+from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import objective
+from regard.tasks.translation.config import TranslationConfig
 from regard.text.batching import Batch
 
 MOST = 1.05

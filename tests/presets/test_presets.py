@@ -5,7 +5,6 @@ import torch
 
 from regard.config import (
     AdditiveConfig,
-    ClassificationConfig,
     DotConfig,
     GeneralConfig,
     LinearConfig,
@@ -17,6 +16,7 @@ from regard.config import (
 from regard.errors import ConfigError
 from regard.models.build import build_classifier, build_translator
 from regard.presets import load_preset, preset_names, preset_text
+from regard.tasks.classification.config import ClassificationConfig
 
 TUTORIALS = {
     "tutorial-gru": ("gru", "bahdanau", LinearConfig(), "output"),

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.bundle import TranslationBundle
 from regard.config.loading import load_config
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.tasks.translation.predictor import Translator
 from regard.text.symbols import PAD
 from regard.text.tokenizers.tokenizer import build_tokenizers

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 import regard
-from regard.bundle import TranslationBundle
-from regard.config import DataConfig, RecurrentConfig, TokenizersConfig, TranslationConfig
+from regard.config import DataConfig, RecurrentConfig, TokenizersConfig
 from regard.models.build import build_translator
+from regard.tasks.translation.bundle import TranslationBundle
+from regard.tasks.translation.config import TranslationConfig
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import DataConfig, TeacherForcingConfig, TranslationConfig, TranslationTrainingConfig
+from regard.config import DataConfig, TeacherForcingConfig
+from regard.tasks.translation.config import TranslationConfig, TranslationTrainingConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 

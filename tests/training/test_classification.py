@@ -13,16 +13,17 @@ import torch
 from torch import nn
 
 from regard.attention import AdditivePooling, AttentionPooling
-from regard.config import ClassificationConfig, ClassificationTrainingConfig, LabelledDataConfig, RecurrentClassifierConfig
+from regard.config import LabelledDataConfig, RecurrentClassifierConfig
 from regard.errors import ConfigError, Interrupted
 from regard.models.text_classifier import Classified, TextClassifier
-from regard.tasks.classification.cross_validation import cross_validate, holds_folds, resume_folds
+from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.classification.training import label_loss
 from regard.tasks.loading import load
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training import callbacks, fit, resume
 from regard.training.callbacks import Checkpointing
+from regard.training.cross_validation import cross_validate, holds_folds, resume_folds
 
 
 @pytest.fixture(scope="session")

@@ -12,13 +12,14 @@ import torch
 from several import run_several, slurm, torchrun
 from tiny import TinyTranslator
 
-from regard.config import TeacherForcingConfig, TranslationConfig
+from regard.config import TeacherForcingConfig
 from regard.errors import ConfigError, Interrupted, TrainingError
+from regard.machine import resolve_machine
 from regard.processes.ranks import read_ranks
 from regard.processes.rendezvous import disconnect, joined
+from regard.tasks.translation.config import TranslationConfig
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
-from regard.training.machine import resolve_machine
 from regard.training.shared import open_folder
 from regard.training.updater import Updater
 

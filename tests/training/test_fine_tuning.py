@@ -14,15 +14,11 @@ import regard
 from regard.bundle import Start, read_start
 from regard.config import (
     BahdanauDecoderConfig,
-    ClassificationConfig,
-    ClassificationTrainingConfig,
     CombinedClassifierConfig,
     CountedClassifierConfig,
     EncoderConfig,
     LabelledDataConfig,
-    LanguageConfig,
     LanguageModelConfig,
-    LanguageTrainingConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
     TextDataConfig,
@@ -30,6 +26,8 @@ from regard.config import (
 )
 from regard.config.loading import render_config
 from regard.errors import BundleError, ConfigError, Interrupted
+from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
+from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.starting import load_fine_tuning

@@ -7,19 +7,13 @@ import pytest
 import torch
 
 import regard
-from regard.config import (
-    LanguageConfig,
-    LanguageModelConfig,
-    LanguageTrainingConfig,
-    LinearDecayConfig,
-    TextDataConfig,
-    WordsConfig,
-)
+from regard.config import LanguageModelConfig, LinearDecayConfig, TextDataConfig, WordsConfig
 from regard.errors import ConfigError
+from regard.machine import resolve_machine
 from regard.models.build import build_language_model
+from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
 from regard.tasks.language.training import LanguageScores, LanguageValidator
 from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
-from regard.training.machine import resolve_machine
 
 MODEL = LanguageModelConfig(
     hidden_size=32, num_layers=1, num_heads=2, feed_forward_size=16, embedding_dropout=0.0, layer_dropout=0.0

@@ -14,11 +14,12 @@ from regard.analysis.run_facts import ModelInfo, RunFacts, TrainingInfo, Vocabul
 from regard.bundle.bundle import SIGNATURE
 from regard.bundle.folder import find
 from regard.bundle.inspection import Inspection, inspect_bundle
-from regard.config import AnyConfig
+from regard.config import RunConfig
 from regard.config.loading import dump_config, read_config
 from regard.config.settings import changed_settings
 from regard.disk import holder_of
 from regard.errors import DataError
+from regard.task import find_task
 from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -95,17 +96,16 @@ def _of_bundle(folder: Path, found: Inspection, metrics: Columns, facts: dict[st
         data={name: value for name, value in found.report.items() if name != "symbols"},
         scores=dict(scores) if isinstance(scores, Mapping) else {},
         vocabularies=_vocabularies(found),
-        labels=found.labels.names if found.labels is not None else (),
+        labels=found.inventory.labels,
         training=_training(config, signature, metrics, facts),
         holder=holder,
     )
 
 
-def _title(config: AnyConfig) -> str:
-    names = {"translation": "translator", "classification": "classifier", "language": "language model"}
-    data = config.data
+def _title(config: RunConfig) -> str:
+    data, (_, _, noun) = config.data, find_task(config.task).words.predictor.partition(" ")  # without its article
     languages = f", {data.source} → {data.target}" if hasattr(data, "source") and hasattr(data, "target") else ""
-    return names[config.task] + languages
+    return noun + languages
 
 
 def _model(found: Inspection) -> ModelInfo:
@@ -135,8 +135,8 @@ def _kinds(settings: Mapping[str, Any], path: str = "model") -> dict[str, str]:
 def _vocabularies(found: Inspection) -> dict[str, VocabularyInfo]:
     counts = found.report.get("symbols")
     counts = counts if isinstance(counts, Mapping) else {}
-    sides = found.tokenizers
-    if len(sides) == 2 and sides["source"] is sides["target"]:
+    sides = found.inventory.tokenizers
+    if len(sides) == 2 and sides.get("source") is sides.get("target"):
         both = {side: own for side, own in counts.items() if isinstance(own, Mapping)}
         return {"source and target": _vocabulary(sides["source"], both)}
     return {side: _vocabulary(tokenizer, counts.get(side)) for side, tokenizer in sides.items()}
@@ -163,7 +163,7 @@ def _group(symbol: str) -> str:
     return "punctuation and other"
 
 
-def _training(config: AnyConfig, signature: Mapping[str, Any], metrics: Columns, facts: Mapping[str, Any]) -> TrainingInfo:
+def _training(config: RunConfig, signature: Mapping[str, Any], metrics: Columns, facts: Mapping[str, Any]) -> TrainingInfo:
     logged, begun, seconds = (_last(metrics, name) for name in ("step", "epoch", "seconds"))
     updates, epochs = _number(signature.get("updates")), _number(signature.get("epochs"))
     if logged is not None and logged > (updates or 0):  # the run has gone on since its best model was written

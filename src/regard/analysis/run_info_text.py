@@ -8,11 +8,8 @@ import yaml
 
 from regard.analysis.run_facts import ModelInfo, RunFacts, TrainingInfo, VocabularyInfo
 from regard.bundle.scores import score_rows
-from regard.text.labelled.report import LabelledReport
-from regard.text.pairs.report import PreparationReport
-from regard.text.plain.report import TextReport
+from regard.task import find_task
 
-_REPORTS: dict[str, Any] = {"translation": PreparationReport, "classification": LabelledReport, "language": TextReport}
 _FREQUENT = 10
 _LONGEST = 4000
 _MOST_LABELS = 20
@@ -73,7 +70,7 @@ def _families(sites: Sequence[str]) -> list[str]:
 
 def _data(info: RunFacts) -> list[str]:
     try:
-        return _REPORTS[info.task].from_dict(info.data).render().splitlines()
+        return find_task(info.task).bundle_format.render_report(info.data).splitlines()
     except (KeyError, TypeError, ValueError, AttributeError):  # the report is from another version, or not from `fit`
         files = info.training.settings.get("data", {}).get("train", [])
         counts = [(name.replace("_", " "), f"{value:,}") for name, value in info.data.items() if isinstance(value, int)]

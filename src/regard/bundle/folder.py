@@ -93,6 +93,16 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
         raise BundleError(f"cannot read {path}: {error.strerror}") from error
 
 
+def read_unsigned(folder: Path, name: str, largest: int) -> bytes | None:
+    """Return the content of a file that is not signed; None if it is missing, too large or unreadable."""
+    if not os.path.lexists(find(folder, name)):
+        return None
+    try:
+        return read(folder, name, largest=largest)
+    except BundleError:
+        return None
+
+
 def version(folder: Path) -> tuple[int, int]:
     """What changes whenever files of the folder are replaced."""
 

@@ -1,45 +1,27 @@
-"""Reading a bundle. Nothing in it is run, and everything in it is checked."""
+"""Read a bundle: nothing in it is run, and everything in it is checked."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
-from regard.bundle.bundle import (
-    CONFIG,
-    FAITHFULNESS,
-    LABELS,
-    REPORT,
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    TOKENIZER,
-    WEIGHTS,
-    ClassificationBundle,
-    LanguageBundle,
-    TranslationBundle,
-    fingerprint_vocabulary,
-)
-from regard.bundle.folder import find, read, version
+from regard.bundle.bundle import CONFIG, REPORT, WEIGHTS
+from regard.bundle.folder import find, version
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import Uninitialised, read_shapes, unpack
-from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
+from regard.config import RunConfig
 from regard.config.loading import load_config, parse_layer
-from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError
-from regard.models.build import build_classifier, build_language_model, build_translator
-from regard.text.labelled.labels import Labels
-from regard.text.labelled.sentences import sentence_ends
-from regard.text.tokenizers.tokenizer import Tokenizer
+from regard.errors import BundleError, ConfigError, RegardError, RequestError
+from regard.task import Bundle, BundleFiles, Task, find_task
 
-AnyBundle = TranslationBundle | ClassificationBundle | LanguageBundle
-_LONGEST_SENTENCE = 2000
+Found = TypeVar("Found")
 _DEPTHS = ("num_layers", "encoder_layers", "decoder_layers", "num_recurrent")
 _TRIES = 20
-"""How often a folder is read anew because a run was replacing its model meanwhile."""
+"""Number of times a folder is read again because a run replaced its model at the same time."""
 
 
 def load_bundle(
@@ -48,117 +30,69 @@ def load_bundle(
     device: str | torch.device = "cpu",
     model: nn.Module | None = None,
     attention: nn.Module | None = None,
-) -> AnyBundle:
+) -> Bundle:
     """Read a trained model.
 
     Args:
-        folder: What `save_bundle` wrote.
-        device: Where the model goes.
+        folder: Output folder of `save_bundle`.
+        device: Device for the model.
         model: The model object, for a bundle whose model is the user's own; its weights are replaced.
         attention: The mechanism, for a bundle whose mechanism is the user's own; its weights are replaced.
 
     Returns:
-        The bundle; its model is in evaluation mode. Where a run replaces it meanwhile: the old one or the new one, whole.
+        The bundle, of its task's own class; its model is in evaluation mode. If a run replaces it at the same time, this is the
+        old one or the new one, whole.
 
     Raises:
         BundleError: If the folder is not a bundle, is damaged, or was written by a newer regard. The message names the file.
         RequestError: If `model` or `attention` is needed and not given, or given and not needed.
     """
-    folder = Path(folder)
+    return read_steadily(Path(folder), lambda path: _load_once(path, device, model, attention))
+
+
+def read_steadily(folder: Path, read_once: Callable[[Path], Found]) -> Found:
+    """Read a folder, and read it again if a run replaced its model at the same time.
+
+    Raises:
+        BundleError: As `read_once`, if the folder did not change meanwhile.
+    """
     for _ in range(_TRIES):
         before = version(folder)
         try:
-            return _load_once(folder, device, model, attention)
+            return read_once(folder)
         except BundleError:
             if version(folder) == before:
                 raise
-    return _load_once(folder, device, model, attention)
+    return read_once(folder)
 
 
-def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None, attention: nn.Module | None) -> AnyBundle:
+def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None, attention: nn.Module | None) -> Bundle:
     signature, files = read_signed(folder)
     _check_custom(folder, signature["custom"], model, attention)
-    config = read_config_file(files[CONFIG], find(folder, CONFIG))
-    if config.task != signature["task"]:
-        raise BundleError(f"{find(folder, CONFIG)} is for {config.task}, but the model's signature is of {signature['task']}")
+    config, task = read_task(folder, signature, files.content[CONFIG])
+    form = task.bundle_format
+    weights, path = files.content[WEIGHTS], files.path(WEIGHTS)
     if signature["custom"] != "model":
-        _check_depth(config, files[WEIGHTS], find(folder, WEIGHTS))
-    report = _read_report(files[REPORT], find(folder, REPORT))
-    facts: dict[str, Any] = {"signature": signature, "report": report, "custom": signature["custom"]}
-    if isinstance(config, TranslationConfig):
-        source, target = _read_tokenizers(folder, files)
-        sizes = {"source_size": source.size, "target_size": target.size}
-        built = _fill(folder, files, model, lambda put: build_translator(config.model, **sizes, attention=put), attention)
-        built.vocabulary = fingerprint_vocabulary((source, target))
-        return TranslationBundle(
-            config=config, model=built.to(device).eval(), source_tokenizer=source, target_tokenizer=target, **facts
-        )
-    if isinstance(config, LanguageConfig):
-        return _load_language_model(folder, files, config, device, model, facts)
-    return _load_classifier(folder, files, config, device, model, attention, facts)
+        check_depth(config, weights, path)
+    facts = {"signature": signature, "report": read_report(files), "custom": signature["custom"]}
+    parts = form.read_parts(files)
+    built = model if model is not None else _build(lambda put: form.build_model(config, parts, put), attention, weights, path)
+    unpack(built, weights, path)
+    built.vocabulary = form.vocabulary(parts)  # type: ignore[assignment]
+    return form.bundle(config, built.to(device).eval(), parts, files, facts)
 
 
-def _load_classifier(
-    folder: Path,
-    files: dict[str, bytes],
-    config: ClassificationConfig,
-    device: str | torch.device,
-    model: nn.Module | None,
-    attention: nn.Module | None,
-    facts: dict[str, Any],
-) -> ClassificationBundle:
-    tokenizer = _read_tokenizer(folder, files, TOKENIZER)
-    labels, temperature = read_labels(files[LABELS], find(folder, LABELS))
+def read_task(folder: Path, signature: dict[str, Any], settings: bytes) -> tuple[RunConfig, Task[Any, Any, Any, Any]]:
+    """Read a model's settings, and find its task.
 
-    def build(pooling: Any) -> nn.Module:
-        return build_classifier(
-            config.model,
-            vocabulary_size=tokenizer.size,
-            num_labels=len(labels.names),
-            sentence_ends=sentence_ends(tokenizer),
-            embedding_size=config.data.vectors_size,
-            pooling=pooling,
-        )
-
-    built = _fill(folder, files, model, build, attention)
-    built.vocabulary = fingerprint_vocabulary((tokenizer,), labels)
-    return ClassificationBundle(
-        config=config,
-        model=built.to(device).eval(),
-        tokenizer=tokenizer,
-        labels=labels,
-        temperature=temperature,
-        faithfulness=_read_faithfulness(folder, facts["signature"]["files"][WEIGHTS]),
-        **facts,
-    )
-
-
-def _load_language_model(
-    folder: Path,
-    files: dict[str, bytes],
-    config: LanguageConfig,
-    device: str | torch.device,
-    model: nn.Module | None,
-    facts: dict[str, Any],
-) -> LanguageBundle:
-    tokenizer = _read_tokenizer(folder, files, TOKENIZER)
-    built = _fill(folder, files, model, lambda _: build_language_model(config.model, vocabulary_size=tokenizer.size), None)
-    built.vocabulary = fingerprint_vocabulary((tokenizer,))
-    return LanguageBundle(config=config, model=built.to(device).eval(), tokenizer=tokenizer, **facts)
-
-
-def _fill(
-    folder: Path,
-    files: dict[str, bytes],
-    model: nn.Module | None,
-    build: Callable[[Any], nn.Module],
-    attention: nn.Module | None,
-) -> Any:
-    """The given model, or the one that is built, with the weights of the file."""
-    path = find(folder, WEIGHTS)
-    made = _build(build, attention, files[WEIGHTS], path) if model is None else model
-    unpack(made, files[WEIGHTS], path)
-    return made
+    Raises:
+        BundleError: If the settings are damaged, or are for another task than the signature.
+    """
+    path = find(folder, CONFIG)
+    config = read_config_file(settings, path)
+    if config.task != signature["task"]:
+        raise BundleError(f"{path} is for {config.task}, but the model's signature is of {signature['task']}")
+    return config, find_task(config.task)
 
 
 def _check_custom(folder: Path, custom: str, model: object, attention: object) -> None:
@@ -173,7 +107,7 @@ def _check_custom(folder: Path, custom: str, model: object, attention: object) -
             raise RequestError(f"load: {folder} builds its own {name} from its config.yaml; leave {name} out")
 
 
-def read_config_file(data: bytes, path: Path) -> AnyConfig:
+def read_config_file(data: bytes, path: Path) -> RunConfig:
     """Read a model's settings.
 
     Raises:
@@ -184,39 +118,36 @@ def read_config_file(data: bytes, path: Path) -> AnyConfig:
     except ConfigError as error:
         raise BundleError(f"the model's settings cannot be read: {error}") from error
     except UnicodeDecodeError as error:
-        raise BundleError(f"{path} is damaged: {_first_line(error)}") from error
+        raise BundleError(f"{path} is damaged: {first_line(error)}") from error
 
 
-def check_buildable(
-    config: AnyConfig, tokenizers: tuple[Tokenizer, Tokenizer], labels: Labels | None, data: bytes, path: Path
-) -> None:
+def check_buildable(config: RunConfig, task: Task[Any, Any, Any, Any], parts: Any, data: bytes, path: Path) -> None:
     """Check that a file of weights is large enough for the configured model, before memory is allocated for the model.
 
     Raises:
         BundleError: If it is too small, or the model cannot be built.
     """
-    _check_depth(config, data, path)
-
-    def build(_: Any) -> nn.Module:
-        source, target = tokenizers
-        if isinstance(config, TranslationConfig):
-            return build_translator(config.model, source_size=source.size, target_size=target.size)
-        if isinstance(config, LanguageConfig):
-            return build_language_model(config.model, vocabulary_size=source.size)
-        return build_classifier(
-            config.model,
-            vocabulary_size=source.size,
-            num_labels=len(labels or ()),
-            sentence_ends=sentence_ends(source),
-            embedding_size=config.data.vectors_size,
-        )
-
+    check_depth(config, data, path)
     with _explained(path), torch.random.fork_rng(devices=[]):
-        _check_size(build, data, path)
+        _check_size(lambda _: task.bundle_format.build_model(config, parts), data, path)
 
 
-def _check_depth(config: AnyConfig, data: bytes, path: Path) -> None:
-    """Layers take time and memory before a weight of theirs is looked for: no more of them than there are tensors."""
+def plan_model(folder: Path, config: RunConfig, task: Task[Any, Any, Any, Any], parts: Any) -> nn.Module:
+    """Build the model of a bundle on the meta device, where tensors take no memory.
+
+    Raises:
+        BundleError: If it cannot be built.
+    """
+    with _explained(folder / CONFIG), torch.random.fork_rng(devices=[]), torch.device("meta"):
+        return task.bundle_format.build_model(config, parts)
+
+
+def check_depth(config: RunConfig, data: bytes, path: Path) -> None:
+    """Check that there are no more layers than tensors, because layers take time and memory before a weight is read.
+
+    Raises:
+        BundleError: If there are more.
+    """
     tensors = len(read_shapes(data, path))
     for name in _DEPTHS:
         depth = getattr(config.model, name, 0)
@@ -224,54 +155,20 @@ def _check_depth(config: AnyConfig, data: bytes, path: Path) -> None:
             raise BundleError(f"{path} holds {tensors:,} tensors, too few for config.yaml, where model.{name} is {depth:,}")
 
 
-def _read_tokenizers(folder: Path, files: dict[str, bytes]) -> tuple[Tokenizer, Tokenizer]:
-    if TOKENIZER in files:
-        both = _read_tokenizer(folder, files, TOKENIZER)
-        return both, both
-    return _read_tokenizer(folder, files, SOURCE_TOKENIZER), _read_tokenizer(folder, files, TARGET_TOKENIZER)
+def read_report(files: BundleFiles) -> dict[str, Any]:
+    """Read the report on the data.
 
-
-def _read_tokenizer(folder: Path, files: dict[str, bytes], name: str) -> Tokenizer:
-    """From the bytes whose checksum was right, whatever the file holds by now."""
-    return Tokenizer.load(find(folder, name), data=files[name])
-
-
-def _read_report(data: bytes, path: Path) -> dict[str, object]:
+    Raises:
+        BundleError: If it is damaged.
+    """
+    path = files.path(REPORT)
     try:
-        report = json.loads(data)
+        report = json.loads(files.content[REPORT])
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is damaged: it is not JSON ({error})") from error
     if not isinstance(report, dict):
         raise BundleError(f"{path} is damaged: expected a JSON object, got {type(report).__name__}")
     return report
-
-
-def read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
-    """Read a classifier's labels and temperature.
-
-    Raises:
-        BundleError: If they are damaged.
-    """
-    try:
-        plain = json.loads(data)
-        labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
-        raise BundleError(f"{path} is damaged: it does not hold labels ({_first_line(error)}); copy the model again") from error
-    if not 0 < temperature < float("inf"):
-        raise BundleError(f"{path} is damaged: temperature is {temperature}, expected a finite number above 0")
-    return labels, temperature
-
-
-def _read_faithfulness(folder: Path, weights: str) -> str:
-    """Not signed, since it is measured later; a file that is not what it should be, or of other weights, counts as none."""
-    if not os.path.lexists(find(folder, FAITHFULNESS)):
-        return ""
-    try:
-        found = json.loads(read(folder, FAITHFULNESS, largest=1 << 20))
-        sentence, measured = found["sentence"], found["weights"]
-    except (BundleError, ValueError, RecursionError, KeyError, TypeError):
-        return ""
-    return sentence if isinstance(sentence, str) and len(sentence) <= _LONGEST_SENTENCE and measured == weights else ""
 
 
 def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
@@ -298,11 +195,11 @@ def _explained(path: Path) -> Iterator[None]:
     except BundleError:
         raise
     except (RegardError, RuntimeError, ValueError, OverflowError, MemoryError) as error:
-        raise BundleError(f"{path.parent}: config.yaml describes a model that cannot be built: {_first_line(error)}") from error
+        raise BundleError(f"{path.parent}: config.yaml describes a model that cannot be built: {first_line(error)}") from error
 
 
 def _count_stored(model: nn.Module) -> int:
-    """How many numbers a model's file holds at least: weights that are tied once, and the buffers that are kept."""
+    """Return how many numbers a model's file holds at least: tied weights count once, and so do the buffers that are kept."""
     kept = model.state_dict(keep_vars=True).values()
     return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in kept}.values())
 
@@ -314,5 +211,6 @@ def _product(shape: tuple[int, ...]) -> int:
     return size
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its type if it has no message."""
     return (str(error).splitlines() or [type(error).__name__])[0]

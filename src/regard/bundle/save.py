@@ -5,28 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from regard import disk
-from regard.bundle.bundle import (
-    CARD,
-    CONFIG,
-    FAITHFULNESS,
-    LABELS,
-    REPORT,
-    SIGNATURE,
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    TOKENIZER,
-    WEIGHTS,
-    Bundle,
-    ClassificationBundle,
-    LanguageBundle,
-    TranslationBundle,
-)
+from regard.bundle.bundle import CARD, CONFIG, REPORT, SIGNATURE, WEIGHTS
 from regard.bundle.card import render_card
 from regard.bundle.folder import replacing
 from regard.bundle.signature import read_signed, sign
 from regard.bundle.weights import pack
 from regard.config.loading import render_config
 from regard.errors import BundleError
+from regard.task import Bundle, find_task
 
 
 def save_bundle(folder: str | Path, bundle: Bundle) -> None:
@@ -40,39 +26,31 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
     """
     with replacing(Path(folder)) as stage:
         disk.write(stage / CONFIG, render_config(bundle.config))
-        disk.write(stage / REPORT, _render(bundle.report))
+        disk.write(stage / REPORT, render_json(bundle.report))
         disk.write(stage / WEIGHTS, pack(bundle.model))
-        if isinstance(bundle, TranslationBundle):
-            _write_tokenizers(stage, bundle)
-        elif isinstance(bundle, ClassificationBundle):
-            bundle.tokenizer.save(stage / TOKENIZER)
-            labels = {"labels": bundle.labels.to_dict(), "temperature": bundle.temperature}
-            disk.write(stage / LABELS, _render(labels))
-        elif isinstance(bundle, LanguageBundle):
-            bundle.tokenizer.save(stage / TOKENIZER)
+        find_task(bundle.config.task).bundle_format.write_parts(bundle, stage)
         files = {path.name: path.read_bytes() for path in stage.iterdir()}
         signature = sign(bundle, files)
         disk.write(stage / CARD, render_card(bundle, signature))
-        disk.write(stage / SIGNATURE, _render(signature))
+        disk.write(stage / SIGNATURE, render_json(signature))
 
 
-def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
-    """Keep what was measured about a model's attention beside it.
-
-    It counts for these very weights: a run that replaces its model by a better one leaves it behind.
+def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: str) -> None:
+    """Add an unsigned file to a model, such as a measurement; it counts only for these weights.
 
     Args:
-        folder: The model's.
-        found: Plain data with a `sentence`.
-        weights: The checksum of the weights that it was measured on, as the model's signature has it.
+        folder: The model's folder.
+        name: Name of the file, one of its task's `unsigned_files`.
+        found: Plain data for JSON.
+        weights: Checksum of the weights that the data belong to, as in the model's signature.
 
     Raises:
-        BundleError: If there is no model, or another one by now, or the file cannot be written. What was there is unchanged.
+        BundleError: If there is no model, or another one by now, or the file cannot be written. Nothing has changed then.
     """
     _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:
-        _check_weights(Path(folder), weights)  # again: now no run can replace it any more
-        disk.write(stage / FAITHFULNESS, _render({**found, "weights": weights}))
+        _check_weights(Path(folder), weights)  # again, because now no run can replace it any more
+        disk.write(stage / name, render_json({**found, "weights": weights}))
 
 
 def _check_weights(folder: Path, weights: str) -> None:
@@ -84,13 +62,6 @@ def _check_weights(folder: Path, weights: str) -> None:
         )
 
 
-def _write_tokenizers(stage: Path, bundle: TranslationBundle) -> None:
-    if bundle.source_tokenizer is bundle.target_tokenizer:
-        bundle.source_tokenizer.save(stage / TOKENIZER)
-    else:
-        bundle.source_tokenizer.save(stage / SOURCE_TOKENIZER)
-        bundle.target_tokenizer.save(stage / TARGET_TOKENIZER)
-
-
-def _render(plain: dict[str, Any]) -> str:
+def render_json(plain: dict[str, Any]) -> str:
+    """Return plain data as the text of a JSON file, the same text for the same data."""
     return json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=True) + "\n"

@@ -5,27 +5,16 @@ import json
 import platform
 import subprocess
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from regard.bundle.bundle import (
-    CONFIG,
-    FORMAT_VERSION,
-    LABELS,
-    REPORT,
-    SIGNATURE,
-    SOURCE_TOKENIZER,
-    TARGET_TOKENIZER,
-    TOKENIZER,
-    WEIGHTS,
-    Bundle,
-    TranslationBundle,
-)
-from regard.bundle.folder import find, read
-from regard.config import ClassificationConfig, LanguageConfig, SpacyConfig, TokenizerConfig
+from regard.bundle.bundle import CONFIG, FORMAT_VERSION, REPORT, SIGNATURE, WEIGHTS
+from regard.bundle.folder import find, read, read_unsigned
+from regard.config.tasks import is_task, task_names
 from regard.errors import BundleError
+from regard.task import Bundle, BundleFiles, find_task
 from regard.version import PACKAGE, __version__
 
 _CHECKSUM = "checksum"
@@ -33,11 +22,6 @@ _UNCHECKED_FORMAT = 1
 """The format before signatures had a checksum of their own."""
 _SMALL = 1 << 26  # bytes of a text file
 _EVERY = {CONFIG, WEIGHTS, REPORT}
-_FILES = {
-    "translation": (_EVERY | {TOKENIZER}, _EVERY | {SOURCE_TOKENIZER, TARGET_TOKENIZER}),
-    "classification": (_EVERY | {TOKENIZER, LABELS},),
-    "language": (_EVERY | {TOKENIZER},),
-}
 
 
 def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -64,7 +48,7 @@ def checksum_of(signature: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def read_signed(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+def read_signed(folder: Path) -> tuple[dict[str, Any], BundleFiles]:
     """Read a bundle's signature and the files it names, and check that they are the very ones.
 
     Raises:
@@ -88,7 +72,7 @@ def read_signed(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
                 f"{find(folder, name)} is damaged: its content is not what {SIGNATURE} has the checksum of; "
                 "copy the whole folder again from where it was trained"
             )
-    return signature, files
+    return signature, BundleFiles(files, partial(find, folder), partial(read_unsigned, folder), signature["files"])
 
 
 def _is_whole(signature: dict[str, Any], data: bytes) -> bool:
@@ -128,9 +112,10 @@ def _check_signature(signature: Any, path: Path) -> None:
             f"up to format {FORMAT_VERSION}: upgrade with `pip install --upgrade regard`"
         )
     task, files = signature.get("task"), signature.get("files")
-    if not isinstance(task, str) or task not in _FILES:
-        raise BundleError(f"{path} is damaged: task is {task!r:.60}, expected one of: {', '.join(_FILES)}")
-    if not isinstance(files, dict) or set(files) not in _FILES[task] or not all(isinstance(x, str) for x in files.values()):
+    if not isinstance(task, str) or not is_task(task):
+        raise BundleError(f"{path} is damaged: task is {task!r:.60}, expected one of: {', '.join(task_names())}")
+    expected = [own | _EVERY for own in find_task(task).files]
+    if not isinstance(files, dict) or set(files) not in expected or not all(isinstance(x, str) for x in files.values()):
         raise BundleError(
             f"{path} is damaged: it does not name the files of a model, with their checksums; copy the model again"
         )
@@ -139,18 +124,10 @@ def _check_signature(signature: Any, path: Path) -> None:
 
 
 def _versions(bundle: Bundle) -> dict[str, str]:
-    versions = {name: version(name) for name in ("torch", "tokenizers", "safetensors")}
-    if any(isinstance(config, SpacyConfig) for config in _tokenizers(bundle)):
-        versions["spacy"] = version("spacy")
+    further = find_task(bundle.config.task).bundle_format.packages(bundle.config)
+    versions = {name: version(name) for name in ("torch", "tokenizers", "safetensors", *further)}
     commit = {"commit": _commit()} if _commit() else {}
     return {"regard": __version__, **commit, "python": platform.python_version(), **versions}
-
-
-def _tokenizers(bundle: Bundle) -> tuple[TokenizerConfig, ...]:
-    if isinstance(bundle, TranslationBundle):
-        return bundle.config.tokenizers.source, bundle.config.tokenizers.target
-    assert isinstance(bundle.config, ClassificationConfig | LanguageConfig)
-    return (bundle.config.tokenizer,)
 
 
 @cache

@@ -1,54 +1,9 @@
-"""Parts that the tables of all tasks share: a choice of settings with its reasons, and the settings that the user made."""
+"""Rules that the settings tables of all tasks share."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Choice:
-    """A preset to start from, the settings that differ from it, and what was found in the data."""
-
-    preset: str
-    settings: dict[str, Any]
-    """Settings by dotted names."""
-    found: tuple[str, ...]
-    """Findings that decided the choice, for the report: sizes, lengths and scripts."""
-
-
-class Given:
-    """The settings that the user made, as nested mappings."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-
-    def find(self, name: str) -> Any:
-        """Return the value of a setting by its dotted name, or None if the user did not set it."""
-        value: Any = self._values
-        for part in name.split("."):
-            if not isinstance(value, Mapping) or part not in value:
-                return None
-            value = value[part]
-        return value
-
-    def kind(self, part: str, kinds: Mapping[str, type], preferred: str) -> str:
-        """Return the kind of a part: the one the user set, or else the first that has every setting the user made in it.
-
-        Args:
-            part: Dotted name, such as `model`.
-            kinds: Config classes by kind.
-            preferred: The kind to try first.
-        """
-        chosen = self.find(f"{part}.kind")
-        if isinstance(chosen, str) and chosen in kinds:
-            return chosen
-        made = self.find(part)
-        names = set(made) if isinstance(made, Mapping) else set()
-        for kind in (preferred, *kinds):
-            if names <= {item.name for item in fields(kinds[kind])}:
-                return kind
-        return preferred
+from regard.task.settings import UserSettings
 
 
 def interpolate(value: float, rows: tuple[tuple[float, float], ...]) -> float:
@@ -69,7 +24,9 @@ VALIDATIONS = 10
 """Number of validations in a run of many epochs."""
 
 
-def length_settings(given: Given, *, epochs: int, epoch_updates: float, most_warmup: int = MOST_WARMUP) -> dict[str, Any]:
+def length_settings(
+    given: UserSettings, *, epochs: int, epoch_updates: float, most_warmup: int = MOST_WARMUP
+) -> dict[str, Any]:
     """Choose how long to train, how long the learning rate rises, and how often to validate.
 
     Args:

@@ -3,24 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
-from importlib import import_module
 from typing import Any
 
-from regard.choose.choice import Choice, Given
-from regard.choose.describe import describe_settings
-from regard.config import AnyConfig
+from regard.config import RunConfig
 from regard.config.loading import Layer, lay_over, load_config, override_layer
 from regard.errors import ConfigError
 from regard.presets import preset_layer
+from regard.task import Choice, UserSettings, find_task
 
 
-def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers: Layer) -> AnyConfig:
+def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers: Layer) -> RunConfig:
     """Choose all settings that are not given, according to the training data.
 
     The data are read once to count and measure the texts; nothing is trained. `config.chosen` says what was chosen and why.
 
     Args:
-        task: `translation`, `classification` or `language`.
+        task: Name of a task: `translation`, `classification` or `language`.
         overrides: Settings by dotted names, `data.train` among them: `{"data.train": ["deu.txt"], "training.max_epochs": 5}`.
             They are used as given.
         layers: Further settings, such as those of a file; `overrides` take precedence over them.
@@ -41,19 +39,22 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
     data = load_config(Layer({"task": given.values["task"], "data": given.values.get("data", {})}, given.places))
     if not data.data.train:
         raise ConfigError("data.train is empty, but settings are chosen from the training data; set data.train to a file")
-    table, known = import_module(f"regard.tasks.{data.task}.choice"), Given(given.values)
+    table, known = find_task(data.task).settings_table, UserSettings(given.values)
+    if table is None:
+        return load_config(*made)
     # Mistakes in the settings are reported before the data are read, which can take a while.
     load_config(made[0], *_layers(table.draft(data.data, known)), *made[1:])
-    choice: Choice = table.choose(data.data, known)
+    choice = table.choose(data.data, known)
     below = _layers(choice)
     config = load_config(made[0], *below, *made[1:])
     if _covers(given.values, reduce(lay_over, below).values):
         return config
-    return replace(config, chosen=(*choice.found, *describe_settings(config)))
+    return replace(config, chosen=(*choice.found, *table.describe(config)))
 
 
 def _layers(choice: Choice) -> list[Layer]:
-    return [preset_layer(choice.preset), override_layer(choice.settings)]
+    preset = [preset_layer(choice.preset)] if choice.preset else []
+    return [*preset, override_layer(choice.settings)]
 
 
 def _covers(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:

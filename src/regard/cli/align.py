@@ -4,7 +4,8 @@ import sys
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, add_machine_options, load_translator, record_of, whole_number
-from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs
+from regard.tasks.arguments import add_layout_options
+from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     printed = 0
     for chunk in chunks:
         for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target, record=sites), strict=True):
-            links = record_of(result, "align").pharaoh(options.site, options.head, step=step)
+            links = record_of(result.attention, "align").pharaoh(options.site, options.head, step=step)
             print("\n" * (line - printed - 1) + links)
             printed = line
     if report.unit == "lines":

@@ -142,4 +142,4 @@ def _save(found: "Classification", number: int, options: argparse.Namespace) -> 
         target /= f"{number}.png"
     elif number > 1:
         raise RequestError(f"--heatmap names the file {target}, but there are several texts: name a folder")
-    record_of(found, "--heatmap").save(target, special=options.special, caption=options.caption)
+    record_of(found.attention, "--heatmap").save(target, special=options.special, caption=options.caption)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, add_machine_options, add_search_options, kind_of, positive_number, set_threads
-from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs, read_given_texts
 from regard.errors import RequestError
+from regard.tasks.arguments import add_layout_options
+from regard.tasks.classification.commands import read_given_texts
+from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
 
 if TYPE_CHECKING:
     from regard.analysis.comparison import ClassifierComparison, TranslatorComparison

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from regard import disk
 from regard.cli.options import record_of
-from regard.config import ClassificationConfig, WhitespaceConfig
+from regard.config import WhitespaceConfig
+from regard.tasks.classification.config import ClassificationConfig
 
 if TYPE_CHECKING:
     from regard.demo import Review
@@ -129,7 +130,7 @@ def _show(classifier: "Classifier", held_out: "list[Review]", out: Path) -> None
 
     review = next((review for review in held_out if len(review.words) in _SHOWN_WORDS), held_out[0])
     [result] = classifier.classify([review.text])
-    record = replace(record_of(result, "demo"), reference=review.label)
+    record = replace(record_of(result.attention, "demo"), reference=review.label)
     print(f"\nA review it has not seen: {review.text}")
     print(f"its label: {result.label} ({result.probability:.1%}); the corpus has {review.label}\n")
     terminal.render(record, Console())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regard import disk
 from regard.cli.options import record_of
-from regard.config import TranslationConfig
+from regard.tasks.translation.config import TranslationConfig
 
 if TYPE_CHECKING:
     from regard.demo import DemoPair
@@ -93,7 +93,7 @@ def _show(translator: "Translator", held_out: "list[DemoPair]", out: Path) -> No
 
     pair = next((pair for pair in held_out if len(pair.source_words) in _SHOWN_WORDS), held_out[0])
     [result] = translator.translate([pair.source])
-    record = replace(record_of(result, "demo"), reference=pair.target)
+    record = replace(record_of(result.attention, "demo"), reference=pair.target)
     print(f"A sentence it has not seen: {pair.source}\nits translation:            {result.text}")
     print(f"the corpus has:             {pair.target}\n")
     terminal.render(record, Console())

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, add_machine_options, kind_of, load_classifier, positive_number
-from regard.cli.pairs import TEXT_LAYOUT, add_layout_options, read_given_texts
 from regard.errors import RequestError
+from regard.tasks.arguments import add_layout_options
+from regard.tasks.classification.commands import TEXT_LAYOUT, read_given_texts
 
 if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from regard.analysis.faithfulness import measure_faithfulness
     from regard.bundle.bundle import WEIGHTS
-    from regard.bundle.save import save_faithfulness
+    from regard.tasks.classification.bundle import save_faithfulness
 
     texts, labels, report = read_given_texts(options, classifier)
     print(report.render(), file=sys.stderr)

@@ -435,7 +435,7 @@ def find_command(name: str) -> str:
     return next((answer for names, answer in COMMANDS if wanted in names.split()), "")
 
 
-def find_task(name: str) -> str:
-    """Return the task that another tool calls `name`, or an empty string."""
+def find_other_name(name: str) -> str:
+    """Return the name of the task that another tool calls `name`, or an empty string."""
     wanted = normalise(name)
     return next((task for names, task in TASKS if wanted in names.split()), "")

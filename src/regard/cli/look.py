@@ -1,4 +1,4 @@
-"""`regard look`: a translation, a classification or a text, and the attention behind it."""
+"""`regard look`: a prediction, and the attention behind it."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,48 +9,34 @@ from regard.cli.options import (
     Parser,
     add_machine_options,
     add_picture_options,
-    add_search_options,
     check_ending,
-    kind_of,
     load_model,
     record_of,
 )
+from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError, nearest
+from regard.task import find_task
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
-    from regard.tasks.classification.predictor import Classifier
-    from regard.tasks.language.predictor import LanguageModel
-    from regard.tasks.translation.predictor import Translator
 
 _PICTURES = (".png", ".svg", ".pdf")
 _ENDINGS = (*_PICTURES, ".html", ".json", ".npz")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Translate or classify a sentence, or take a given translation, and show the attention."""
-    options = _parser().read(arguments)
+    """Predict for a sentence, and show the attention."""
+    parser, own = _parser()
+    options = parser.read(arguments)
     if not options.sentence.strip():
         raise RequestError("look: the sentence is empty")
     if options.to:
         check_ending(options.to, _ENDINGS, "--to")
     model = load_model(options)
 
-    from regard.tasks.classification.predictor import Classifier
-    from regard.tasks.translation.predictor import Translator
-
-    for name in ("target", "beam"):
-        if getattr(options, name) is not None and not isinstance(model, Translator):
-            raise RequestError(f"look: --{name} is for translators, and {options.dir} holds {kind_of(model)}")
-    wanted = _heads(model.model.sites, options)
-    site = None
-    if isinstance(model, Translator):
-        headline, record = _look_at_translation(model, options, wanted)
-    elif isinstance(model, Classifier):
-        headline, record = _look_at_classification(model, options, wanted)
-    else:
-        headline, record = _look_at_text(model, options)
-        site = record.sites[-1]
+    own.check(options, model.config.task)
+    found = find_task(model.config.task).commands.look(model, options, _heads(model.model.sites, options))
+    record, site = record_of(found.record, "look"), found.site
 
     try:
         if options.to:  # first, because nobody may want to read the rest: `| head -1`
@@ -59,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
             drawn = f"{family}.*" if pictured else None
             record.save(options.to, site=drawn, special=options.special, caption=options.caption)
     finally:
-        _show(headline, record, site, options)
+        _show(found.headline, record, site, options)
     if options.to:
         print(f"written to {options.to}")
 
@@ -75,7 +61,7 @@ def _show(headline: str, record: "AttentionRecord", site: str | None, options: a
         print("Add --to FILE to draw all layers and heads.")
 
 
-def _parser() -> Parser:
+def _parser() -> tuple[Parser, TaskOptions]:
     parser = Parser(
         "look",
         "Translate a sentence and show where the model looked when it wrote each word; or label a text and show\n"
@@ -90,7 +76,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
     parser.add_argument("sentence", metavar="SENTENCE", help="what to translate, to label, or to read")
-    parser.add_argument("--target", metavar="TEXT", help="look at this translation of it instead of the model's own")
+    own = TaskOptions(parser, "look")
     parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(_ENDINGS)}) too")
     parser.add_argument(
         "--heads",
@@ -99,9 +85,8 @@ def _parser() -> Parser:
         "or norm (cross by the length of what a head takes); all of every kind go into pages and data",
     )
     add_picture_options(parser)
-    add_search_options(parser)
     add_machine_options(parser)
-    return parser
+    return parser, own
 
 
 def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | None:
@@ -125,29 +110,3 @@ def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | Non
             f"look: --heads is {options.heads!r}, expected {', '.join(families)}, or all for pages and data{close}"
         )
     return [site for site in sites if site.startswith(f"{options.heads}.")]
-
-
-def _look_at_translation(
-    translator: "Translator", options: argparse.Namespace, wanted: list[str] | None
-) -> "tuple[str, AttentionRecord]":
-    sites = None if wanted is None else list(dict.fromkeys(["cross", *wanted]))
-    if options.target is None:
-        [result] = translator.translate([options.sentence], beam_size=options.beam, record=sites)
-    else:
-        [result] = translator.force([options.sentence], [options.target], record=sites)
-    headline = f"{result.source}\n{result.text}   (log probability {result.log_probability:.2f})"
-    return headline, record_of(result, "look")
-
-
-def _look_at_classification(
-    classifier: "Classifier", options: argparse.Namespace, wanted: list[str] | None
-) -> "tuple[str, AttentionRecord]":
-    sites = None if wanted is None else list(dict.fromkeys(["pool", *wanted]))
-    [result] = classifier.classify([options.sentence], record=sites)
-    return result.text, record_of(result, "look")  # the probabilities are printed below the words
-
-
-def _look_at_text(model: "LanguageModel", options: argparse.Namespace) -> "tuple[str, AttentionRecord]":
-    [result] = model.score([options.sentence], record=model.model.sites)
-    headline = f"{result.text}   (log probability {result.log_probability:.2f}, perplexity {result.perplexity:,.2f})"
-    return headline, record_of(result, "look")

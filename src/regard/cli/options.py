@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from regard.errors import RequestError, nearest
 from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
+from regard.task import find_task
+from regard.tasks.arguments import any_number, positive_number, whole_number
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
+    from regard.task import Predictor
     from regard.tasks.classification.predictor import Classifier
-    from regard.tasks.classification.results import Classification
     from regard.tasks.language.predictor import LanguageModel
-    from regard.tasks.language.results import Generation, ScoredText
     from regard.tasks.translation.predictor import Translator
-    from regard.tasks.translation.results import Translation
 
 
 class Parser(argparse.ArgumentParser):
@@ -162,12 +162,12 @@ def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_model(arguments: argparse.Namespace) -> "Translator | Classifier | LanguageModel":
+def load_model(arguments: argparse.Namespace) -> Any:
     """Load the trained model that a command names, on the device it names."""
     from regard.tasks.loading import load
 
     set_threads(arguments.threads)
-    others = getattr(arguments, "ensemble", [])
+    others = getattr(arguments, "ensemble", None) or []
     return load([arguments.dir, *others] if others else arguments.dir, device=arguments.device)
 
 
@@ -198,39 +198,33 @@ def load_language_model(arguments: argparse.Namespace, command: str) -> "Languag
     return _load_only("language", arguments, command)
 
 
-_USES = {
-    "translation": ("a translator", "regard translate"),
-    "classification": ("a classifier", "regard classify"),
-    "language": ("a language model", "regard generate"),
-}
-
-
-def kind_of(model: "Translator | Classifier | LanguageModel") -> str:
-    """What a model is called: a translator, a classifier, a language model."""
-    return _USES[model.config.task][0]
+def kind_of(model: "Predictor") -> str:
+    """Return what a model is called, with its article: `a translator`."""
+    return find_task(model.config.task).words.predictor
 
 
 def _load_only(task: str, arguments: argparse.Namespace, command: str) -> Any:
     found = load_model(arguments)
     if found.config.task != task:
-        wanted, use = _USES[task][0], _USES[found.config.task][1]
-        raise RequestError(f"{command}: {arguments.dir} holds {kind_of(found)}, expected {wanted}; `{use}` uses it")
+        wanted, use = find_task(task).words.predictor, find_task(found.config.task).words.command
+        advice = f"; `{use}` uses it" if use else ""
+        raise RequestError(f"{command}: {arguments.dir} holds {kind_of(found)}, expected {wanted}{advice}")
     return found
 
 
-def record_of(translation: "Translation | Classification | ScoredText | Generation", caller: str) -> "AttentionRecord":
-    """The attention behind a translation or a classification.
+def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord":
+    """Return the attention behind a prediction.
 
     Args:
-        translation: What was predicted.
-        caller: What needs it, for the message.
+        record: The attention of the prediction; None if it has none.
+        caller: The command or option that needs it, for the message.
 
     Raises:
         RequestError: If the model has no attention over the source.
     """
-    if translation.attention is None:
+    if record is None:
         raise RequestError(f"{caller}: this model has no attention over the source, so there is nothing to show")
-    return translation.attention
+    return record
 
 
 def set_threads(threads: int) -> None:
@@ -241,35 +235,6 @@ def set_threads(threads: int) -> None:
     share = count_cores(ranks.local_size)
     # torchrun tells PyTorch to use one thread, whatever the machine.
     torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
-
-
-def whole_number(text: str) -> int:
-    """A count, for argparse."""
-    return _at_least(text, 0)
-
-
-def positive_number(text: str) -> int:
-    """A count of at least one, for argparse."""
-    return _at_least(text, 1)
-
-
-def any_number(text: str) -> float:
-    """A number, for argparse."""
-    try:
-        return float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from error
-
-
-def _at_least(text: str, low: int) -> int:
-    if not text.isdecimal() or int(text) < low:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of {low} or more")
-    return int(text)
-
-
-def split_files(text: str) -> list[str]:
-    """One file, or two separated by a comma; a file whose own name has a comma is one."""
-    return [text] if "," not in text or Path(text).exists() else [part.strip() for part in text.split(",")]
 
 
 def check_ending(path: str, endings: Iterable[str], option: str) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from regard.cli.options import Parser
 from regard.config.loading import setting_names
-from regard.config.run import TASKS
 from regard.errors import RequestError
+from regard.task import find_task
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -32,8 +32,8 @@ def main(arguments: Sequence[str]) -> None:
     overrides, rest = split_settings("resume", arguments, {"--help": False})
     folder = parser.read(rest).dir
 
-    from regard.tasks.classification.cross_validation import holds_folds, resume_folds
     from regard.training import resume
+    from regard.training.cross_validation import holds_folds, resume_folds
 
     if holds_folds(folder):
         if overrides:
@@ -60,7 +60,7 @@ def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object
 
     task = RunFolder(folder).read_start()[0].task
     settings = read_settings(task, overrides)
-    known = set(setting_names(TASKS[task]))
+    known = set(setting_names(find_task(task).config_class))
     for name in settings:
         answer = "" if name in known else find_setting(f"--{name}", task)
         if answer:

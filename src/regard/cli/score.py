@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, add_ensemble_option, add_machine_options, load_translator
-from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs
 from regard.plurals import counted
+from regard.tasks.arguments import add_layout_options
+from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -3,69 +3,20 @@
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
-from regard.cli.habits import find_setting, find_task, normalise
-from regard.cli.options import Parser, split_files
+from regard.cli.habits import find_other_name, find_setting, normalise
+from regard.cli.options import Parser
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
-from regard.config.run import TASKS, AnyConfig, ClassificationConfig
+from regard.config.run import RunConfig
+from regard.config.tasks import is_task, task_names
 from regard.errors import RequestError, nearest
 from regard.processes.ranks import read_ranks
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What `regard train` says about a task."""
-
-    summary: str
-    examples: str
-    data: str
-    """What `data.train` names."""
-    missing: str
-
-
-_TASKS = {
-    "translation": _Task(
-        "Train a translator on sentence pairs.",
-        """\
-  regard train translation --data.train deu.txt --data.source en --data.target de
-  regard train translation --preset tutorial-luong-concat --data.train deu.txt --data.max_pairs 10000
-  regard train translation --preset luong --data.train train.en,train.de --data.dev val.en,val.de --out runs/multi30k
-  regard train translation --config mine.yaml --data.train pairs.csv --data.columns english,german --training.max_epochs 5
-  regard train translation --from runs/deu --data.train medicine.tsv --out runs/medicine
-""",
-        "one file of pairs (.tsv .txt .csv .json .jsonl .parquet, each also .gz), or two parallel text files",
-        "a file of sentence pairs",
-    ),
-    "classification": _Task(
-        "Train a text classifier on labelled texts.",
-        """\
-  regard train classification --data.train reviews.csv --data.text review --data.label sentiment
-  regard train classification --preset bag --data.train reviews.tsv --out runs/reviews
-  regard train classification --preset bilstm --data.train topics.jsonl --vectors glove.6B.100d.txt
-  regard train classification --preset bag --data.train reviews.tsv --folds 10
-  regard train classification --data.train positive.txt,negative.txt
-  regard train classification --from runs/reviews --data.train tweets.csv --model.freeze embeddings
-""",
-        "a file with a text and a label per line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each "
-        "label, or a folder of such files",
-        "a file of labelled texts",
-    ),
-    "language": _Task(
-        "Train a language model on texts.",
-        """\
-  regard train language --data.train stories.txt --preset language-tiny
-  regard train language --data.train book.txt --data.unit paragraph --training.max_epochs 20
-  regard train language --data.train train.txt --data.dev valid.txt --out runs/language
-  regard train language --from runs/language --data.train letters.txt --out runs/letters
-""",
-        "text files (each also .gz) with one text per line, or in paragraphs (data.unit)",
-        "a text file",
-    ),
-}
+from regard.task import find_task
+from regard.tasks.arguments import split_files
 
 _NOTE = """\
 Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line
@@ -73,37 +24,32 @@ overrides the file, and the file overrides the preset. Without a preset, the set
 search are chosen from the data, and the report shows them; the defaults below then apply only to the other settings.
 Setting another `kind` for a part resets the other settings of that part."""
 
-_SHORT = {"vectors": "data.vectors", "folds": "data.folds"}
-"""Options of classification that are settings by a shorter name."""
-
 
 def main(arguments: Sequence[str]) -> None:
     """Train, or explain how."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: regard train TASK --data.train FILE [...]\n")
-        for name, about in _TASKS.items():
-            print(f"  regard train {name:<15} {about.summary[0].lower()}{about.summary[1:-1]} (`regard train {name} --help`)")
+        for name in task_names():
+            summary = find_task(name).words.summary
+            print(f"  regard train {name:<15} {summary[0].lower()}{summary[1:-1]} (`regard train {name} --help`)")
         return
     task, *rest = arguments
-    if task not in TASKS:
+    if not is_task(task):
         raise _unknown_task(task, rest)
     if "-h" in rest or "--help" in rest:
         print(_help(task))
         return
     config = complete_arguments(task, rest)
-    if isinstance(config, ClassificationConfig) and config.data.folds and "fold" not in _named(rest):
-        from regard.tasks.classification.cross_validation import cross_validate
+    from regard.training import cross_validate, fit
 
+    if find_task(task).training.num_folds(config) and "fold" not in _named(rest):
         print(cross_validate(config).render())
         return
-
-    from regard.training import fit
-
     fit(config)
     say_what_next(config.out, task)
 
 
-def read_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
+def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
     """Build the configuration of a command line; settings that are not given have their defaults.
 
     Raises:
@@ -114,7 +60,7 @@ def read_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
     return _with_folder(load_config(*layers), preset)
 
 
-def complete_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
+def complete_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
     """Build the configuration of a command line; without a preset, settings that are not given are chosen from the data.
 
     Raises:
@@ -130,7 +76,7 @@ def complete_arguments(task: str, arguments: Sequence[str]) -> AnyConfig:
     return _with_folder(choose_config(task, {}, *layers), None)
 
 
-def _with_folder(config: AnyConfig, preset: str | None) -> AnyConfig:
+def _with_folder(config: RunConfig, preset: str | None) -> RunConfig:
     if config.out:
         return config
     stem = Path(config.data.train[0]).name.partition(".")[0] or "run"
@@ -163,7 +109,7 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
     data = reduce(lay_over, layers).values.get("data")
     if not isinstance(data, dict) or not data.get("train"):
         load_config(*layers)  # a misspelt setting may be the reason
-        raise RequestError(f"train {task}: nothing to train on; name {_TASKS[task].missing} with --data.train FILE")
+        raise RequestError(f"train {task}: nothing to train on; name {find_task(task).words.missing} with --data.train FILE")
     return layers, options.preset
 
 
@@ -172,15 +118,16 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
     if task.startswith("-"):
         words = [part for argument in (task, *rest) for part in argument.split("=")]
         named = next((value for name, value in pairwise(words) if normalise(name) == "task"), "")
-        meant = named if named in TASKS else find_task(named)
+        meant = named if is_task(named) else find_other_name(named)
         example = f"regard train {meant or 'TASK'} …"
         return RequestError(
-            f"train: the first argument is '{task}', expected the task: `{example}`, with one of: {', '.join(TASKS)} "
+            f"train: the first argument is '{task}', expected the task: `{example}`, with one of: {', '.join(task_names())} "
             "(`regard train --help` explains)"
         )
-    meant = f"; did you mean '{find_task(task)}'?" if find_task(task) else nearest(task, TASKS)
+    other = find_other_name(task)
+    meant = f"; did you mean '{other}'?" if other else nearest(task, task_names())
     return RequestError(
-        f"train: nothing is named '{task}'{meant}; expected one of: {', '.join(TASKS)} (`regard train --help` explains)"
+        f"train: nothing is named '{task}'{meant}; expected one of: {', '.join(task_names())} (`regard train --help` explains)"
     )
 
 
@@ -191,7 +138,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
         RequestError: If one does; the message gives regard's name for it.
     """
     own = {option for action in _parser(task)._actions for option in action.option_strings}
-    known = own | {f"--{name}" for name in setting_names(TASKS[task])}
+    known = own | {f"--{name}" for name in setting_names(find_task(task).config_class)}
     for argument in arguments:
         option = argument.partition("=")[0]
         if not option.startswith("-") or not option.lstrip("-")[:1].isalpha():
@@ -228,7 +175,7 @@ def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Laye
 
 
 def _parser(task: str) -> Parser:
-    about = _TASKS[task]
+    about = find_task(task).words
     parser = Parser(f"train {task}", about.summary, about.examples)
     parser.add_argument("--preset", metavar="NAME", help="start from a ready-made run (`regard presets` lists them)")
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings, over those of the preset")
@@ -247,13 +194,7 @@ def _parser(task: str) -> Parser:
         ("threads", "CPU threads (default: all cores)"),
         ("any.setting", "any of the settings below"),
     ]
-    if task == "classification":
-        shown[1:1] = [
-            ("data.text", "the text's column, by name or number"),
-            ("data.label", "the label's column, by name or number"),
-            ("vectors", "word vectors to start from (GloVe, fastText, word2vec as text): data.vectors"),
-            ("folds", "train that many times, each time holding out another part, and report mean and spread"),
-        ]
+    shown[1:1] = about.options
     for name, words in shown:
         parser.add_argument(f"--{name}", metavar="VALUE", help=words)
     return parser
@@ -266,9 +207,8 @@ def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
         task: Task of the run.
         overrides: Settings as `split_settings` returns them.
     """
-    settings: dict[str, object] = {
-        _SHORT.get(name, name) if task == "classification" else name: overrides[name] for name in overrides
-    }
+    short = find_task(task).words.short
+    settings: dict[str, object] = {short.get(name, name): value for name, value in overrides.items()}
     for name in ("data.train", "data.dev"):
         if name in settings:
             settings[name] = split_files(str(settings[name]))
@@ -313,12 +253,8 @@ def say_what_next(folder: str, task: str) -> None:
     """Tell the reader how to use the model; one of several processes says it for all."""
     if not read_ranks().first:
         return
-    verb, what = {
-        "translation": ("translate", "a sentence"),
-        "classification": ("classify", "a text"),
-        "language": ("generate", "the beginning"),
-    }[task]
-    print(f'\nThe model is in {folder}. Next:\n  regard {verb} {folder} "{what}"\n  regard look {folder} "{what}"')
+    commands = "\n".join(f"  {command.replace('DIR', folder)}" for command in find_task(task).words.use)
+    print(f"\nThe model is in {folder}." + (f" Next:\n{commands}" if commands else ""))
 
 
 def _help(task: str) -> str:
@@ -326,7 +262,7 @@ def _help(task: str) -> str:
 
     width = min(shutil.get_terminal_size((120, 40)).columns, 120)
     lines = [_parser(task).format_help(), "settings:", textwrap.indent(_NOTE, "  ")]
-    for setting in describe(TASKS[task]):
+    for setting in describe(find_task(task).config_class):
         if setting.name in ("task", "chosen"):
             continue
         if setting.heading:

@@ -267,4 +267,4 @@ def _save(translation: "Translation", number: int, options: argparse.Namespace) 
         target /= f"{number}.png"
     elif number > 1:
         raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
-    record_of(translation, "--heatmap").save(target, special=options.special, caption=options.caption)
+    record_of(translation.attention, "--heatmap").save(target, special=options.special, caption=options.caption)

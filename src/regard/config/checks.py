@@ -5,12 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from encodings.aliases import aliases
-from typing import Any
+from typing import Any, Protocol
 
-from regard.config.classifier import CombinedClassifierConfig, TransformerClassifierConfig
-from regard.config.language import LanguageModelConfig
-from regard.config.model import TransformerConfig
-from regard.config.run import ClassificationConfig, LanguageConfig, RunConfig, TranslationConfig
+from regard.config.settings import Settings
+from regard.config.training import TrainingConfig
 from regard.errors import ConfigError, nearest
 
 
@@ -82,7 +80,7 @@ _RANGES = {
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
-def check_config(config: Any, places: Mapping[str, str] | None = None) -> None:
+def check_config(config: Settings, places: Mapping[str, str] | None = None) -> None:
     """Check every number's range, and the settings that must fit each other.
 
     Args:
@@ -96,7 +94,7 @@ def check_config(config: Any, places: Mapping[str, str] | None = None) -> None:
         wanted = _RANGES.get(name.rpartition(".")[2], _NOT_NEGATIVE)
         if not wanted.holds(value):
             raise _error(name, f"{name} is {value:g}, expected {wanted.words}", places)
-    for name, message in _misfits(config):
+    for name, message in config.misfits():
         raise _error(name, message, places)
 
 
@@ -111,26 +109,24 @@ def _numbers(config: Any, path: str) -> Iterator[tuple[str, float]]:
                 yield name, number
 
 
-def _misfits(config: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(config, RunConfig) and not _DEVICE.fullmatch(config.device):
-        yield "device", f"device is '{config.device}', expected auto, cpu, cuda, or cuda:N"
-    if isinstance(config, RunConfig) and config.training.optimizer == "adam" and config.training.weight_decay > _MOST_L2:
+def device_misfits(device: str) -> Iterator[tuple[str, str]]:
+    """Check the name of a run's device."""
+    if not _DEVICE.fullmatch(device):
+        yield "device", f"device is '{device}', expected auto, cpu, cuda, or cuda:N"
+
+
+def optimizer_misfits(training: TrainingConfig) -> Iterator[tuple[str, str]]:
+    """Check that the weight decay suits the optimizer."""
+    if training.optimizer == "adam" and training.weight_decay > _MOST_L2:
         yield (
             "training.weight_decay",
-            f"training.weight_decay is {config.training.weight_decay:g}, which adam adds to the gradient, and nothing else is "
+            f"training.weight_decay is {training.weight_decay:g}, which adam adds to the gradient, and nothing else is "
             "learned: set training.optimizer to adamw, or weight_decay to 0",
         )
-    if isinstance(config, TranslationConfig | ClassificationConfig | LanguageConfig):
-        yield from _encoding_misfits(config.data.encoding)
-    if isinstance(config, TranslationConfig):
-        yield from _translation_misfits(config)
-    if isinstance(config, ClassificationConfig):
-        yield from _classification_misfits(config)
-    if isinstance(config, LanguageConfig):
-        yield from _transformer_misfits(config.model)
 
 
-def _encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
+def encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
+    """Check `data.encoding`: a text encoding that Python has, or `auto`."""
     try:
         if encoding != "auto":
             "".encode(encoding)
@@ -144,37 +140,25 @@ def _encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def _translation_misfits(config: TranslationConfig) -> Iterator[tuple[str, str]]:
-    tokenizers, model, data = config.tokenizers, config.model, config.data
-    if tokenizers.joint and tokenizers.source != tokenizers.target:
-        yield "tokenizers.joint", "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source"
-    if model.tie_embeddings == "all" and not tokenizers.joint:
-        yield "model.tie_embeddings", "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true"
-    if isinstance(model, TransformerConfig):
-        yield from _transformer_misfits(model)
-        for name, what in (("alignment_layer", "decoder_layers"), ("alignment_head", "num_heads")):
-            chosen, count = getattr(model, name), getattr(model, what)
-            if chosen >= count:
-                yield f"model.{name}", f"model.{name} is {chosen}, expected less than model.{what} ({count}), or -1"
-    elif (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
-        message = "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends"
-        yield "model.decoder.readout", f"{message}: the attention would do nothing; expected one of: concat, attentional, deep"
-    for name, value in (("train", data.train), ("dev", data.dev)):
-        if len(value) > 2:
-            yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"
-    if len(data.columns) not in (0, 2):
-        yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
+class _Transformer(Protocol):
+    """Settings that all Transformers have."""
+
+    @property
+    def num_heads(self) -> int: ...
+
+    @property
+    def positions(self) -> str: ...
 
 
-def _transformer_misfits(
-    model: TransformerConfig | LanguageModelConfig | TransformerClassifierConfig,
-) -> Iterator[tuple[str, str]]:
+def transformer_misfits(model: _Transformer, size: int, name: str = "model.hidden_size") -> Iterator[tuple[str, str]]:
+    """Check that the width of a Transformer suits its heads and its positions.
+
+    Args:
+        model: Settings of the model.
+        size: Its width.
+        name: Dotted name of the setting that holds the width.
+    """
     heads = model.num_heads
-    name, size = (
-        ("model.embedding_size", model.embedding_size)
-        if isinstance(model, TransformerClassifierConfig)
-        else ("model.hidden_size", model.hidden_size)
-    )
     if size % heads:
         yield "model.num_heads", f"model.num_heads is {heads}, expected a divisor of {name} ({size})"
     elif model.positions == "rotary" and size // heads % 2:
@@ -185,29 +169,6 @@ def _transformer_misfits(
         )
     if model.positions == "sinusoidal" and size % 2:
         yield "model.positions", f"model.positions is 'sinusoidal', which needs an even {name}; it is {size}"
-
-
-def _classification_misfits(config: ClassificationConfig) -> Iterator[tuple[str, str]]:
-    data, model = config.data, config.model
-    if data.folds == 1:
-        yield "data.folds", "data.folds is 1, expected 0 (no folds) or 2 and more"
-    if data.folds and data.fold > data.folds:
-        yield "data.fold", f"data.fold is {data.fold}, expected from 1 to data.folds ({data.folds})"
-    if data.folds and data.dev:
-        yield (
-            "data.folds",
-            "data.folds holds out a part of data.train, and data.dev names other texts to validate on; give one",
-        )
-    if isinstance(model, TransformerClassifierConfig):
-        yield from _transformer_misfits(model)
-    if isinstance(model, CombinedClassifierConfig) and model.recurrent.freeze:
-        yield "model.recurrent.freeze", "model.recurrent.freeze has no effect; set model.freeze, such as model.freeze members.1"
-    if config.start_from and data.vectors:
-        yield (
-            "data.vectors",
-            f"data.vectors is set, but a run that starts from '{config.start_from}' uses the embeddings of that model; leave "
-            "data.vectors out",
-        )
 
 
 def _error(name: str, message: str, places: Mapping[str, str] | None) -> ConfigError:

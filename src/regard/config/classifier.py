@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.model import Cell
-from regard.config.settings import Settings
+from regard.config.settings import ModelSettings, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ PoolingConfig = LinearPoolingConfig | AdditivePoolingConfig | MultiHeadPoolingCo
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentClassifierConfig(Settings):
+class RecurrentClassifierConfig(ModelSettings):
     """Embedding, recurrent layers over the words, attention pooling, linear."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -71,7 +71,7 @@ class RecurrentClassifierConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BagClassifierConfig(Settings):
+class BagClassifierConfig(ModelSettings):
     """Embeddings of words and of their n-grams, attention pooling, linear: no order beyond the n-grams, strong and quick."""
 
     kind: Literal["bag"] = "bag"
@@ -94,7 +94,7 @@ class BagClassifierConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HierarchicalClassifierConfig(Settings):
+class HierarchicalClassifierConfig(ModelSettings):
     """Words make sentences, sentences make documents, with attention at both steps (Yang et al. 2016)."""
 
     kind: Literal["hierarchical"] = "hierarchical"
@@ -116,7 +116,7 @@ class HierarchicalClassifierConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerClassifierConfig(Settings):
+class TransformerClassifierConfig(ModelSettings):
     """Embedding, a Transformer's encoder, attention pooling, linear."""
 
     kind: Literal["transformer"] = "transformer"
@@ -155,7 +155,7 @@ class CountedClassifierConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombinedClassifierConfig(Settings):
+class CombinedClassifierConfig(ModelSettings):
     """A linear classifier of counts and recurrent classifiers side by side, and their scores averaged."""
 
     kind: Literal["combined"] = "combined"

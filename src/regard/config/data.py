@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.settings import Settings
+from regard.config.settings import DataSettings, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig(Settings):
+class DataConfig(DataSettings):
     """Where the pairs are and which of them count."""
 
     train: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
 from regard.config.loading import field_types, kinds_of
-from regard.config.run import TranslationConfig
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Setting:
     heading: bool = False
 
 
-def describe(cls: type = TranslationConfig, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
+def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
     """All settings in order, simple ones before parts; each part begins with a heading, each kind of a part with one too.
 
     A part with the same kinds as an earlier one is not spelt out again.

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config.settings import Settings
+from regard.config.settings import DataSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledDataConfig(Settings):
+class LabelledDataConfig(DataSettings):
     """Where the texts and their labels are, and which of them count."""
 
     train: tuple[str, ...] = ()

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config.settings import Settings
+from regard.config.settings import DataSettings, ModelSettings, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextDataConfig(Settings):
+class TextDataConfig(DataSettings):
     """Where the texts are and which of them count."""
 
     train: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class TextDataConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageModelConfig(Settings):
+class LanguageModelConfig(ModelSettings):
     """A Transformer's decoder alone: causal self-attention and feed-forward parts (Radford et al. 2018)."""
 
     kind: Literal["transformer"] = "transformer"

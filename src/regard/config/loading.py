@@ -17,7 +17,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import yaml
 
 from regard.config.checks import check_config
-from regard.config.run import TASKS, AnyConfig, TranslationConfig
+from regard.config.run import RunConfig
+from regard.config.tasks import is_task, locate_task, task_names
 from regard.errors import ConfigError, nearest
 
 LARGEST = 1 << 18
@@ -36,7 +37,7 @@ class Layer:
     """Dotted name → `file:line`; empty for what was not written in a file."""
 
 
-def load_config(*layers: Layer | Mapping[str, Any]) -> AnyConfig:
+def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
     """Lay the layers over the defaults, in order, and build the configuration from them.
 
     A layer that changes the `kind` of a part resets the part's other settings to that kind's defaults. The last layer that
@@ -55,24 +56,24 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> AnyConfig:
     given = Layer({})
     for layer in layers:
         given = lay_over(given, layer if isinstance(layer, Layer) else Layer(dict(layer)))
-    cls = _find_task(given)
+    cls = _find_class(given)
     # Layer by layer over the defaults: which settings a changed `kind` resets depends on the order.
     merged = Layer(dump_config(cls()))
     for layer in layers:
         merged = lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
-    config: AnyConfig = _Builder(merged.places, cls).build(cls, merged.values, "")
+    config: RunConfig = _Builder(merged.places, cls).build(cls, merged.values, "")
     check_config(config, merged.places)
     return config
 
 
-def _find_task(given: Layer) -> type[AnyConfig]:
+def _find_class(given: Layer) -> type[RunConfig]:
     task = given.values.get("task", "translation")
-    if isinstance(task, str) and task in TASKS:
-        return TASKS[task]
+    if isinstance(task, str) and is_task(task):
+        return locate_task(task).config_class
     place = given.places.get("task", "")
-    shown = f"{place}: " if place else ""
-    near = nearest(task, TASKS) if isinstance(task, str) else ""
-    raise ConfigError(f"{shown}task is {_show(task)}, expected one of: {', '.join(TASKS)}{near}")
+    shown, known = f"{place}: " if place else "", task_names()
+    near = nearest(task, known) if isinstance(task, str) else ""
+    raise ConfigError(f"{shown}task is {_show(task)}, expected one of: {', '.join(known)}{near}")
 
 
 def dump_config(config: Any) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def render_config(config: Any) -> str:
     return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)
 
 
-def read_config(path: str | Path) -> AnyConfig:
+def read_config(path: str | Path) -> RunConfig:
     """Read a configuration from a YAML file.
 
     Raises:
@@ -243,7 +244,7 @@ def kinds_of(hint: Any) -> dict[str, type]:
     return {cls.kind: cls for cls in get_args(hint)}
 
 
-def setting_names(cls: type = TranslationConfig, path: str = "") -> Iterator[str]:
+def setting_names(cls: type, path: str = "") -> Iterator[str]:
     """Full names of all settings, those of every kind included (a name can come more than once)."""
     for name, hint in field_types(cls).items():
         full = f"{path}.{name}" if path else name

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
-from regard.config.settings import Settings
+from regard.config.settings import ModelSettings, Settings
 
 Cell = Literal["gru", "lstm"]
 
@@ -69,7 +69,7 @@ DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig(Settings):
+class RecurrentConfig(ModelSettings):
     """An encoder, a bridge and a decoder."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -89,7 +89,7 @@ class RecurrentConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(Settings):
+class TransformerConfig(ModelSettings):
     """Encoder and decoder of multi-head attention (Vaswani et al. 2017)."""
 
     kind: Literal["transformer"] = "transformer"

@@ -1,31 +1,28 @@
 """What one run is, whole: everything that decides its result."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 import yaml
 
-from regard.config.classifier import ClassifierConfig, RecurrentClassifierConfig
-from regard.config.data import AutoConfig, BPEConfig, DataConfig, TokenizerConfig, TokenizersConfig
-from regard.config.labelled import LabelledDataConfig
-from regard.config.language import GenerationConfig, LanguageModelConfig, TextDataConfig
-from regard.config.model import ModelConfig, RecurrentConfig
-from regard.config.settings import Settings, changed_settings
-from regard.config.training import (
-    ClassificationTrainingConfig,
-    DecodingConfig,
-    LanguageTrainingConfig,
-    TrainingConfig,
-    TranslationTrainingConfig,
-)
+from regard.config.checks import device_misfits, optimizer_misfits
+from regard.config.settings import DataSettings, ModelSettings, Settings, changed_settings
+from regard.config.training import TrainingConfig
+
+
+class _Parts(Settings):
+    """The parts of a run whose classes each task chooses."""
+
+    data: DataSettings
+    model: ModelSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(Settings):
-    """What every run has."""
+class RunConfig(_Parts):
+    """Settings that the runs of all tasks have; a task's own class adds `data`, `model`, and what else it needs."""
 
     task: str = ""
-    """What is trained: translation, classification, language."""
+    """Name of the task, such as `translation`."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     out: str = ""
     """Folder of the run. Empty: `runs/` and the data's and the preset's names."""
@@ -48,46 +45,7 @@ class RunConfig(Settings):
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120).rstrip()
         return f"# {type(self).__name__}: settings that differ from the defaults\n{text}"
 
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationConfig(RunConfig):
-    """A translation run: data, tokenizers, model, training, decoding."""
-
-    task: Literal["translation"] = "translation"
-    data: DataConfig = field(default_factory=DataConfig)
-    tokenizers: TokenizersConfig = field(default_factory=TokenizersConfig)
-    model: ModelConfig = field(default_factory=RecurrentConfig)
-    training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassificationConfig(RunConfig):
-    """A classification run: data, tokenizer, model, training."""
-
-    task: Literal["classification"] = "classification"
-    data: LabelledDataConfig = field(default_factory=LabelledDataConfig)
-    tokenizer: TokenizerConfig = field(default_factory=lambda: AutoConfig(lowercase=True))
-    model: ClassifierConfig = field(default_factory=RecurrentClassifierConfig)
-    training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageConfig(RunConfig):
-    """A language model's run: data, tokenizer, model, training, generation."""
-
-    task: Literal["language"] = "language"
-    data: TextDataConfig = field(default_factory=TextDataConfig)
-    tokenizer: TokenizerConfig = field(default_factory=BPEConfig)
-    model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
-    training: LanguageTrainingConfig = field(default_factory=LanguageTrainingConfig)
-    generation: GenerationConfig = field(default_factory=GenerationConfig)
-
-
-AnyConfig = TranslationConfig | ClassificationConfig | LanguageConfig
-TASKS: dict[str, type[TranslationConfig] | type[ClassificationConfig] | type[LanguageConfig]] = {
-    "translation": TranslationConfig,
-    "classification": ClassificationConfig,
-    "language": LanguageConfig,
-}
-"""What `regard train` can be followed by."""
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """As `Settings.misfits`; a task's class adds its own."""
+        yield from device_misfits(self.device)
+        yield from optimizer_misfits(self.training)

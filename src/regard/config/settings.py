@@ -1,5 +1,6 @@
 """The base of all settings, with a short `repr` that shows only what differs from the defaults."""
 
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -17,6 +18,26 @@ class Settings:
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in _differences(self))
         return f"{type(self).__name__}({shown})"
+
+    def misfits(self) -> Iterable[tuple[str, str]]:
+        """Return the settings that do not fit each other, each with its dotted name and a message for the user."""
+        return ()
+
+
+class DataSettings(Settings):
+    """Base class of the settings under `data`: what every task's data have."""
+
+    train: tuple[str, ...]
+    """Training files; the first names the run's folder if the user names none."""
+    dev: tuple[str, ...]
+    """Files to validate on; empty: a part of `train` is held out."""
+
+
+class ModelSettings(Settings):
+    """Base class of the settings under `model`: what every task's model has."""
+
+    freeze: tuple[str, ...]
+    """Parts that training does not change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 def changed_settings(config: Any) -> dict[str, Any]:

@@ -119,40 +119,6 @@ class TrainingConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationTrainingConfig(TrainingConfig):
-    """How a translator is trained: length, batches, optimizer and what is kept."""
-
-    teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
-    alignment_weight: float = 0.05
-    """λ of the loss of attention that differs from the links of `data.alignments` (Garg et al. 2019); without effect where
-    that names no file."""
-    validation_pairs: int = 500
-    """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
-    monitor: Literal["bleu", "chrf", "loss"] = "bleu"
-    """Which figure says what the best checkpoint is."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassificationTrainingConfig(TrainingConfig):
-    """How a classifier is trained: length, batches, optimizer and what is kept."""
-
-    class_weights: Literal["none", "balanced"] = "none"
-    """`balanced`: each label counts in the loss by the inverse of how often it comes, so that rare ones are not drowned."""
-    monitor: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
-    """Which figure says what the best checkpoint is."""
-    calibrate: bool = True
-    """At the end, choose the temperature of the probabilities on the dev texts (Guo et al. 2017); labels do not change."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageTrainingConfig(TrainingConfig):
-    """How a language model is trained: length, batches, optimizer and what is kept."""
-
-    monitor: Literal["loss"] = "loss"
-    """Which figure says what the best checkpoint is."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class DecodingConfig(Settings):
     """How translations are searched for, unless a command says otherwise."""
 

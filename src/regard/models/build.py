@@ -5,16 +5,7 @@ from typing import Any
 
 from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
-from regard.config import (
-    ClassificationConfig,
-    ClassifierConfig,
-    LanguageConfig,
-    LanguageModelConfig,
-    ModelConfig,
-    RecurrentConfig,
-    TransformerConfig,
-    TranslationConfig,
-)
+from regard.config import ClassifierConfig, LanguageModelConfig, ModelConfig, RecurrentConfig, TransformerConfig
 from regard.config.run import RunConfig
 from regard.errors import ConfigError
 from regard.models.classifiers.build import build_classifier as _build_classifier
@@ -30,7 +21,7 @@ __all__ = ["build_classifier", "build_language_model", "build_translator"]
 
 
 def build_translator(
-    config: ModelConfig | TranslationConfig | str, *, source_size: int, target_size: int, attention: Attention | None = None
+    config: ModelConfig | RunConfig | str, *, source_size: int, target_size: int, attention: Attention | None = None
 ) -> Seq2Seq:
     """Build a translator with random weights: `regard.build_translator("luong", source_size=8000, target_size=8000)`.
 
@@ -61,7 +52,7 @@ def build_translator(
 
 
 def build_classifier(
-    config: ClassifierConfig | ClassificationConfig | str,
+    config: ClassifierConfig | RunConfig | str,
     *,
     vocabulary_size: int,
     num_labels: int,
@@ -92,9 +83,7 @@ def build_classifier(
     )
 
 
-def build_language_model(
-    config: LanguageModelConfig | LanguageConfig | str, *, vocabulary_size: int
-) -> TransformerLanguageModel:
+def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocabulary_size: int) -> TransformerLanguageModel:
     """Build a language model with random weights: `regard.build_language_model("language-tiny", vocabulary_size=8000)`.
 
     `model(tokens)` gives the scores of the next words.
@@ -117,4 +106,4 @@ def _model_config(config: Any, task: str) -> Any:
     if run.task != task:
         what = f"the preset '{config}'" if isinstance(config, str) else "the configuration"
         raise ConfigError(f"{what} is for {run.task}, expected one for {task}")
-    return run.model  # type: ignore[attr-defined]  # every task's configuration has one
+    return run.model

@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 from regard.config.loading import Layer, load_config, override_layer, parse_layer
-from regard.config.run import AnyConfig
+from regard.config.run import RunConfig
 from regard.errors import ConfigError, nearest
 
 
@@ -30,7 +30,7 @@ def preset_layer(name: str) -> Layer:
     return parse_layer(preset_text(name), f"preset {name}")
 
 
-def load_preset(name: str, overrides: Mapping[str, Any] | None = None) -> AnyConfig:
+def load_preset(name: str, overrides: Mapping[str, Any] | None = None) -> RunConfig:
     """A preset as a configuration.
 
     Args:

@@ -1,16 +1,15 @@
-"""From a folder to what it predicts with."""
+"""From a folder to what predicts with the model in it."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
-from regard.bundle import LanguageBundle, TranslationBundle, load_bundle
+from regard.bundle import load_bundle
 from regard.errors import RequestError
-from regard.tasks.classification.predictor import Classifier
-from regard.tasks.language.predictor import LanguageModel
+from regard.task import find_task
 from regard.tasks.requests import find_device
-from regard.tasks.translation.predictor import Translator, ensemble
 
 
 def load(
@@ -19,14 +18,17 @@ def load(
     *,
     model: nn.Module | None = None,
     attention: nn.Module | None = None,
-) -> Translator | Classifier | LanguageModel:
-    """Load a trained translator, classifier or language model.
+) -> Any:
+    """Load a trained model: a translator, a classifier, a language model.
 
     Args:
         folder: A folder that training made; or several, of translators that become one ensemble.
-        device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:N`.
-        model: The model object, where it is its maker's own.
-        attention: The mechanism, where it is its maker's own.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
+        model: The model object, if it is the user's own.
+        attention: The mechanism, if it is the user's own.
+
+    Returns:
+        What predicts with the model: a `Translator`, a `Classifier` or a `LanguageModel`, or that of another task.
 
     Raises:
         BundleError: If the folder is not a trained model, or is damaged.
@@ -34,11 +36,15 @@ def load(
     """
     if not isinstance(folder, str | Path):
         members = [load(one, device, model=model, attention=attention) for one in folder]
-        for one, member in zip(folder, members, strict=True):
-            if not isinstance(member, Translator):
-                raise RequestError(f"load: {one} holds no translator; only translators make an ensemble")
-        return ensemble([member for member in members if isinstance(member, Translator)])
+        if not members:
+            raise RequestError("load: got an empty list of folders, expected at least one")
+        tasks = [member.config.task for member in members]
+        for one, task in zip(folder, tasks, strict=True):
+            if task != tasks[0]:
+                first, other = (find_task(name).words.predictor for name in (tasks[0], task))
+                raise RequestError(
+                    f"load: {one} holds {other}, and the first folder {first}; an ensemble has models of one task"
+                )
+        return find_task(tasks[0]).ensemble(members)
     bundle = load_bundle(folder, device=find_device(device), model=model, attention=attention)
-    if isinstance(bundle, TranslationBundle):
-        return Translator(bundle)
-    return LanguageModel(bundle) if isinstance(bundle, LanguageBundle) else Classifier(bundle)
+    return find_task(bundle.config.task).predictor(bundle)

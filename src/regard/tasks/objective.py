@@ -9,12 +9,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.layers.cross_entropy import linear_cross_entropy
+from regard.machine import Machine
 from regard.models.seq2seq import Seq2Seq
+from regard.task import Corpus
 from regard.text.batching import Batch
 from regard.text.pairs.gold import GuidedBatch
 from regard.training.data import to_device
-from regard.training.machine import Machine
-from regard.training.task import Corpus
 
 
 def objective(

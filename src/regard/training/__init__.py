@@ -1,5 +1,6 @@
 """From a configuration to a trained model."""
 
+from regard.training.cross_validation import CrossValidation, cross_validate, holds_folds, resume_folds
 from regard.training.fit import fit, resume
 
-__all__ = ["fit", "resume"]
+__all__ = ["CrossValidation", "cross_validate", "fit", "holds_folds", "resume", "resume_folds"]

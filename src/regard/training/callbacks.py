@@ -6,11 +6,11 @@ from typing import Any
 
 from regard.errors import Interrupted, RequestError
 from regard.processes.signals import Signals
+from regard.task import Scores, Validator
 from regard.training.data import Update
 from regard.training.logs import Logs, Row
 from regard.training.progress import Reporter
 from regard.training.run import Run
-from regard.training.task import Scores, Validator
 from regard.training.updater import Updater, not_finite, weights_of
 
 LOGGED_EVERY = 50

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.config import AnyConfig
+from regard.config import RunConfig
 from regard.config.loading import dump_config, load_config, override_layer
 from regard.errors import ConfigError
 from regard.training.run import Run
@@ -25,7 +25,7 @@ _SHOWN = (
 )
 
 
-def change_config(config: AnyConfig, overrides: Mapping[str, Any], folder: Path) -> tuple[AnyConfig, list[str]]:
+def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path) -> tuple[RunConfig, list[str]]:
     """Change settings of a run that goes on.
 
     Args:
@@ -67,7 +67,7 @@ def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return flat
 
 
-def make_change(run: Run, old: AnyConfig, change: Change | None, epoch_batches: int, names: list[str]) -> Change:
+def make_change(run: Run, old: RunConfig, change: Change | None, epoch_batches: int, names: list[str]) -> Change:
     """Return the point at which a run's settings change, which is its last checkpoint.
 
     Args:
@@ -104,7 +104,7 @@ def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) 
         )
 
 
-def describe_change(run: Run, change: Change, old: AnyConfig, names: list[str]) -> str:
+def describe_change(run: Run, change: Change, old: RunConfig, names: list[str]) -> str:
     """Describe what was changed, and how this affects the learning rate."""
     before, now = _flat(dump_config(old)), _flat(dump_config(run.config))
     lines = ["settings changed: " + ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)]

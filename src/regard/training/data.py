@@ -9,9 +9,9 @@ import torch
 
 from regard.processes.ranks import Ranks
 from regard.processes.sharing import share_batches
+from regard.task import Trainable
 from regard.text.batching import BucketBatchSampler
 from regard.training.run import Progress
-from regard.training.task import Task
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class UpdateLoader:
     The position is the run's own (`Progress`), counted when an update has been made and not when its batches have been read.
     """
 
-    def __init__(self, task: Task, sampler: BucketBatchSampler, progress: Progress, ranks: Ranks = Ranks()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, task: Trainable, sampler: BucketBatchSampler, progress: Progress, ranks: Ranks = Ranks()) -> None:  # noqa: B008 (frozen)
         """Take a process's part of each update.
 
         Args:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from regard.machine import seed_step
 from regard.training.data import to_device
-from regard.training.machine import seed_step
 from regard.training.run import Run
 
 _MEASURED = 3

@@ -4,23 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import torch
 
-from regard.attention.base import Attention
-from regard.attention.pooling import Pooling
-from regard.bundle import Start, read_start, save_bundle
-from regard.config import AnyConfig, ClassificationConfig, LanguageConfig, TranslationConfig
+from regard.bundle import StartFiles, read_start, save_bundle
+from regard.config import RunConfig
 from regard.config.checks import check_config
 from regard.config.loading import render_config
 from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
+from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.rendezvous import joined
 from regard.processes.signals import AgreedSignals, Signals
 from regard.processes.team import Team
-from regard.tasks.classification.training import ClassificationTask, ClassifierModel, check_classification
-from regard.tasks.language.training import LanguageModelGiven, LanguageTask, check_language
-from regard.tasks.translation.training import Model, TranslationTask, check_translation
+from regard.task import Trainable, Validator, find_task
 from regard.text.batching import BucketBatchSampler
 from regard.training.callbacks import Callback, Checkpointing, Display, Validation
 from regard.training.changing import change_config, check_goes_on, describe_change, make_change
@@ -29,7 +26,6 @@ from regard.training.estimate import describe_time
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
 from regard.training.logs import Logs, NoLogs
-from regard.training.machine import Machine, prepared, resolve_machine
 from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter
@@ -38,56 +34,20 @@ from regard.training.run import Run
 from regard.training.schedule import Change
 from regard.training.shared import Agreement, FirstValidates, open_folder
 from regard.training.starting import check_start, with_start
-from regard.training.task import Task, Validator
 from regard.training.updater import Updater
 from regard.training.versions import symbols_of, versions
 from regard.version import __version__
 
-if TYPE_CHECKING:
-    from regard.tasks.classification.predictor import Classifier
-    from regard.tasks.language.predictor import LanguageModel
-    from regard.tasks.translation.predictor import Translator
 
-
-@overload
 def fit(
-    config: TranslationConfig,
-    *,
-    model: Model | None = None,
-    attention: Attention | None = None,
-    start_from: str | Path = "",
-    progress: bool = True,
-) -> "Translator": ...
-@overload
-def fit(
-    config: ClassificationConfig,
-    *,
-    model: ClassifierModel | None = None,
-    attention: Pooling | None = None,
-    start_from: str | Path = "",
-    progress: bool = True,
-) -> "Classifier": ...
-@overload
-def fit(
-    config: LanguageConfig,
-    *,
-    model: LanguageModelGiven | None = None,
-    start_from: str | Path = "",
-    progress: bool = True,
-) -> "LanguageModel": ...
-@overload
-def fit(
-    config: Mapping[str, Any], *, model: Any = None, attention: Any = None, start_from: str | Path, progress: bool = True
-) -> "Translator | Classifier | LanguageModel": ...
-def fit(
-    config: AnyConfig | Mapping[str, Any],
+    config: RunConfig | Mapping[str, Any],
     *,
     model: Any = None,
     attention: Any = None,
     start_from: str | Path = "",
     progress: bool = True,
-) -> "Translator | Classifier | LanguageModel":
-    """Train a translator, a classifier or a language model.
+) -> Any:
+    """Train a model for the task of its configuration: a translator, a classifier, a language model.
 
     Args:
         config: Configuration of the run. `out` is its folder; if empty, `runs/` and the name of the training file. With
@@ -102,7 +62,8 @@ def fit(
         progress: Whether to report on standard error.
 
     Returns:
-        The translator, classifier or language model, which is also kept in the run's folder.
+        What predicts with the model: a `Translator`, a `Classifier`, a `LanguageModel`. The model is also kept in the run's
+        folder.
 
     Raises:
         BundleError: If `start_from` is not a trained model.
@@ -115,18 +76,13 @@ def fit(
     check_config(config)
     if model is not None and attention is not None:
         raise ConfigError("fit was given a model and an attention; put the attention into the model, and give that alone")
-    if isinstance(config, TranslationConfig):
-        check_translation(config, model, attention)
-    elif isinstance(config, ClassificationConfig):
-        check_classification(config, model, attention)
-    else:
-        check_language(config, attention)
+    find_task(config.task).training.check(config, model, attention)
     config = replace(config, out=config.out or _default_out(config))
     with joined() as team:
         return _fit(config, team, model, attention, progress)
 
 
-def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bool) -> Any:
+def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bool) -> Any:
     """Train in one of the processes of a team."""
     folder, machine = open_folder(config.out, team), resolve_machine(config, team.ranks)
     reporter = build_reporter(progress=progress and team.first)
@@ -157,7 +113,7 @@ def _fit(config: AnyConfig, team: Team, model: Any, attention: Any, progress: bo
             return _train(run, sampler, reporter)
 
 
-def _is_plain(config: AnyConfig) -> bool:
+def _is_plain(config: RunConfig) -> bool:
     """Return True if neither the model nor the training was configured."""
     plain = type(config)()
     return config.model == plain.model and config.training == plain.training
@@ -170,7 +126,7 @@ def resume(
     model: Any = None,
     attention: Any = None,
     progress: bool = True,
-) -> "Translator | Classifier | LanguageModel":
+) -> Any:
     """Go on with a run exactly where it stopped: on the same machine it ends with the same bits as one never stopped.
 
     Args:
@@ -183,7 +139,8 @@ def resume(
         progress: Whether to report on standard error.
 
     Returns:
-        The translator, classifier or language model, which is also kept in the run's folder.
+        What predicts with the model: a `Translator`, a `Classifier`, a `LanguageModel`. The model is also kept in the run's
+        folder.
 
     Raises:
         ConfigError: If the folder holds no run, the model or attention given to `fit` is missing, or a setting may not change.
@@ -210,7 +167,7 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
             raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was given no {name} of its own'}")
     config = replace(kept, out=str(folder))
     machine, reporter = resolve_machine(config, team.ranks), build_reporter(progress=progress and team.first)
-    start = Start.unpack(place.load_start()) if facts.get("started_from") else None
+    start = StartFiles.unpack(place.load_start()) if facts.get("started_from") else None
     with prepared(machine):
         task = _build_task(config, team, model, attention, start, progress=progress)
         if task.data.fingerprint != facts["fingerprint"]:
@@ -242,14 +199,17 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
         return _train(run, sampler, reporter)
 
 
-def _default_out(config: AnyConfig) -> str:
+def _default_out(config: RunConfig) -> str:
     return str(Path("runs", Path(config.data.train[0]).name.partition(".")[0] or "run"))
 
 
-def _build_task(config: AnyConfig, team: Team, model: Any, attention: Any, start: Start | None, *, progress: bool) -> Task:
+def _build_task(
+    config: RunConfig, team: Team, model: Any, attention: Any, start: StartFiles | None, *, progress: bool
+) -> Trainable:
     """Prepare the data and build the model, the same in every process."""
     progress = progress and team.first
-    task = team.in_turns(lambda: _task_of(config, model, attention, start, progress=progress))
+    training = find_task(config.task).training
+    task = team.in_turns(lambda: training.prepare(config, model=model, attention=attention, start=start, progress=progress))
     task.started_from = start.origin if start else {}
     task.frozen = freeze(task.model, config.model.freeze)
     versions = {"regard": __version__, "torch": torch.__version__, "data": task.data.fingerprint}
@@ -258,15 +218,7 @@ def _build_task(config: AnyConfig, team: Team, model: Any, attention: Any, start
     return task
 
 
-def _task_of(config: AnyConfig, model: Any, attention: Any, start: Start | None, *, progress: bool) -> Task:
-    if isinstance(config, TranslationConfig):
-        return TranslationTask.prepare(config, model=model, attention=attention, progress=progress, start=start)
-    if isinstance(config, ClassificationConfig):
-        return ClassificationTask.prepare(config, model=model, pooling=attention, progress=progress, start=start)
-    return LanguageTask.prepare(config, model=model, progress=progress, start=start)
-
-
-def _build_run(task: Task, folder: RunFolder, machine: Machine, team: Team) -> tuple[Run, BucketBatchSampler]:
+def _build_run(task: Trainable, folder: RunFolder, machine: Machine, team: Team) -> tuple[Run, BucketBatchSampler]:
     sampler = task.sampler()
     return Run(task, folder=folder, machine=machine, epoch_batches=len(sampler), team=team), sampler
 
@@ -296,7 +248,7 @@ def _train(run: Run, sampler: BucketBatchSampler, reporter: Reporter) -> Any:
         unfreeze(task.frozen)
     scores = _finish(run, validator)
     reporter.say(describe_end(run, scores))
-    return task.predictor(task.bundle(_signature(run, scores)))
+    return find_task(run.config.task).predictor(task.bundle(_signature(run, scores)))
 
 
 def _update(run: Run, updater: Updater, loader: UpdateLoader, callbacks: Sequence[Callback]) -> None:

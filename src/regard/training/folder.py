@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 
 from regard import disk
-from regard.bundle.bundle import FILES, WEIGHTS
-from regard.config import AnyConfig, RunConfig
+from regard.bundle.bundle import WEIGHTS, file_names
+from regard.config import RunConfig
 from regard.config.loading import read_config, render_config
 from regard.disk import FULL, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
@@ -106,10 +106,11 @@ class RunFolder:
 
     def _written(self) -> list[Path]:
         """What a run has written here, but for its lock."""
-        found = [folder / name for folder in (self.path, *self._stages()) for name in FILES]
-        for folder, names in ((self.checkpoints, _CHECKPOINT), (self.logs, _LOG)):
+        names = file_names(self.path)
+        found = [folder / name for folder in (self.path, *self._stages()) for name in names]
+        for folder, pattern in ((self.checkpoints, _CHECKPOINT), (self.logs, _LOG)):
             if folder.exists():
-                found += [path for path in folder.iterdir() if names.fullmatch(path.name)]
+                found += [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
         return [path for path in found if os.path.lexists(path)]
 
     def _stages(self) -> list[Path]:
@@ -200,7 +201,7 @@ class RunFolder:
             what = what if self.path.is_dir() else "is not a folder"
             raise ConfigError(f"cannot resume '{self.path}': it {what}; name the folder that `regard train` wrote to")
 
-    def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
+    def read_start(self) -> tuple[RunConfig, dict[str, Any]]:
         """Read what `start` wrote.
 
         Raises:

@@ -2,22 +2,22 @@
 
 from typing import Any
 
-from regard.bundle import Start
+from regard.bundle import StartFiles
 from regard.config import PlateauConfig, RunConfig
 from regard.plurals import counted
+from regard.task import Trainable
 from regard.training.freezing import describe_frozen
 from regard.training.run import Run
-from regard.training.starting import describe_start, label_notes
-from regard.training.task import Task
+from regard.training.starting import describe_start
 from regard.training.versions import describe_changes, versions
 
 
-def describe_beginning(task: Task, start: Start | None) -> list[str]:
+def describe_beginning(task: Trainable, start: StartFiles | None) -> list[str]:
     """Describe the model that a run starts from, and how much of the model is frozen."""
     frozen = [describe_frozen(task.model, task.frozen)] if task.frozen else []
     if start is None:
         return frozen
-    return [describe_start(start, task.config, [*label_notes(start, task), *frozen])]
+    return [describe_start(start, task.config, [*task.describe_start(start), *frozen])]
 
 
 def describe_resume(run: Run, facts: dict[str, Any]) -> str:

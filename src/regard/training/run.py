@@ -9,13 +9,13 @@ import torch
 
 from regard.config import PlateauConfig
 from regard.errors import BundleError
+from regard.machine import Machine
 from regard.processes.team import Team
+from regard.task import Trainable
 from regard.training.folder import RunFolder
 from regard.training.logs import Row
-from regard.training.machine import Machine
 from regard.training.optimizer import MovingAverage, build_optimizer
 from regard.training.schedule import Change, Plateau, learning_rate_factor, planned_steps
-from regard.training.task import Task
 
 CHECKPOINT_FORMAT = 3
 CHECKED_EVERY = 16
@@ -33,7 +33,7 @@ class Progress:
     batch: int = 0
     """Batches of the unfinished epoch that were trained on."""
     count: int = 0
-    """Words, or texts, trained on: what `Task.count` counts."""
+    """Words, or texts, trained on: what `Trainable.count` counts."""
     seconds: float = 0.0
     """Time spent on training itself."""
     validation_seconds: float = 0.0
@@ -81,7 +81,7 @@ class Run:
     """A run's task, optimizer and progress."""
 
     def __init__(
-        self, task: Task, *, folder: RunFolder, machine: Machine, epoch_batches: int, team: Team | None = None
+        self, task: Trainable, *, folder: RunFolder, machine: Machine, epoch_batches: int, team: Team | None = None
     ) -> None:
         """Put a run together, at its beginning.
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.config import AnyConfig, RunConfig
+from regard.config import RunConfig
 from regard.errors import RegardError
 from regard.processes.signals import AgreedSignals
 from regard.processes.team import Team
+from regard.task import Scores, Validator
 from regard.training.callbacks import Callback
 from regard.training.data import Update
 from regard.training.folder import RunFolder
 from regard.training.run import Run
-from regard.training.task import Scores, Validator
 
 
 def open_folder(path: str | Path, team: Team) -> RunFolder:
@@ -57,7 +57,7 @@ class SharedFolder(RunFolder):
         """As `RunFolder`."""
         return self._team.by_first(lambda: self._own.load_start())
 
-    def read_start(self) -> tuple[AnyConfig, dict[str, Any]]:
+    def read_start(self) -> tuple[RunConfig, dict[str, Any]]:
         """As `RunFolder`."""
         return self._team.by_first(lambda: self._own.read_start())
 

@@ -1,31 +1,23 @@
 """Runs that start from a trained model: their settings, which of these may change, and checks of the model's vocabulary."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
-from regard.bundle import Start, read_start
-from regard.config import AnyConfig, RunConfig, TranslationConfig
+from regard.bundle import StartFiles, read_start
+from regard.config import RunConfig
 from regard.config.loading import Layer, apply_overrides, dump_config, load_config, override_layer
 from regard.errors import ConfigError
-from regard.text.labelled.labels import show_names
-
-if TYPE_CHECKING:
-    from regard.training.task import Task
+from regard.task import Custom, find_task
 
 RATE_PART = 0.25
 """Learning rate of fine-tuning, as a fraction of the rate that the model was trained with."""
 WARMUP_STEPS = 20
 MAX_EPOCHS = 20
 
-_DATA_KEPT = (
-    *("source", "target", "language", "unit", "label_separator", "vectors_size"),
-    *("max_tokens", "normalization", "drop_repeats"),
-)
-"""Settings of `data` that determine how text is read; the others concern the files."""
 _CHANGEABLE = ("freeze", "alignment_layer", "alignment_head")
 """Settings of `model` that no weight depends on, besides the dropouts."""
 
@@ -45,7 +37,7 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
     return Layer(_settings(read_start(folder), str(folder)))
 
 
-def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> AnyConfig:
+def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> RunConfig:
     """Build the configuration of a run that starts from a trained model.
 
     Args:
@@ -59,11 +51,10 @@ def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> AnyCon
     return load_config(fine_tuning_layer(folder), override_layer(overrides))
 
 
-def _settings(start: Start, folder: str) -> dict[str, Any]:
+def _settings(start: StartFiles, folder: str) -> dict[str, Any]:
     plain = dump_config(start.config)
-    kept: dict[str, Any] = {
-        name: plain[name] for name in ("task", "tokenizers", "tokenizer", "decoding", "generation") if name in plain
-    }
+    of_every_run = {item.name for item in fields(RunConfig)} | {"data", "model"}
+    own = {name: value for name, value in plain.items() if name not in of_every_run}  # such as tokenizers and decoding
     training = plain["training"]
     changes: dict[str, Any] = {
         "max_epochs": MAX_EPOCHS,
@@ -76,15 +67,16 @@ def _settings(start: Start, folder: str) -> dict[str, Any]:
     if "teacher_forcing" in training:
         changes["teacher_forcing.start"] = training["teacher_forcing"]["end"]
     return {
-        **kept,
+        "task": plain["task"],
+        **own,
         "start_from": folder,
         "model": {**plain["model"], "freeze": []},
-        "data": {name: plain["data"][name] for name in _DATA_KEPT if name in plain["data"]},
+        "data": {name: plain["data"][name] for name in find_task(start.config.task).reading_settings},
         "training": apply_overrides(training, changes),
     }
 
 
-def check_start(config: AnyConfig, start: Start, model: object, attention: object) -> None:
+def check_start(config: RunConfig, start: StartFiles, model: object, attention: object) -> None:
     """Check that a run can start from a trained model.
 
     Raises:
@@ -113,10 +105,10 @@ def check_start(config: AnyConfig, start: Start, model: object, attention: objec
         )
 
 
-def _compared(config: AnyConfig) -> dict[str, Any]:
-    names = ("model", "tokenizers") if isinstance(config, TranslationConfig) else ("model", "tokenizer")
+def _compared(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that must be the same: the model, and the parts that only this task has, such as tokenizers."""
     plain = dump_config(config)
-    return {name: plain[name] for name in names}
+    return {name: plain[name] for name in ("model", *find_task(config.task).vocabulary_settings)}
 
 
 def _may_change(name: str) -> bool:
@@ -132,7 +124,7 @@ def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return flat
 
 
-def with_start(config: AnyConfig | Mapping[str, Any], start_from: str | Path) -> AnyConfig:
+def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:
     """Return the configuration for `fit`, which also takes settings by dotted names if there is a model to start from.
 
     Raises:
@@ -153,23 +145,11 @@ def with_start(config: AnyConfig | Mapping[str, Any], start_from: str | Path) ->
     return replace(config, start_from=str(start_from) or config.start_from)
 
 
-def describe_start(start: Start, config: RunConfig, notes: list[str]) -> str:
+def describe_start(start: StartFiles, config: RunConfig, notes: list[str]) -> str:
     """Describe the model that a run starts from, and its learning rate, with notes."""
     rate, updates = config.training.learning_rate, start.origin.get("updates", 0)
     head = f"starting from the model in {start.folder} ({updates:,} updates), at a learning rate of up to {rate:g}"
     return "\n  ".join([head, *notes])
-
-
-def label_notes(start: Start, task: "Task") -> list[str]:
-    """Describe which labels are new to the trained model, and which of its labels are no longer there."""
-    labels = getattr(task.data, "labels", None)
-    if labels is None or labels.names == start.labels.names:
-        return []
-    old = start.labels.names
-    new, gone = [name for name in labels.names if name not in old], [name for name in old if name not in labels.names]
-    shown = [("new, with random weights in the output layer", new), ("no longer there", gone)]
-    parts = [f"{what}: {show_names(some)}" for what, some in shown if some]
-    return [f"labels: {len(labels) - len(new):,} kept by their names; {'; '.join(parts)}"]
 
 
 def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
@@ -191,3 +171,8 @@ def check_vocabulary(model: nn.Module, vocabulary: str, *, given: bool) -> None:
             "regard.fit({'data.train': …}, start_from='runs/…'), or `regard train … --from runs/…`"
         )
     model.vocabulary = vocabulary  # type: ignore[assignment]
+
+
+def custom_part(model: object, attention: object) -> Custom:
+    """Return which part of a model is the user's own object, as `Bundle.custom` names it."""
+    return "model" if model is not None else "attention" if attention is not None else ""

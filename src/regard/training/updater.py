@@ -9,17 +9,17 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import TrainingError, out_of_memory
+from regard.machine import seed_step
+from regard.task import Trainable
 from regard.training.data import Update
-from regard.training.machine import seed_step
 from regard.training.pieces import check_cuttable, cut
 from regard.training.run import Run
-from regard.training.task import Task
 
 
 class _Loss(nn.Module):
     """The loss of a batch as a module, since DistributedDataParallel shares the gradients of modules."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Trainable) -> None:
         super().__init__()
         self.model, self._task = task.model, task
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from regard.bundle import ClassificationBundle
-from regard.config import ClassificationConfig, LabelledDataConfig, RecurrentClassifierConfig, WordsConfig
+from regard.config import LabelledDataConfig, RecurrentClassifierConfig, WordsConfig
 from regard.errors import DataError, RequestError
 from regard.models.build import build_classifier
+from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.loading import load
 from regard.text.labelled.labels import Labels

@@ -6,18 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.bundle import LanguageBundle, load_bundle, save_bundle
-from regard.config import (
-    BPEConfig,
-    GenerationConfig,
-    LanguageConfig,
-    LanguageModelConfig,
-    TextDataConfig,
-    UnigramConfig,
-    WordsConfig,
-)
+from regard.bundle import load_bundle, save_bundle
+from regard.config import BPEConfig, GenerationConfig, LanguageModelConfig, TextDataConfig, UnigramConfig, WordsConfig
 from regard.errors import BundleError, RequestError
 from regard.models.build import build_language_model
+from regard.tasks.language.bundle import LanguageBundle
+from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.predictor import LanguageModel
 from regard.tasks.loading import load
 from regard.text.symbols import END, START

@@ -1,12 +1,6 @@
 """How often symbols occur in training, in the report of each kind of data."""
 
-from regard.config import (
-    DataConfig,
-    LabelledDataConfig,
-    TextDataConfig,
-    TokenizersConfig,
-    WhitespaceConfig,
-)
+from regard.config import DataConfig, LabelledDataConfig, TextDataConfig, TokenizersConfig, WhitespaceConfig
 from regard.text.labelled.prepare import prepare_labelled
 from regard.text.pairs.prepare import prepare
 from regard.text.plain.prepare import prepare_texts

@@ -1,1 +1,92 @@
 """Learning to classify texts, and classifying."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regard.task import Task, TaskWords
+from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.classification.names import FAITHFULNESS, LABELS
+from regard.tasks.files import TOKENIZER
+
+if TYPE_CHECKING:
+    from regard.tasks.classification.bundle import ClassificationBundle, ClassificationFormat, ClassifierParts  # noqa: F401
+    from regard.tasks.classification.choice import ClassificationTable
+    from regard.tasks.classification.commands import ClassificationCommands
+    from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.classification.training import ClassificationTraining
+
+_WORDS = TaskWords(
+    predictor="a classifier",
+    predictors="classifiers",
+    summary="Train a text classifier on labelled texts.",
+    examples="""\
+  regard train classification --data.train reviews.csv --data.text review --data.label sentiment
+  regard train classification --preset bag --data.train reviews.tsv --out runs/reviews
+  regard train classification --preset bilstm --data.train topics.jsonl --vectors glove.6B.100d.txt
+  regard train classification --preset bag --data.train reviews.tsv --folds 10
+  regard train classification --data.train positive.txt,negative.txt
+  regard train classification --from runs/reviews --data.train tweets.csv --model.freeze embeddings
+""",
+    data="a file with a text and a label per line (.tsv .csv .json .jsonl .parquet, each also .gz), one text file for each "
+    "label, or a folder of such files",
+    missing="a file of labelled texts",
+    command="regard classify",
+    use=('regard classify DIR "a text"', 'regard look DIR "a text"'),
+    options=(
+        ("data.text", "the text's column, by name or number"),
+        ("data.label", "the label's column, by name or number"),
+        ("vectors", "word vectors to start from (GloVe, fastText, word2vec as text): data.vectors"),
+        ("folds", "train that many times, each time holding out another part, and report mean and spread"),
+    ),
+    short={"vectors": "data.vectors", "folds": "data.folds"},
+)
+
+
+class ClassificationTask(Task[ClassificationConfig, "ClassifierParts", "ClassificationBundle", "Classifier"]):
+    """Classification of texts, as a task."""
+
+    name = "classification"
+    config_class = ClassificationConfig
+    words = _WORDS
+    files = (frozenset({TOKENIZER, LABELS}),)
+    unsigned_files = (FAITHFULNESS,)
+    vocabulary_settings = ("tokenizer",)
+    reading_settings = ("language", "label_separator", "vectors_size", "max_tokens", "normalization", "drop_repeats")
+
+    @property
+    def settings_table(self) -> ClassificationTable:
+        """The table in `choice`."""
+        from regard.tasks.classification.choice import ClassificationTable
+
+        return ClassificationTable()
+
+    @property
+    def training(self) -> ClassificationTraining:
+        """The class in `training`."""
+        from regard.tasks.classification.training import ClassificationTraining
+
+        return ClassificationTraining()
+
+    @property
+    def bundle_format(self) -> ClassificationFormat:
+        """The class in `bundle`."""
+        from regard.tasks.classification.bundle import ClassificationFormat
+
+        return ClassificationFormat()
+
+    @property
+    def commands(self) -> ClassificationCommands:
+        """The class in `commands`."""
+        from regard.tasks.classification.commands import ClassificationCommands
+
+        return ClassificationCommands()
+
+    def predictor(self, bundle: ClassificationBundle) -> Classifier:
+        """Return a `Classifier`."""
+        from regard.tasks.classification.predictor import Classifier
+
+        return Classifier(bundle)
+
+
+TASK = ClassificationTask()

@@ -8,7 +8,8 @@ last longer than the run.
 from collections.abc import Mapping
 from typing import Any
 
-from regard.choose.choice import Choice, Given, count, length_settings, to_number
+from regard.choose.choice import count, length_settings, to_number
+from regard.choose.describe import describe_tokenizer, describe_training
 from regard.choose.survey import STAND_IN, LabelledSurvey, survey_labelled
 from regard.config import (
     BagClassifierConfig,
@@ -18,6 +19,8 @@ from regard.config import (
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
 )
+from regard.task.settings import Choice, SettingsTable, UserSettings
+from regard.tasks.classification.config import ClassificationConfig
 
 _MODELS: Mapping[str, type] = {
     "combined": CombinedClassifierConfig,
@@ -37,17 +40,7 @@ _COMBINED_UP_TO = 2_000_000
 of n-grams does."""
 
 
-def draft(data: LabelledDataConfig, given: Given) -> Choice:
-    """Choose settings without reading the data, to check early whether the user's settings fit them."""
-    return choose_for_labelled(LabelledSurvey(1000, STAND_IN, (500, 500)), data, given)
-
-
-def choose(data: LabelledDataConfig, given: Given) -> Choice:
-    """Choose the settings of a classifier from `data.train` and from the settings that the user made."""
-    return choose_for_labelled(survey_labelled(data), data, given)
-
-
-def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given: Given) -> Choice:
+def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given: UserSettings) -> Choice:
     """Choose the settings of a classifier from a survey of its texts."""
     words = survey.texts * survey.text.units
     preferred = "recurrent" if data.vectors else "combined" if words <= _COMBINED_UP_TO else "bag"
@@ -62,3 +55,20 @@ def choose_for_labelled(survey: LabelledSurvey, data: LabelledDataConfig, given:
     labels = count(len(survey.labels), "label")
     found = f"{count(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
     return Choice(_PRESETS.get(kind, kind), settings, (found,))
+
+
+class ClassificationTable(SettingsTable[ClassificationConfig, LabelledDataConfig]):
+    """Settings of classifiers."""
+
+    def draft(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
+        """Choose settings without reading the data, to check early whether the user's settings fit them."""
+        return choose_for_labelled(LabelledSurvey(1000, STAND_IN, (500, 500)), data, given)
+
+    def choose(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
+        """Choose the settings of a classifier from `data.train` and from the settings that the user made."""
+        return choose_for_labelled(survey_labelled(data), data, given)
+
+    def describe(self, config: ClassificationConfig) -> tuple[str, ...]:
+        """As `SettingsTable.describe`."""
+        units = describe_tokenizer(config.tokenizer)
+        return f"model: {config.model.kind}", f"tokenizer: {units}", describe_training(config)

@@ -10,12 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.bundle import ClassificationBundle, save_bundle
-from regard.config import ClassificationConfig
+from regard.bundle import save_bundle
 from regard.errors import RequestError
 from regard.evaluation.calibration import sigmoid, softmax
 from regard.evaluation.labelled import LabelledEvaluation, evaluate_labels
 from regard.models.text_classifier import TextClassifier
+from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.results import Classification, Origin
 from regard.tasks.notebook import count_parameters, shortened, table
 from regard.tasks.requests import check_texts, counting_bar

@@ -6,9 +6,12 @@ The number of characters selects the row of the table. `docs/explanation/choosin
 import math
 from dataclasses import dataclass
 
-from regard.choose.choice import Choice, Given, count, length_settings
+from regard.choose.choice import count, length_settings
+from regard.choose.describe import describe_tokenizer, describe_training
 from regard.choose.survey import STAND_IN, PlainSurvey, survey_plain
 from regard.config import TextDataConfig
+from regard.task.settings import Choice, SettingsTable, UserSettings
+from regard.tasks.language.config import LanguageConfig
 
 _CHARACTERS_PER_PIECE = 3.5
 """Approximate number of characters per subword; in scripts without spaces it is 1."""
@@ -37,17 +40,7 @@ _ROWS = (
 )
 
 
-def draft(data: TextDataConfig, given: Given) -> Choice:
-    """Choose settings without reading the data, to check early whether the user's settings fit them."""
-    return choose_for_texts(PlainSurvey(1000, 100_000, STAND_IN), given)
-
-
-def choose(data: TextDataConfig, given: Given) -> Choice:
-    """Choose the settings of a language model from `data.train` and from the settings that the user made."""
-    return choose_for_texts(survey_plain(data), given)
-
-
-def choose_for_texts(survey: PlainSurvey, given: Given) -> Choice:
+def choose_for_texts(survey: PlainSurvey, given: UserSettings) -> Choice:
     """Choose the settings of a language model from a survey of its texts."""
     row = next(row for row in _ROWS if survey.characters <= row.characters)
     tokens = survey.characters / (1 if survey.text.unspaced else _CHARACTERS_PER_PIECE)
@@ -67,3 +60,25 @@ def choose_for_texts(survey: PlainSurvey, given: Given) -> Choice:
         del settings["tokenizer.size"]
     found = f"{count(survey.texts, 'text')}, {survey.characters:,} characters"
     return Choice("language-tiny", settings, (found,))
+
+
+class LanguageTable(SettingsTable[LanguageConfig, TextDataConfig]):
+    """Settings of language models."""
+
+    def draft(self, data: TextDataConfig, given: UserSettings) -> Choice:
+        """Choose settings without reading the data, to check early whether the user's settings fit them."""
+        return choose_for_texts(PlainSurvey(1000, 100_000, STAND_IN), given)
+
+    def choose(self, data: TextDataConfig, given: UserSettings) -> Choice:
+        """Choose the settings of a language model from `data.train` and from the settings that the user made."""
+        return choose_for_texts(survey_plain(data), given)
+
+    def describe(self, config: LanguageConfig) -> tuple[str, ...]:
+        """As `SettingsTable.describe`."""
+        model = config.model
+        size = f"Transformer, {count(model.num_layers, 'layer')}, {model.hidden_size} wide"
+        return (
+            f"model: {size}, dropout {model.layer_dropout:g}",
+            f"tokenizer: {describe_tokenizer(config.tokenizer)}",
+            describe_training(config),
+        )

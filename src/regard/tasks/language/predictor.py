@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.bundle import LanguageBundle, save_bundle
-from regard.config import GenerationConfig, LanguageConfig
+from regard.bundle import save_bundle
+from regard.config import GenerationConfig
 from regard.config.checks import check_config
 from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
 from regard.decoding.request import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
 from regard.evaluation.language import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq
+from regard.tasks.language.bundle import LanguageBundle
+from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.results import Generation, Origin, ScoredText
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.requests import check_texts, counting_bar

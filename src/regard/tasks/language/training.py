@@ -9,47 +9,29 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.bundle import LanguageBundle, Start
-from regard.bundle.bundle import Custom, fingerprint_vocabulary
-from regard.config import LanguageConfig
 from regard.errors import ConfigError
-from regard.models.build import build_language_model
+from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
+from regard.task import Scores, Start, Trainable, Training, Validator
+from regard.tasks.language.bundle import LanguageBundle, LanguageFormat
+from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import mean_nll, objective
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.plain.encoded import TextCorpus
 from regard.text.plain.prepare import TextData, prepare_texts
-from regard.training.machine import Machine, seed_step
-from regard.training.starting import check_vocabulary
-from regard.training.task import Scores, Task, Validator, evaluating, fitting_into_memory
+from regard.text.tokenizers.tokenizer import Tokenizer
+from regard.training.contexts import evaluating, fitting_into_memory
+from regard.training.starting import check_vocabulary, custom_part
 
-LanguageModelGiven = Seq2Seq | Callable[[int], Seq2Seq]
+OwnLanguageModel = Seq2Seq | Callable[[int], Seq2Seq]
 
 
-class LanguageTask(Task):
+class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageBundle]):
     """−log p(text), summed over tokens, end symbols included."""
 
     unit: ClassVar[str] = "tokens"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
-    config: LanguageConfig
     data: TextData
-    model: Seq2Seq
-
-    @classmethod
-    def prepare(
-        cls, config: LanguageConfig, *, model: LanguageModelGiven | None, progress: bool, start: Start | None = None
-    ) -> "LanguageTask":
-        """Read the data and build the model, with the vocabulary and the weights of `start` if there is one."""
-        learned = start.tokenizers[0] if start else None
-        data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
-        config = replace(config, tokenizer=data.tokenizer_config)
-        seed_step(config.seed, 0)
-        custom: Custom = "model" if model is not None else ""
-        built = _build_model(config, data.tokenizer.size, model)
-        check_vocabulary(built, fingerprint_vocabulary((data.tokenizer,)), given=model is not None)
-        if start:
-            start.load_into(built)
-        return cls(config, data, built, custom)
 
     def sampler(self) -> BucketBatchSampler:
         """Batches by length."""
@@ -91,12 +73,6 @@ class LanguageTask(Task):
             custom=self.custom,
         )
 
-    def predictor(self, bundle: Any) -> Any:
-        """A `LanguageModel`."""
-        from regard.tasks.language.predictor import LanguageModel
-
-        return LanguageModel(bundle)
-
 
 @dataclass(frozen=True)
 class LanguageScores(Scores):
@@ -134,7 +110,7 @@ class LanguageScores(Scores):
         return f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})", []
 
 
-class LanguageValidator(Validator):
+class LanguageValidator(Validator[Seq2Seq]):
     """Scores models on the dev texts."""
 
     def __init__(self, corpus: TextCorpus, machine: Machine, *, batch_tokens: int) -> None:
@@ -153,25 +129,45 @@ class LanguageValidator(Validator):
         return LanguageScores(nll, int(self._corpus.lengths.sum()))
 
 
-def check_language(config: LanguageConfig, attention: object) -> None:
-    """Refuse what cannot be trained, before any work is done.
+class LanguageTraining(Training[LanguageConfig, Tokenizer, LanguageBundle]):
+    """As `Training`, for language models."""
 
-    Raises:
-        ConfigError: If a setting or an object is wrong.
-    """
-    if not config.data.train:
-        raise ConfigError("data.train is empty; name a text file to learn from")
-    if attention is not None:
-        raise ConfigError(
-            "a language model has an attention in every layer, and one object cannot take the place of all: build a "
-            "regard.models.language.TransformerLanguageModel of layers that hold your own, and give that as `model`"
-        )
+    def check(self, config: LanguageConfig, model: object, attention: object) -> None:
+        """As `Training.check`."""
+        if not config.data.train:
+            raise ConfigError("data.train is empty; name a text file to learn from")
+        if attention is not None:
+            raise ConfigError(
+                "a language model has an attention in every layer, and one object cannot take the place of all: build a "
+                "regard.models.language.TransformerLanguageModel of layers that hold your own, and give that as `model`"
+            )
+
+    def prepare(
+        self,
+        config: LanguageConfig,
+        *,
+        model: OwnLanguageModel | None,
+        attention: None,
+        start: Start[Tokenizer] | None,
+        progress: bool,
+    ) -> TrainableLanguageModel:
+        """Read the texts and build the model, with the vocabulary and the weights of `start` if there is one."""
+        learned = start.parts if start else None
+        data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
+        config = replace(config, tokenizer=data.tokenizer_config)
+        seed_step(config.seed, 0)
+        built = _build_model(config, data.tokenizer, model)
+        check_vocabulary(built, LanguageFormat().vocabulary(data.tokenizer), given=model is not None)
+        if start:
+            start.load_into(built)
+        return TrainableLanguageModel(config, data, built, custom_part(model, attention))
 
 
-def _build_model(config: LanguageConfig, vocabulary_size: int, model: LanguageModelGiven | None) -> Seq2Seq:
+def _build_model(config: LanguageConfig, tokenizer: Tokenizer, model: OwnLanguageModel | None) -> Seq2Seq:
+    vocabulary_size = tokenizer.size
     if model is None:
         with fitting_into_memory(f"a vocabulary of {vocabulary_size:,} symbols", "tokenizer.size"):
-            return build_language_model(config.model, vocabulary_size=vocabulary_size)
+            return LanguageFormat().build_model(config, tokenizer)
     made = model if isinstance(model, Seq2Seq) else model(vocabulary_size)
     if not isinstance(made, Seq2Seq):
         raise ConfigError(

@@ -1,1 +1,88 @@
 """Learning to translate, and translating."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from regard.task import Task, TaskWords
+from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER
+from regard.tasks.translation.config import TranslationConfig
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat  # noqa: F401
+    from regard.tasks.translation.choice import TranslationTable
+    from regard.tasks.translation.commands import TranslationCommands
+    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.training import TranslationTraining
+
+_WORDS = TaskWords(
+    predictor="a translator",
+    predictors="translators",
+    summary="Train a translator on sentence pairs.",
+    examples="""\
+  regard train translation --data.train deu.txt --data.source en --data.target de
+  regard train translation --preset tutorial-luong-concat --data.train deu.txt --data.max_pairs 10000
+  regard train translation --preset luong --data.train train.en,train.de --data.dev val.en,val.de --out runs/multi30k
+  regard train translation --config mine.yaml --data.train pairs.csv --data.columns english,german --training.max_epochs 5
+  regard train translation --from runs/deu --data.train medicine.tsv --out runs/medicine
+""",
+    data="one file of pairs (.tsv .txt .csv .json .jsonl .parquet, each also .gz), or two parallel text files",
+    missing="a file of sentence pairs",
+    command="regard translate",
+    use=('regard translate DIR "a sentence"', 'regard look DIR "a sentence"'),
+)
+
+
+class TranslationTask(Task[TranslationConfig, "Tokenizers", "TranslationBundle", "Translator"]):
+    """Translation, as a task."""
+
+    name = "translation"
+    config_class = TranslationConfig
+    words = _WORDS
+    files = (frozenset({TOKENIZER}), frozenset({SOURCE_TOKENIZER, TARGET_TOKENIZER}))
+    vocabulary_settings = ("tokenizers",)
+    reading_settings = ("source", "target", "max_tokens", "normalization", "drop_repeats")
+
+    @property
+    def settings_table(self) -> TranslationTable:
+        """The table in `choice`."""
+        from regard.tasks.translation.choice import TranslationTable
+
+        return TranslationTable()
+
+    @property
+    def training(self) -> TranslationTraining:
+        """The class in `training`."""
+        from regard.tasks.translation.training import TranslationTraining
+
+        return TranslationTraining()
+
+    @property
+    def bundle_format(self) -> TranslationFormat:
+        """The class in `bundle`."""
+        from regard.tasks.translation.bundle import TranslationFormat
+
+        return TranslationFormat()
+
+    @property
+    def commands(self) -> TranslationCommands:
+        """The class in `commands`."""
+        from regard.tasks.translation.commands import TranslationCommands
+
+        return TranslationCommands()
+
+    def predictor(self, bundle: TranslationBundle) -> Translator:
+        """Return a `Translator`."""
+        from regard.tasks.translation.predictor import Translator
+
+        return Translator(bundle)
+
+    def ensemble(self, predictors: Sequence[Translator]) -> Translator:
+        """Return a translator that averages the probabilities of several."""
+        from regard.tasks.translation.predictor import ensemble
+
+        return ensemble(predictors)
+
+
+TASK = TranslationTask()

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.choose.choice import Choice, Given, count, interpolate, length_settings
+from regard.choose.choice import count, interpolate, length_settings
+from regard.choose.describe import describe_tokenizer, describe_training
 from regard.choose.survey import STAND_IN, PairSurvey, TextSurvey, survey_pairs
 from regard.config import BahdanauDecoderConfig, DataConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
+from regard.task.settings import Choice, SettingsTable, UserSettings
+from regard.tasks.translation.config import TranslationConfig
 
 _MODELS: Mapping[str, type] = {"transformer": TransformerConfig, "recurrent": RecurrentConfig}
 _DECODERS: Mapping[str, type] = {"luong": LuongDecoderConfig, "bahdanau": BahdanauDecoderConfig}
@@ -56,17 +59,7 @@ _CHARACTERS_BELOW = 2_000_000
 examples."""
 
 
-def draft(data: DataConfig, given: Given) -> Choice:
-    """Choose settings without reading the data, to check early whether the user's settings fit them."""
-    return choose_for_pairs(PairSurvey(1000, STAND_IN, STAND_IN), given)
-
-
-def choose(data: DataConfig, given: Given) -> Choice:
-    """Choose the settings of a translator from `data.train` and from the settings that the user made."""
-    return choose_for_pairs(survey_pairs(data), given)
-
-
-def choose_for_pairs(survey: PairSurvey, given: Given) -> Choice:
+def choose_for_pairs(survey: PairSurvey, given: UserSettings) -> Choice:
     """Choose the settings of a translator from a survey of its pairs."""
     words = survey.pairs * survey.target.units
     held_out = {"data.dev_size": max(min(survey.pairs // 20, 1000), 1)}
@@ -85,7 +78,7 @@ def choose_for_pairs(survey: PairSurvey, given: Given) -> Choice:
     return Choice("transformer-tiny", held_out | settings, found)
 
 
-def _transformer(row: _Row, pairs: int, words: float, given: Given) -> dict[str, Any]:
+def _transformer(row: _Row, pairs: int, words: float, given: UserSettings) -> dict[str, Any]:
     tokens = words * _TOKENS_PER_WORD + pairs  # each target ends with a symbol
     epochs = round(min(max(_TOKENS_TO_TRAIN_ON / max(tokens, 1), _FEWEST_EPOCHS), _MOST_EPOCHS))
     return {
@@ -103,7 +96,7 @@ def _transformer(row: _Row, pairs: int, words: float, given: Given) -> dict[str,
     }
 
 
-def _recurrent(survey: PairSurvey, words: float, given: Given) -> dict[str, Any]:
+def _recurrent(survey: PairSurvey, words: float, given: UserSettings) -> dict[str, Any]:
     epochs = round(interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS))
     settings = length_settings(given, epochs=epochs, epoch_updates=words * _TOKENS_PER_WORD / _RECURRENT_BATCH)
     if words > _RECURRENT_BETWEEN[1]:
@@ -113,7 +106,7 @@ def _recurrent(survey: PairSurvey, words: float, given: Given) -> dict[str, Any]
     return settings | search | kinds | _tokenizers(survey, _RECURRENT_PIECES, words, given)
 
 
-def _characters(survey: PairSurvey, given: Given) -> dict[str, Any]:
+def _characters(survey: PairSurvey, given: UserSettings) -> dict[str, Any]:
     """Choose characters for sides without spaces between words, which the preset would split into words."""
     if given.find("tokenizers") is not None:
         return {}
@@ -121,7 +114,7 @@ def _characters(survey: PairSurvey, given: Given) -> dict[str, Any]:
     return {f"tokenizers.{side}.kind": "characters" for side in sides} | ({"data.max_tokens": 500} if sides else {})
 
 
-def _optimizer(given: Given) -> dict[str, Any]:
+def _optimizer(given: UserSettings) -> dict[str, Any]:
     """Choose the learning rate and weight decay for an optimizer that the user set in place of Muon."""
     chosen = given.find("training.optimizer")
     if chosen in (None, "muon"):
@@ -129,7 +122,7 @@ def _optimizer(given: Given) -> dict[str, Any]:
     return {"training.learning_rate": 1e-3, "training.weight_decay": 0.01 if chosen == "adamw" else 0}
 
 
-def _tokenizers(survey: PairSurvey, pieces: int, words: float, given: Given) -> dict[str, Any]:
+def _tokenizers(survey: PairSurvey, pieces: int, words: float, given: UserSettings) -> dict[str, Any]:
     """Choose the tokenizers, and whether one vocabulary serves both sides."""
     if given.find("tokenizers") is not None:
         return _joint(str(given.find("tokenizers.joint")).lower() == "true")
@@ -152,3 +145,37 @@ def _joint(joint: bool) -> dict[str, Any]:
 def _size(pieces: int, *texts: TextSurvey) -> int:
     """Return a vocabulary's size, with room for all characters."""
     return max(pieces, 500 + max(text.num_characters for text in texts))
+
+
+class TranslationTable(SettingsTable[TranslationConfig, DataConfig]):
+    """Settings of translators."""
+
+    def draft(self, data: DataConfig, given: UserSettings) -> Choice:
+        """Choose settings without reading the data, to check early whether the user's settings fit them."""
+        return choose_for_pairs(PairSurvey(1000, STAND_IN, STAND_IN), given)
+
+    def choose(self, data: DataConfig, given: UserSettings) -> Choice:
+        """Choose the settings of a translator from `data.train` and from the settings that the user made."""
+        return choose_for_pairs(survey_pairs(data), given)
+
+    def describe(self, config: TranslationConfig) -> tuple[str, ...]:
+        """As `SettingsTable.describe`."""
+        tokenizers = config.tokenizers
+        source, target = describe_tokenizer(tokenizers.source), describe_tokenizer(tokenizers.target)
+        units = f"{source}, one vocabulary for both sides" if tokenizers.joint else f"{source}; {target}"
+        return (
+            f"model: {_describe_model(config.model)}",
+            f"tokenizers: {units}",
+            describe_training(config),
+            f"search: {config.decoding.describe()}",
+        )
+
+
+def _describe_model(model: TransformerConfig | RecurrentConfig) -> str:
+    match model:
+        case TransformerConfig():
+            layers = f"{model.encoder_layers} + {model.decoder_layers} layers"
+            return f"Transformer, {layers}, {model.hidden_size} wide, dropout {model.layer_dropout:g}"
+        case RecurrentConfig(encoder=encoder, decoder=decoder):
+            order = f"decoder in {decoder.kind.capitalize()}'s order with {decoder.attention.kind} attention"
+            return f"recurrent ({encoder.cell.upper()} {encoder.hidden_size} wide, {order})"

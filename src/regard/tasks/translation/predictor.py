@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.bundle import TranslationBundle, save_bundle
-from regard.config import DecodingConfig, TranslationConfig
+from regard.bundle import save_bundle
+from regard.config import DecodingConfig
 from regard.decoding import Hypothesis, Sampling, force, restrictions_of, sample, search
 from regard.errors import RequestError
 from regard.evaluation.translation import Evaluation, evaluate_translations
@@ -24,6 +24,8 @@ from regard.models.seq2seq import Seq2Seq
 from regard.records.views import sides
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.requests import check_texts, counting_bar
+from regard.tasks.translation.bundle import TranslationBundle
+from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.guiding import Guide
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.results import ScoredPair, Translation, translation_of

@@ -9,26 +9,26 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.base import Attention
-from regard.bundle import Start, TranslationBundle
-from regard.bundle.bundle import Custom, fingerprint_vocabulary
-from regard.config import RecurrentConfig, TranslationConfig
+from regard.config import RecurrentConfig
 from regard.errors import ConfigError
-from regard.models.build import build_translator
+from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
+from regard.task import Start, Trainable, Training
 from regard.tasks.objective import draw_gold, objective
+from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat
+from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.validation import TranslationValidator
 from regard.text.batching import Batch, BucketBatchSampler
 from regard.text.pairs.gold import guide
 from regard.text.pairs.prepare import PreparedData, prepare
-from regard.training.machine import Machine, seed_step
+from regard.training.contexts import fitting_into_memory
 from regard.training.schedule import gold_probability
-from regard.training.starting import check_vocabulary
-from regard.training.task import Task, fitting_into_memory
+from regard.training.starting import check_vocabulary, custom_part
 
 Model = Seq2Seq | Callable[[int, int], Seq2Seq]
 
 
-class TranslationTask(Task):
+class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, TranslationBundle]):
     """−log p(target | source), summed over target words, end symbols included."""
 
     unit: ClassVar[str] = "target tokens"
@@ -41,36 +41,7 @@ class TranslationTask(Task):
         "bleu",
         "chrf",
     )
-    config: TranslationConfig
     data: PreparedData
-    model: Seq2Seq
-
-    @classmethod
-    def prepare(
-        cls,
-        config: TranslationConfig,
-        *,
-        model: Model | None,
-        attention: Attention | None,
-        progress: bool,
-        start: Start | None = None,
-    ) -> "TranslationTask":
-        """Read the data and build the model, with the vocabulary and the weights of `start` if there is one."""
-        learned = start.tokenizers if start else None
-        data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
-        if config.data.alignments:
-            data = guide(data, config.data)
-        config = replace(config, tokenizers=data.tokenizers)
-        seed_step(config.seed, 0)
-        built = _build_model(config, data, model, attention)
-        vocabulary = fingerprint_vocabulary((data.source_tokenizer, data.target_tokenizer))
-        check_vocabulary(built, vocabulary, given=model is not None)
-        if start:
-            start.load_into(built)
-        if config.data.alignments and "cross" not in built.sites:
-            raise ConfigError("data.alignments trains attention, and this model has none over the source (no site `cross`)")
-        custom: Custom = "model" if model is not None else "attention" if attention is not None else ""
-        return cls(config, data, built, custom)
 
     def sampler(self) -> BucketBatchSampler:
         """Batches by the longer side of each pair."""
@@ -135,43 +106,63 @@ class TranslationTask(Task):
             custom=self.custom,
         )
 
-    def predictor(self, bundle: Any) -> Any:
-        """A `Translator`."""
-        from regard.tasks.translation.predictor import Translator
 
-        return Translator(bundle)
+class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBundle]):
+    """As `Training`, for translators."""
+
+    def check(self, config: TranslationConfig, model: object, attention: object) -> None:
+        """As `Training.check`."""
+        training = config.training
+        if not config.data.train:
+            raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
+        if attention is not None and not isinstance(attention, Attention):
+            if not isinstance(config.model, RecurrentConfig):
+                raise ConfigError(f"an attention was given, but a model of kind '{config.model.kind}' takes none; give a model")
+            sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
+            raise ConfigError(
+                f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the "
+                f"decoder's queries and the encoder's keys: {sizes}"
+            )
+        if training.monitor != "loss" and not training.validation_pairs:
+            raise ConfigError(
+                f"training.monitor is '{training.monitor}', which is computed on training.validation_pairs pairs, "
+                "and that is 0; set it to more, or monitor the loss"
+            )
+
+    def prepare(
+        self,
+        config: TranslationConfig,
+        *,
+        model: Model | None,
+        attention: Attention | None,
+        start: Start[Tokenizers] | None,
+        progress: bool,
+    ) -> TrainableTranslator:
+        """Read the pairs and build the model, with the vocabulary and the weights of `start` if there is one."""
+        learned = (start.parts.source, start.parts.target) if start else None
+        data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
+        if config.data.alignments:
+            data = guide(data, config.data)
+        config = replace(config, tokenizers=data.tokenizers)
+        seed_step(config.seed, 0)
+        tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)
+        built = _build_model(config, tokenizers, model, attention)
+        check_vocabulary(built, TranslationFormat().vocabulary(tokenizers), given=model is not None)
+        if start:
+            start.load_into(built)
+        if config.data.alignments and "cross" not in built.sites:
+            raise ConfigError("data.alignments trains attention, and this model has none over the source (no site `cross`)")
+        return TrainableTranslator(config, data, built, custom_part(model, attention))
 
 
-def check_translation(config: TranslationConfig, model: object, attention: object) -> None:
-    """Refuse what cannot be trained, before any work is done.
-
-    Raises:
-        ConfigError: If a setting or an object is wrong.
-    """
-    training = config.training
-    if not config.data.train:
-        raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
-    if attention is not None and not isinstance(attention, Attention):
-        if not isinstance(config.model, RecurrentConfig):
-            raise ConfigError(f"an attention was given, but a model of kind '{config.model.kind}' takes none; give a model")
-        sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
-        raise ConfigError(
-            f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the decoder's "
-            f"queries and the encoder's keys: {sizes}"
-        )
-    if training.monitor != "loss" and not training.validation_pairs:
-        raise ConfigError(
-            f"training.monitor is '{training.monitor}', which is computed on training.validation_pairs pairs, and that is 0; "
-            "set it to more, or monitor the loss"
-        )
-
-
-def _build_model(config: TranslationConfig, data: PreparedData, model: Model | None, attention: Attention | None) -> Seq2Seq:
-    source_size, target_size = data.source_tokenizer.size, data.target_tokenizer.size
+def _build_model(
+    config: TranslationConfig, tokenizers: Tokenizers, model: Model | None, attention: Attention | None
+) -> Seq2Seq:
+    source_size, target_size = tokenizers.source.size, tokenizers.target.size
     if model is None:
         vocabularies = f"vocabularies of {source_size:,} and {target_size:,} symbols"
         with fitting_into_memory(vocabularies, "tokenizers.source.max_size and tokenizers.target.max_size"):
-            return build_translator(config.model, source_size=source_size, target_size=target_size, attention=attention)
+            return TranslationFormat().build_model(config, tokenizers, attention)
     made = model if isinstance(model, Seq2Seq) else model(source_size, target_size)
     if not isinstance(made, Seq2Seq):
         raise ConfigError(

@@ -8,15 +8,16 @@ import numpy as np
 
 from regard.config import DecodingConfig
 from regard.decoding.search import search
+from regard.machine import Machine
 from regard.models.seq2seq import Seq2Seq
+from regard.task import Scores, Validator
 from regard.tasks.objective import mean_nll
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.text.batching import length_batches
 from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.tokenizers.tokenizer import Tokenizer
+from regard.training.contexts import evaluating
 from regard.training.data import to_device
-from regard.training.machine import Machine
-from regard.training.task import Scores, Validator, evaluating
 
 NUM_SAMPLES = 3
 _DECODING = "greedy"
@@ -102,7 +103,7 @@ class TranslationScores(Scores):
         return head, [*lines, ""] if self.samples else lines
 
 
-class TranslationValidator(Validator):
+class TranslationValidator(Validator[Seq2Seq]):
     """Scores models on the dev pairs."""
 
     def __init__(

@@ -3,54 +3,64 @@
 import json
 import signal
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from regard import disk
-from regard.config import ClassificationConfig
+from regard.config import RunConfig
 from regard.errors import ConfigError, Interrupted
 from regard.processes.ranks import read_ranks
+from regard.task import FoldScore, find_task
 from regard.training.fit import fit, resume
 from regard.training.folder import RunFolder
-
-_FIGURES = ("loss", "accuracy", "macro_f1")
 
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What each fold's model scored on the part that was held out of its training."""
+    """Scores of each fold's model on the part that was held out of its training."""
 
     folds: tuple[dict[str, float], ...]
-    """By figure: `loss`, `accuracy`, `macro_f1`."""
+    """Scores of each fold by name: of a classifier `loss`, `accuracy`, `macro_f1`."""
+    columns: tuple[FoldScore, ...] = field(repr=False)
+    """The scores that are shown."""
 
     def mean(self, name: str) -> float:
-        """Over the folds."""
+        """Return the mean of a score over the folds."""
         return mean(fold[name] for fold in self.folds)
 
     def spread(self, name: str) -> float:
-        """Standard deviation over the folds."""
+        """Return the standard deviation of a score over the folds."""
         return stdev(fold[name] for fold in self.folds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {**asdict(self), "mean": {name: self.mean(name) for name in _FIGURES}} | {
-            "spread": {name: self.spread(name) for name in _FIGURES}
+        """Return plain data for JSON."""
+        names = [column.name for column in self.columns]
+        return {
+            "folds": [dict(fold) for fold in self.folds],
+            "mean": {name: self.mean(name) for name in names},
+            "spread": {name: self.spread(name) for name in names},
         }
 
     def render(self) -> str:
-        """A line for each fold, and the mean and standard deviation of them."""
-        lines = [f"{'fold':<6}{'loss':>10}{'accuracy':>12}{'macro F1':>12}"]
-        for number, fold in enumerate(self.folds, 1):
-            lines.append(f"{number:<6}{fold['loss']:>10.4f}{fold['accuracy']:>12.2%}{fold['macro_f1']:>12.4f}")
-        lines.append(f"{'mean':<6}{self.mean('loss'):>10.4f}{self.mean('accuracy'):>12.2%}{self.mean('macro_f1'):>12.4f}")
-        lines.append(f"{'sd':<6}{self.spread('loss'):>10.4f}{self.spread('accuracy'):>12.2%}{self.spread('macro_f1'):>12.4f}")
+        """Return a line for each fold, and the mean and standard deviation of them."""
+        lines = ["fold  " + "".join(f"{column.heading:>{_width(number)}}" for number, column in enumerate(self.columns))]
+        rows: list[tuple[str, Callable[[str], float]]] = [
+            (str(number), fold.__getitem__) for number, fold in enumerate(self.folds, 1)
+        ]
+        for name, value in [*rows, ("mean", self.mean), ("sd", self.spread)]:
+            cells = (f"{value(column.name):>{_width(number)}{column.format}}" for number, column in enumerate(self.columns))
+            lines.append(f"{name:<6}{''.join(cells)}")
         return "\n".join(lines)
 
 
-def cross_validate(config: ClassificationConfig, *, progress: bool = True) -> CrossValidation:
-    """Train a classifier for each of `data.folds` folds, into `out/fold-1`, `out/fold-2`, …
+def _width(column: int) -> int:
+    return 12 if column else 10
+
+
+def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidation:
+    """Train a model for each of `data.folds` folds, into `out/fold-1`, `out/fold-2`, …
 
     The best checkpoint of each fold, or the temperature, is chosen on the held-out part too; for figures without that
     optimism, set `training.average_last` to 1 or more.
@@ -67,14 +77,15 @@ def cross_validate(config: ClassificationConfig, *, progress: bool = True) -> Cr
         Interrupted: As `fit`; `resume_folds` goes on.
     """
     _check_alone()
-    if not config.data.folds or not config.out:
+    num_folds = find_task(config.task).training.num_folds(config)
+    if not num_folds or not config.out:
         raise ConfigError("cross_validate needs data.folds of 2 or more, and a folder in out")
     if holds_folds(config.out) and not config.overwrite:
         raise ConfigError(
             f"out is '{config.out}', which already holds folds; name another folder, go on with `regard resume {config.out}`, "
             "or set overwrite to true to replace them"
         )
-    for fold in range(1, config.data.folds + 1):  # before hours are spent on the first
+    for fold in range(1, num_folds + 1):  # before hours are spent on the first
         RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)
     return _run(config, lambda own: fit(own, progress=progress))
 
@@ -101,10 +112,10 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
     """
     _check_alone()
     config, facts = RunFolder(_fold_folder(folder, 1)).read_start()
-    if not isinstance(config, ClassificationConfig) or not config.data.folds:
+    if not find_task(config.task).training.num_folds(config):
         raise ConfigError(f"cannot resume '{folder}': it holds no folds of a cross-validation")
 
-    def go_on(own: ClassificationConfig) -> Any:
+    def go_on(own: RunConfig) -> Any:
         # An earlier cross-validation, which this one was to replace, may have left its later folds behind.
         its_facts = _begun(own)
         if its_facts is not None and its_facts["fingerprint"] == facts["fingerprint"]:
@@ -114,7 +125,7 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
     return _run(replace(config, out=str(folder)), go_on)
 
 
-def _begun(own: ClassificationConfig) -> dict[str, Any] | None:
+def _begun(own: RunConfig) -> dict[str, Any] | None:
     """What a fold that has begun with these very settings began with."""
     place = RunFolder(own.out)
     if not place.holds_run():
@@ -132,23 +143,24 @@ def _check_alone() -> None:
         )
 
 
-def _run(config: ClassificationConfig, train: Callable[[ClassificationConfig], Any]) -> CrossValidation:
+def _run(config: RunConfig, train: Callable[[RunConfig], Any]) -> CrossValidation:
     """Train each fold, and keep the scores."""
-    found = []
-    for fold in range(1, config.data.folds + 1):
-        own = replace(config, data=replace(config.data, fold=fold), out=str(_fold_folder(config.out, fold)))
+    training = find_task(config.task).training
+    num_folds, found = training.num_folds(config), []
+    for fold in range(1, num_folds + 1):
+        own = replace(training.with_fold(config, fold), out=str(_fold_folder(config.out, fold)))
         try:
-            classifier = train(own)
+            predictor = train(own)
         except (Interrupted, KeyboardInterrupt) as error:
             if fold == 1 and _begun(own) is None:
                 raise  # there is nothing to go on with, but perhaps what was to be replaced
             number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(
-                f"stopped in fold {fold} of {config.data.folds}; go on with: regard resume {config.out}", signal_number=number
+                f"stopped in fold {fold} of {num_folds}; go on with: regard resume {config.out}", signal_number=number
             ) from error
-        scores = classifier.bundle.signature["scores"]
-        found.append({name: float(scores[name]) for name in _FIGURES})
-    result = CrossValidation(tuple(found))
+        scores = predictor.bundle.signature["scores"]
+        found.append({column.name: float(scores[column.name]) for column in training.fold_scores})
+    result = CrossValidation(tuple(found), training.fold_scores)
     disk.write(Path(config.out, "folds.json"), json.dumps(result.to_dict(), indent=1) + "\n")
     return result
 

@@ -1,0 +1,65 @@
+"""Options that a command has because of its tasks: each task names those that its models understand."""
+
+import argparse
+from typing import Literal
+
+from regard.config.tasks import task_names
+from regard.errors import ConfigError, RequestError
+from regard.task import Commands, Option, find_task
+from regard.tasks.arguments import add_layout_options
+
+
+class TaskOptions:
+    """The options of all tasks for one command.
+
+    Args:
+        parser: Parser of the command, which gets the options.
+        command: The command.
+    """
+
+    def __init__(self, parser: argparse.ArgumentParser, command: Literal["look", "evaluate"]) -> None:
+        self._parser, self._command = parser, command
+        self._tasks: dict[str, Commands] = {}
+        self._options: dict[str, Option] = {}
+        self._owners: dict[str, list[str]] = {}
+        for name in task_names():
+            try:
+                self._tasks[name] = find_task(name).commands
+            except ConfigError:
+                continue  # a package with a broken task must not break the others
+            for option in self._of(name):
+                if option.flag not in self._options:
+                    self._options[option.flag] = option
+                    self._owners[option.flag] = []
+                    parser.add_argument(option.flag, metavar=option.metavar, help=option.help, **option.settings)
+                self._owners[option.flag].append(name)
+
+    def add_layout(self) -> None:
+        """Add the settings that say how a file is laid out."""
+        names = dict.fromkeys(name for commands in self._tasks.values() for name in commands.layout)
+        add_layout_options(self._parser, *names)
+
+    @property
+    def pictures(self) -> list[Option]:
+        """The options that name a file for a picture."""
+        return [option for option in self._options.values() if option.endings]
+
+    def check(self, options: argparse.Namespace, task: str) -> None:
+        """Check that all options that the user gave are for a model's task.
+
+        Args:
+            options: Parsed options, with `dir`.
+            task: Name of the model's task.
+
+        Raises:
+            RequestError: If one is for other tasks only.
+        """
+        for flag, owners in self._owners.items():
+            if task not in owners and getattr(options, self._options[flag].name) is not None:
+                whom = " and ".join(find_task(name).words.predictors for name in owners)
+                what = find_task(task).words.predictor
+                raise RequestError(f"{self._command}: {flag} is for {whom}, and {options.dir} holds {what}")
+
+    def _of(self, name: str) -> tuple[Option, ...]:
+        commands = self._tasks[name]
+        return tuple(commands.look_options if self._command == "look" else commands.evaluate_options)

@@ -1,0 +1,63 @@
+"""Find a task by its name: one of the three in `regard.tasks`, or one that another package offers as an entry point.
+
+A package offers a task in its `pyproject.toml`, as the path of a `regard.task.Task` object:
+
+    [project.entry-points."regard.tasks"]
+    tagging = "tagger:TASK"
+"""
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol
+
+from regard.config.run import RunConfig
+from regard.errors import ConfigError, nearest
+
+GROUP = "regard.tasks"
+"""Group of the entry points."""
+BUILT_IN = {
+    "translation": "regard.tasks.translation",
+    "classification": "regard.tasks.classification",
+    "language": "regard.tasks.language",
+}
+"""Modules of the built-in tasks, each with its task as `TASK`; none of them imports torch."""
+
+
+class ConfiguredTask(Protocol):
+    """The part of a task that reading settings needs."""
+
+    @property
+    def config_class(self) -> type[RunConfig]: ...
+
+
+def task_names() -> tuple[str, ...]:
+    """Return the names of all tasks, the built-in ones first."""
+    return (*BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - set(BUILT_IN)))
+
+
+def is_task(name: str) -> bool:
+    """Return True if there is a task of this name; nothing of it is imported."""
+    return name in BUILT_IN or _entry_of(name) is not None
+
+
+@cache
+def locate_task(name: str) -> ConfiguredTask:
+    """Import a task. Installed packages are searched only for a name that is not built in.
+
+    Raises:
+        ConfigError: If there is no task of this name, or its package cannot be imported.
+    """
+    if name in BUILT_IN:
+        return import_module(BUILT_IN[name]).TASK
+    entry = _entry_of(name)
+    if entry is None:
+        raise ConfigError(f"task is {name!r}, expected one of: {', '.join(task_names())}{nearest(name, task_names())}")
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"task is {name!r}, whose entry point '{entry.value}' cannot be loaded: {error}") from error
+
+
+def _entry_of(name: str) -> EntryPoint | None:
+    return next(iter(entry_points(group=GROUP, name=name)), None)

@@ -1,0 +1,41 @@
+"""The interface of a task: all that training, bundles, settings and the command line know of what is learned.
+
+A `Task` consists of parts, each a small class of its own module: settings (`SettingsTable`), training (`Training`, `Trainable`,
+`Validator`), files (`BundleFormat`) and commands (`Commands`). `regard.tasks` has the three built-in tasks; the page "A task of
+your own" shows another. Nothing in this package imports torch.
+"""
+
+from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Custom, Inventory
+from regard.task.commands import Commands, Look, Option, Result
+from regard.task.interface import Predictor, Task, TaskWords, find_task
+from regard.task.settings import Choice, SettingsTable, UserSettings
+from regard.task.training import Corpus, Data, FoldScore, Report, Scores, Start, Trainable, Training, Validator
+
+__all__ = [
+    "Bundle",
+    "BundleFiles",
+    "BundleFormat",
+    "Card",
+    "Choice",
+    "Commands",
+    "Corpus",
+    "Custom",
+    "Data",
+    "FoldScore",
+    "Inventory",
+    "Look",
+    "Option",
+    "Predictor",
+    "Report",
+    "Result",
+    "Scores",
+    "SettingsTable",
+    "Start",
+    "Task",
+    "TaskWords",
+    "Trainable",
+    "Training",
+    "UserSettings",
+    "Validator",
+    "find_task",
+]

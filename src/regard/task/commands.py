@@ -1,0 +1,85 @@
+"""The parts of a task that the command line uses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from regard.records import AttentionRecord
+
+PredictorT = TypeVar("PredictorT")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that `regard look`, `regard evaluate` or `regard compare` has for a task."""
+
+    flag: str
+    help: str
+    metavar: str = "VALUE"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `argparse.ArgumentParser.add_argument`."""
+    endings: Sequence[str] = ()
+    """Endings of files that it can name, for an option that draws a picture."""
+
+    @property
+    def name(self) -> str:
+        """Name in the parsed arguments."""
+        return self.flag.lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Look:
+    """A prediction with its attention, as `regard look` shows it."""
+
+    headline: str
+    """The prediction, as text."""
+    record: AttentionRecord | None
+    """None if the model has no attention that can be drawn."""
+    site: str | None = None
+    """Attention site to show; None for the record's main one."""
+
+
+class Result(Protocol):
+    """A result that can be printed, as text or as JSON."""
+
+    def render(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+class Commands(ABC, Generic[PredictorT]):
+    """How the commands that serve all tasks use a task's predictors.
+
+    The methods take the options of the command as argparse gives them.
+    """
+
+    look_options: ClassVar[Sequence[Option]] = ()
+    evaluate_options: ClassVar[Sequence[Option]] = ()
+    layout: ClassVar[Sequence[str]] = ()
+    """Settings under `data` that describe the layout of a file, such as `columns`; commands that read files have them."""
+
+    @abstractmethod
+    def look(self, predictor: PredictorT, options: Namespace, sites: list[str] | None) -> Look:
+        """Predict for `options.sentence`, and return the attention of the prediction.
+
+        Args:
+            predictor: The model.
+            options: With `sentence`.
+            sites: Attention sites to record; None for the main one.
+        """
+
+    @abstractmethod
+    def evaluate(self, predictor: PredictorT, options: Namespace) -> Result:
+        """Score the model on the files in `options.files`."""
+
+    def after_evaluation(self, predictor: PredictorT, result: Any, options: Namespace) -> None:
+        """Draw what the options ask for, once the result has been printed."""
+
+    def compare(self, first: PredictorT, second: PredictorT, options: Namespace) -> Result | None:
+        """Compare two models on the files in `options.files`; None if the task has no comparison."""
+        return None

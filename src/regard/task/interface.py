@@ -1,0 +1,132 @@
+"""A task as one object, and finding it by its name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from regard.config.run import RunConfig
+from regard.config.tasks import locate_task
+from regard.errors import ConfigError, RequestError
+from regard.task.bundle import BundleFormat, BundleT
+from regard.task.commands import Commands
+from regard.task.settings import SettingsTable
+from regard.task.training import Training
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ConfigT = TypeVar("ConfigT", bound=RunConfig)
+
+
+class Predictor(Protocol):
+    """A trained model in use."""
+
+    @property
+    def config(self) -> RunConfig: ...
+
+    @property
+    def model(self) -> nn.Module: ...
+
+
+PartsT = TypeVar("PartsT")
+PredictorT = TypeVar("PredictorT", bound=Predictor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskWords:
+    """Words about a task, for the command line and for messages."""
+
+    predictor: str
+    """Noun of a trained model with its article: `a classifier`."""
+    predictors: str
+    """The same in the plural: `classifiers`."""
+    summary: str
+    """Summary of `regard train TASK`."""
+    examples: str
+    """Example commands for the help of `regard train TASK`, one per line."""
+    data: str
+    """Help text of `--data.train`."""
+    missing: str
+    """Noun phrase for a training file: `a file of labelled texts`."""
+    use: Sequence[str] = ()
+    """Commands to suggest after training, with `DIR` for the folder: `regard classify DIR "a text"`."""
+    command: str = ""
+    """Command that uses the models: `regard classify`."""
+    options: Sequence[tuple[str, str]] = ()
+    """Settings to show at the top of the help of `regard train TASK`, with their help texts."""
+    short: Mapping[str, str] = field(default_factory=dict)
+    """Short names of settings on the command line: `{"folds": "data.folds"}`."""
+
+
+class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
+    """What a task consists of.
+
+    The properties import what they return when they are first used, so that settings and help texts need no torch.
+
+    Attributes:
+        name: Name in settings and on the command line.
+        config_class: Class of its runs' settings.
+        words: Words about it, for the command line and for messages.
+        files: Names of the signed files of its models, besides those that all tasks have; several sets where a model can
+            have one or the other.
+        unsigned_files: Names of files that are added to a model after training, and removed with it.
+        vocabulary_settings: Parts of the settings that decide the vocabulary. A run that starts from a trained model must have
+            the same.
+        reading_settings: Settings under `data` that decide how text is read. A run that starts from a trained model takes them
+            from there.
+    """
+
+    name: str
+    config_class: type[ConfigT]
+    words: TaskWords
+    files: tuple[frozenset[str], ...]
+    unsigned_files: tuple[str, ...] = ()
+    vocabulary_settings: tuple[str, ...] = ()
+    reading_settings: tuple[str, ...] = ()
+
+    @property
+    def settings_table(self) -> SettingsTable[ConfigT, Any] | None:
+        """Table that chooses settings from the data; None to use the defaults of the settings' classes."""
+        return None
+
+    @property
+    @abstractmethod
+    def training(self) -> Training[ConfigT, PartsT, BundleT]:
+        """What makes a model trainable."""
+
+    @property
+    @abstractmethod
+    def bundle_format(self) -> BundleFormat[ConfigT, PartsT, BundleT]:
+        """How models are kept on disk."""
+
+    @property
+    @abstractmethod
+    def commands(self) -> Commands[PredictorT]:
+        """What the command line does with predictors."""
+
+    @abstractmethod
+    def predictor(self, bundle: BundleT) -> PredictorT:
+        """Return what predicts with a trained model."""
+
+    def ensemble(self, predictors: Sequence[PredictorT]) -> PredictorT:
+        """Return one predictor that averages several.
+
+        Raises:
+            RequestError: If models of this task cannot be averaged, or these do not fit together.
+        """
+        raise RequestError(f"load: {self.words.predictors} make no ensemble; load one folder")
+
+
+def find_task(name: str) -> Task[Any, Any, Any, Any]:
+    """Return the task of a name.
+
+    Raises:
+        ConfigError: If there is no such task, or its entry point is not a task.
+    """
+    found = locate_task(name)
+    if not isinstance(found, Task):
+        raise ConfigError(f"the entry point of task {name!r} is a {type(found).__name__}, expected a regard.task.Task object")
+    return found

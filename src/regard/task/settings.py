@@ -1,0 +1,74 @@
+"""Settings that a task chooses from the data, for everything that the user did not set."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar
+
+from regard.config.run import RunConfig
+from regard.config.settings import DataSettings
+
+ConfigT = TypeVar("ConfigT", bound=RunConfig)
+DataT = TypeVar("DataT", bound=DataSettings)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A preset to start from, the settings that differ from it, and what was found in the data."""
+
+    preset: str
+    """Name of a preset; empty to start from the defaults."""
+    settings: dict[str, Any]
+    """Settings by dotted names."""
+    found: tuple[str, ...]
+    """Findings that decided the choice, for the report: sizes, lengths and scripts."""
+
+
+class UserSettings:
+    """The settings that the user made, as nested mappings."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def find(self, name: str) -> Any:
+        """Return the value of a setting by its dotted name, or None if the user did not set it."""
+        value: Any = self._values
+        for part in name.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                return None
+            value = value[part]
+        return value
+
+    def kind(self, part: str, kinds: Mapping[str, type], preferred: str) -> str:
+        """Return the kind of a part: the one the user set, or else the first that has every setting the user made in it.
+
+        Args:
+            part: Dotted name, such as `model`.
+            kinds: Config classes by kind.
+            preferred: The kind to try first.
+        """
+        chosen = self.find(f"{part}.kind")
+        if isinstance(chosen, str) and chosen in kinds:
+            return chosen
+        made = self.find(part)
+        names = set(made) if isinstance(made, Mapping) else set()
+        for kind in (preferred, *kinds):
+            if names <= {item.name for item in fields(kinds[kind])}:
+                return kind
+        return preferred
+
+
+class SettingsTable(ABC, Generic[ConfigT, DataT]):
+    """The settings of a task for a given amount and kind of data."""
+
+    @abstractmethod
+    def draft(self, data: DataT, given: UserSettings) -> Choice:
+        """Choose settings without reading the data, to check early whether the user's settings fit them."""
+
+    @abstractmethod
+    def choose(self, data: DataT, given: UserSettings) -> Choice:
+        """Choose settings from `data.train` and from the settings that the user made."""
+
+    @abstractmethod
+    def describe(self, config: ConfigT) -> tuple[str, ...]:
+        """Describe the model, tokenizers and training of a configuration, in one line each."""

@@ -1,0 +1,100 @@
+"""Arguments of commands: numbers, and files to work on that are laid out like the training data or in another way."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar, cast
+
+from regard.config import RunConfig
+from regard.config.loading import dump_config, load_config, override_layer
+from regard.errors import RequestError
+
+ConfigT = TypeVar("ConfigT", bound=RunConfig)
+
+_LAYOUT = {
+    "format": "tsv, csv, jsonl, parquet, fast_align or text",
+    "columns": "columns of the source and the target, such as en,de or 1,3",
+    "text": "column of the text",
+    "label": "column of the label",
+    "header": "yes or no: the first line names the columns",
+    "encoding": "encoding of the file, such as cp1252",
+    "allow_skipped": "largest share of the lines that may be unusable, from 0 to 1",
+}
+"""Settings that say how a file is laid out, with their help."""
+
+
+def whole_number(text: str) -> int:
+    """Parse a count, for argparse."""
+    return _at_least(text, 0)
+
+
+def positive_number(text: str) -> int:
+    """Parse a count of at least one, for argparse."""
+    return _at_least(text, 1)
+
+
+def any_number(text: str) -> float:
+    """Parse a number, for argparse."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number") from error
+
+
+def _at_least(text: str, low: int) -> int:
+    if not text.isdecimal() or int(text) < low:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of {low} or more")
+    return int(text)
+
+
+def split_files(text: str) -> list[str]:
+    """Split the names of files at commas; an existing file whose name has a comma is one file."""
+    return [text] if "," not in text or Path(text).exists() else [part.strip() for part in text.split(",")]
+
+
+def add_layout_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add the settings of `data` that say how a file is laid out: `--data.columns` and so on.
+
+    Args:
+        parser: Of the command.
+        names: Those that the command's files can have, without `data.`.
+    """
+    group = parser.add_argument_group(
+        "layout of the file, where it is not found by itself (a file like the training data is read in the same way)"
+    )
+    for name in names:
+        group.add_argument(f"--data.{name}", metavar="VALUE", help=_LAYOUT[name])
+
+
+def lay_out(config: ConfigT, options: argparse.Namespace) -> ConfigT:
+    """Return a config whose `data` has the layout options that the user gave.
+
+    Raises:
+        RequestError: If one is not a setting of the model's data.
+        ConfigError: If a value is of the wrong type or out of range.
+    """
+    given = {f"data.{name}": getattr(options, f"data.{name}", None) for name in _LAYOUT}
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if not hasattr(config.data, name.removeprefix("data.")):
+            raise RequestError(f"--{name} does not fit: the model's task is {config.task}, whose data has no such setting")
+    return cast(ConfigT, load_config(dump_config(config), override_layer(given))) if given else config
+
+
+def is_given(options: argparse.Namespace, *names: str) -> bool:
+    """Return True if the user gave one of these layout options."""
+    return any(getattr(options, f"data.{name}", None) is not None for name in names)
+
+
+def trained_encoding(paths: Sequence[str], trained: str) -> str:
+    """Return the encoding that the model's own files were in, unless these are UTF-8, as another program may have made them."""
+    from regard.text.files.encoding import fits_utf8
+
+    if trained == "auto":
+        return trained
+    return "auto" if all(Path(path).is_file() and fits_utf8(path) for path in paths) else trained
+
+
+def file_ending(path: str) -> str:
+    """Return the ending of a file's name in lower case, without `.gz`."""
+    return path.lower().removesuffix(".gz").rpartition(".")[2]

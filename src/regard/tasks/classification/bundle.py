@@ -1,0 +1,175 @@
+"""A trained classifier on disk: tokenizer, labels and temperature beside the model, and the text of its card."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.bundle.bundle import WEIGHTS, fingerprint_vocabulary
+from regard.bundle.load import first_line
+from regard.bundle.save import add_file, render_json
+from regard.config import SpacyConfig
+from regard.errors import BundleError, DataError
+from regard.models.build import build_classifier
+from regard.models.text_classifier import TextClassifier
+from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
+from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.classification.names import FAITHFULNESS, LABELS
+from regard.tasks.files import TOKENIZER, read_tokenizer
+from regard.text.labelled.labels import Labels
+from regard.text.labelled.report import LabelledReport
+from regard.text.labelled.sentences import sentence_ends
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+_LONGEST_SENTENCE = 2000
+_SHOWN_LABELS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationBundle(Bundle):
+    """A trained classifier."""
+
+    config: ClassificationConfig
+    model: TextClassifier
+    tokenizer: Tokenizer
+    labels: Labels
+    temperature: float = 1.0
+    """Divisor of the scores before they become probabilities (Guo et al. 2017)."""
+    faithfulness: str = ""
+    """Sentence on how far the attention can be trusted; empty if it was not measured."""
+
+
+@dataclass(frozen=True)
+class ClassifierParts:
+    """What a classifier needs besides its weights."""
+
+    tokenizer: Tokenizer
+    labels: Labels
+    temperature: float = 1.0
+
+
+class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, ClassificationBundle]):
+    """As `BundleFormat`, for classifiers."""
+
+    def write_parts(self, bundle: ClassificationBundle, folder: Path) -> None:
+        """Write the tokenizer, and the labels with the temperature."""
+        bundle.tokenizer.save(folder / TOKENIZER)
+        labels = {"labels": bundle.labels.to_dict(), "temperature": bundle.temperature}
+        (folder / LABELS).write_text(render_json(labels), encoding="utf-8")
+
+    def read_parts(self, files: BundleFiles) -> ClassifierParts:
+        """Read the tokenizer, the labels and the temperature."""
+        tokenizer = read_tokenizer(files, TOKENIZER)
+        return ClassifierParts(tokenizer, *_read_labels(files.content[LABELS], files.path(LABELS)))
+
+    def build_model(self, config: ClassificationConfig, parts: ClassifierParts, attention: Any = None) -> TextClassifier:
+        """Build the classifier that the configuration describes; `attention` is a pooling of the user's own."""
+        return build_classifier(
+            config.model,
+            vocabulary_size=parts.tokenizer.size,
+            num_labels=len(parts.labels.names),
+            sentence_ends=sentence_ends(parts.tokenizer),
+            embedding_size=config.data.vectors_size,
+            pooling=attention,
+        )
+
+    def vocabulary(self, parts: ClassifierParts) -> str:
+        """Return a hash of the vocabulary and the labels."""
+        return fingerprint_vocabulary((parts.tokenizer,), parts.labels.names, multiple=parts.labels.multiple)
+
+    def bundle(
+        self, config: ClassificationConfig, model: Any, parts: ClassifierParts, files: BundleFiles, facts: Mapping[str, Any]
+    ) -> ClassificationBundle:
+        """Put a classifier together."""
+        return ClassificationBundle(
+            config=config,
+            model=model,
+            tokenizer=parts.tokenizer,
+            labels=parts.labels,
+            temperature=parts.temperature,
+            faithfulness=_read_faithfulness(files),
+            **facts,
+        )
+
+    def inventory(self, parts: ClassifierParts) -> Inventory:
+        """Return the tokenizer and the labels."""
+        return Inventory({"text": parts.tokenizer}, parts.labels.names)
+
+    def packages(self, config: ClassificationConfig) -> tuple[str, ...]:
+        """Return `spacy` if the tokenizer is spaCy's."""
+        return ("spacy",) * isinstance(config.tokenizer, SpacyConfig)
+
+    def render_report(self, report: dict[str, Any]) -> str:
+        """Render the report on the texts."""
+        return LabelledReport.from_dict(report).render()
+
+    def card(self, bundle: ClassificationBundle) -> Card:
+        """Describe the classifier."""
+        names, data = bundle.labels.names, bundle.config.data
+        more = f" and {len(names) - _SHOWN_LABELS} more" if len(names) > _SHOWN_LABELS else ""
+        found = bundle.faithfulness or "whether it can be trusted for this model, `regard faithfulness DIR FILE` measures"
+        return Card(
+            title=f"Classification of texts as {', '.join(names[:_SHOWN_LABELS])}{more}",
+            summary="A text classifier with attention",
+            pipeline_tag="text-classification",
+            languages=[data.language] if data.language else [],
+            commands=['regard classify DIR "a text"', 'regard look DIR "a text"'],
+            code=[
+                "classifier = LOAD",
+                '[result] = classifier.classify(["a text"])',
+                "result.label, result.probability, result.attention",
+            ],
+            model_rows=[
+                ("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`"),
+                ("labels", f"{len(names):,}{', several for a text' if bundle.labels.multiple else ''}"),
+                ("temperature of the probabilities", f"{bundle.temperature:.3f}"),
+            ],
+            data_rows=[],
+            examples="texts",
+            limits=[
+                f"It knows texts like those it was trained on; it reads only the first {data.max_tokens} tokens of a text.",
+                "It gives one of its labels to any text, also to one that none of them fits.",
+                f"Attention shows what the model read, and proves no cause: {found}.",
+                "Its training data may hold private or biased text; nothing was filtered for it.",
+            ],
+        )
+
+
+def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
+    """Keep a measurement of a model's attention beside the model.
+
+    It counts for these weights only: a run that replaces its model by a better one makes it invalid.
+
+    Args:
+        folder: The model's folder.
+        found: Plain data with a `sentence`.
+        weights: Checksum of the weights that were measured, as in the model's signature.
+
+    Raises:
+        BundleError: If there is no model, or another one by now, or the file cannot be written. Nothing has changed then.
+    """
+    add_file(folder, FAITHFULNESS, found, weights=weights)
+
+
+def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
+    try:
+        plain = json.loads(data)
+        labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
+        raise BundleError(f"{path} is damaged: it does not hold labels ({first_line(error)}); copy the model again") from error
+    if not 0 < temperature < float("inf"):
+        raise BundleError(f"{path} is damaged: temperature is {temperature}, expected a finite number above 0")
+    return labels, temperature
+
+
+def _read_faithfulness(files: BundleFiles) -> str:
+    """Return the sentence of the measurement; empty if there is none, if it is damaged, or if it is of other weights."""
+    data = files.unsigned(FAITHFULNESS, 1 << 20)
+    try:
+        found = json.loads(data or b"")
+        sentence, measured = found["sentence"], found["weights"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return ""
+    same = measured == files.checksums.get(WEIGHTS)
+    return sentence if isinstance(sentence, str) and len(sentence) <= _LONGEST_SENTENCE and same else ""

@@ -1,0 +1,135 @@
+"""What `regard look` and `regard evaluate` do with a classifier, and reading the texts that a command is given."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from sys import stderr
+from typing import TYPE_CHECKING, ClassVar
+
+from regard.errors import RequestError
+from regard.plurals import counted
+from regard.task import Commands, Look, Option
+from regard.tasks.arguments import file_ending, is_given, lay_out, split_files, trained_encoding
+
+if TYPE_CHECKING:
+    from regard.config import LabelledDataConfig
+    from regard.evaluation.labelled import LabelledEvaluation
+    from regard.tasks.classification.predictor import Classifier
+    from regard.text.files.report import ReadingReport
+
+TEXT_LAYOUT = ("format", "text", "label", "header", "encoding", "allow_skipped")
+"""Layout options of commands that read labelled texts."""
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+class ClassificationCommands(Commands["Classifier"]):
+    """As `Commands`, for classifiers."""
+
+    evaluate_options: ClassVar[Sequence[Option]] = (
+        Option("--confusion", f"draw the confusion matrix ({' '.join(_PICTURES)})", "FILE", endings=_PICTURES),
+        Option("--reliability", f"draw the reliability diagram ({' '.join(_PICTURES)})", "FILE", endings=_PICTURES),
+    )
+    layout: ClassVar[Sequence[str]] = TEXT_LAYOUT
+
+    def look(self, predictor: Classifier, options: Namespace, sites: list[str] | None) -> Look:
+        """Label a text."""
+        record = None if sites is None else list(dict.fromkeys(["pool", *sites]))
+        [result] = predictor.classify([options.sentence], record=record)
+        return Look(result.text, result.attention)  # the probabilities are printed below the words
+
+    def evaluate(self, predictor: Classifier, options: Namespace) -> LabelledEvaluation:
+        """Score the labels of labelled texts."""
+        if options.confusion and predictor.labels.multiple:
+            raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
+        texts, labels, report = read_given_texts(options, predictor)
+        print(report.render(), file=stderr)
+        return predictor.evaluate(texts, labels, progress=True)
+
+    def after_evaluation(self, predictor: Classifier, result: LabelledEvaluation, options: Namespace) -> None:
+        """Draw the confusion matrix and the reliability diagram, if the user named files for them."""
+        if options.confusion:
+            _draw_confusion(predictor, result, options.confusion, caption=options.caption)
+        if options.reliability:
+            _draw_reliability(predictor, result, options.reliability, caption=options.caption)
+
+
+def _draw_confusion(classifier: Classifier, found: LabelledEvaluation, path: str, *, caption: bool) -> None:
+    import numpy as np
+
+    from regard.evaluation.classification import Scores
+    from regard.viz.confusion import draw
+
+    assert isinstance(found.scores, Scores)
+    draw(np.array(found.scores.confusion), classifier.labels.names, path, caption=caption)
+
+
+def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: str, *, caption: bool) -> None:
+    import numpy as np
+
+    from regard.viz.reliability import draw
+
+    bins = found.calibration.bins
+    num_labels = len(classifier.labels.names)
+    several = classifier.labels.multiple  # each label is a decision of its own
+    num_texts = sum(one.count for one in bins) // (num_labels if several else 1)
+    draw(
+        np.array([bins[0].low, *(one.high for one in bins)]),
+        np.array([one.confidence for one in bins]),
+        np.array([one.accuracy for one in bins]),
+        np.array([one.count for one in bins]),
+        path,
+        title=f"{counted(num_texts, 'text')} × {counted(num_labels, 'label')}" if several else None,
+        counted="decision" if several else "text",
+        lowest=0.5 if several else 1 / num_labels if num_labels > 1 else None,
+        caption=caption,
+    )
+
+
+def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[str], list[tuple[str, ...]], ReadingReport]:
+    """Read labelled texts in the layout of the model's own, unless the files or the user's options say otherwise.
+
+    Args:
+        options: With `files` (`FILE`, a folder, or with one text file for each label `FILE,FILE`) and the layout options.
+        classifier: The model.
+
+    Returns:
+        The texts, the labels of each, and the report.
+
+    Raises:
+        DataError: If they cannot be read, or a label is none that the model was trained on.
+    """
+    from regard.text.files.columns import MissingColumnError
+
+    paths, trained = split_files(options.files), classifier.config.data.train
+    same = len(paths) == len(trained) == 1 and file_ending(paths[0]) == file_ending(trained[0])
+    plain = replace(classifier.config.data, format="auto")
+    other = replace(plain, text="", label="", header="auto")
+    try:
+        return _read_texts(options, plain if same else other, classifier)
+    except MissingColumnError:
+        if is_given(options, "text", "label"):
+            raise
+        return _read_texts(options, other, classifier)
+
+
+def _read_texts(
+    options: Namespace, data: LabelledDataConfig, classifier: Classifier
+) -> tuple[list[str], list[tuple[str, ...]], ReadingReport]:
+    from regard.text.files.report import ReadingReport
+    from regard.text.labelled.readers import read_labelled
+
+    report = ReadingReport()
+    texts: list[str] = []
+    labels: list[tuple[str, ...]] = []
+    paths = split_files(options.files)
+    data = replace(data, encoding=trained_encoding(paths, data.encoding))
+    data = lay_out(replace(classifier.config, data=data), options).data
+    for chunk in read_labelled(paths, data, report):
+        for own, line in zip(chunk.labels, chunk.line, strict=True):
+            for label in own:
+                classifier.labels.number(label, f"{options.files}, line {line}")
+        texts += chunk.text
+        labels += chunk.labels
+    return texts, labels, report

@@ -1,0 +1,143 @@
+"""Loss and scores of a classifier on labelled texts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from regard.errors import RequestError
+from regard.evaluation.baseline import Share, most_frequent
+from regard.evaluation.calibration import calibration, fit_temperature, softmax
+from regard.evaluation.classification import score_labels, score_several
+from regard.machine import Machine
+from regard.models.text_classifier import TextClassifier
+from regard.task import Scores, Validator
+from regard.text.batching import length_batches
+from regard.text.labelled.encoded import LabelledCorpus
+from regard.text.labelled.labels import Labels
+from regard.training.contexts import evaluating
+from regard.training.data import to_device
+
+
+def label_loss(
+    logits: Float[Tensor, "B C"], label: Tensor, *, weight: Tensor | None = None, label_smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """Σ −log p(label), by a softmax where a text has one label (B,), by a sigmoid each where it has several (B,C).
+
+    Args:
+        logits: Scores of the labels.
+        label: Numbers of the labels, or ones and zeros.
+        weight: (C,), what each label's loss is multiplied by.
+        label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/C; for several labels, (1 − ε)·gold + ε/2.
+    """
+    if label.ndim == 1:
+        return functional.cross_entropy(logits, label, weight=weight, label_smoothing=label_smoothing, reduction="sum")
+    target = label * (1 - label_smoothing) + label_smoothing / 2
+    return functional.binary_cross_entropy_with_logits(logits, target, weight=weight, reduction="sum")
+
+
+@dataclass(frozen=True)
+class ClassificationScores(Scores):
+    """What one validation found."""
+
+    nll: float
+    """−log p of a text's label or labels, in nats, over all dev texts, before the temperature."""
+    accuracy: float
+    """From 0 to 1; of texts with several labels, the part that has exactly the right ones."""
+    macro_f1: float
+    """From 0 to 1: the mean over labels."""
+    majority: Share
+    """The most frequent label; its share is the accuracy of always giving it."""
+    predicted: Share
+    """The label that the model gives most often."""
+    num_texts: int
+    temperature: float
+    """That minimizes the loss of the dev texts; 1 where it was not asked for."""
+    calibration_error: float
+    """Expected calibration error of the probabilities at this temperature, over 15 bins."""
+
+    @property
+    def loss(self) -> float:
+        """`nll`."""
+        return self.nll
+
+    def monitored(self, name: str) -> float:
+        """The figure that picks the best model, the higher the better."""
+        return {"loss": -self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a bundle's signature."""
+        return {
+            "loss": self.nll,
+            "accuracy": self.accuracy,
+            "macro_f1": self.macro_f1,
+            "majority_label": self.majority.label,
+            "majority_share": self.majority.share,
+            "predicted_label": self.predicted.label,
+            "predicted_share": self.predicted.share,
+            "texts": self.num_texts,
+            "temperature": self.temperature,
+            "calibration_error": self.calibration_error,
+        }
+
+    def to_row(self) -> dict[str, float]:
+        """Columns of the logs."""
+        return {"dev_nll": self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
+
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """The figures."""
+        return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}, macro F1 {self.macro_f1:.3f}", []
+
+
+class ClassificationValidator(Validator[TextClassifier]):
+    """Scores models on the dev texts."""
+
+    def __init__(self, corpus: LabelledCorpus, labels: Labels, machine: Machine, *, batch_tokens: int, calibrate: bool) -> None:
+        self._names = labels.names
+        self._corpus, self._machine, self._calibrate = corpus, machine, calibrate
+        self._batches = length_batches(corpus.lengths, batch_tokens)
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of one validation, for progress bars."""
+        return len(self._batches)
+
+    def validate(self, model: TextClassifier, *, after_batch: Callable[[], None] = lambda: None) -> ClassificationScores:
+        """Score a model on all dev texts; it is left in the mode it came in."""
+        logits, labels = [], []
+        with evaluating(model):
+            for indices in self._batches:
+                batch = to_device(self._corpus.batch(indices), self._machine.device)
+                with self._machine.autocast():
+                    logits.append(model(batch.tokens, batch.mask).logits.float().cpu())
+                labels.append(batch.label.cpu())
+                after_batch()
+        scores, gold = torch.cat(logits), torch.cat(labels)
+        nll = float(label_loss(scores.double(), gold)) / len(gold)
+        if not np.isfinite(nll):
+            raise RequestError("the scores of a dev text are not finite")
+        temperature = fit_temperature(scores.numpy(), gold.numpy()) if self._calibrate else 1.0
+        array, right = scores.numpy(), gold.numpy()
+        if right.ndim == 2:
+            probabilities = torch.sigmoid(scores / temperature).numpy()
+            predicted = probabilities > 0.5
+            found: Any = score_several(predicted, right, self._names)
+        else:
+            probabilities = softmax(array / temperature)
+            predicted = array.argmax(axis=-1)
+            found = score_labels(predicted, right, self._names)
+        return ClassificationScores(
+            nll=nll,
+            accuracy=found.accuracy,
+            macro_f1=found.macro_f1,
+            majority=most_frequent(right, self._names),
+            predicted=most_frequent(predicted, self._names),
+            num_texts=len(gold),
+            temperature=temperature,
+            calibration_error=calibration(probabilities, right).error,
+        )

@@ -1,0 +1,89 @@
+"""A trained language model on disk: its tokenizer beside the model, and the text of its card."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.bundle.bundle import fingerprint_vocabulary
+from regard.config import SpacyConfig
+from regard.models.build import build_language_model
+from regard.models.seq2seq import Seq2Seq
+from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
+from regard.tasks.files import TOKENIZER, read_tokenizer
+from regard.tasks.language.config import LanguageConfig
+from regard.text.plain.report import TextReport
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageBundle(Bundle):
+    """A trained language model."""
+
+    config: LanguageConfig
+    model: Seq2Seq
+    """A decoder that ignores its source."""
+    tokenizer: Tokenizer
+
+
+class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
+    """As `BundleFormat`, for language models."""
+
+    def write_parts(self, bundle: LanguageBundle, folder: Path) -> None:
+        """Write the tokenizer."""
+        bundle.tokenizer.save(folder / TOKENIZER)
+
+    def read_parts(self, files: BundleFiles) -> Tokenizer:
+        """Read the tokenizer."""
+        return read_tokenizer(files, TOKENIZER)
+
+    def build_model(self, config: LanguageConfig, parts: Tokenizer, attention: Any = None) -> Seq2Seq:
+        """Build the language model that the configuration describes."""
+        return build_language_model(config.model, vocabulary_size=parts.size)
+
+    def vocabulary(self, parts: Tokenizer) -> str:
+        """Return a hash of the vocabulary."""
+        return fingerprint_vocabulary((parts,))
+
+    def bundle(
+        self, config: LanguageConfig, model: Any, parts: Tokenizer, files: BundleFiles, facts: Mapping[str, Any]
+    ) -> LanguageBundle:
+        """Put a language model together."""
+        return LanguageBundle(config=config, model=model, tokenizer=parts, **facts)
+
+    def inventory(self, parts: Tokenizer) -> Inventory:
+        """Return the tokenizer."""
+        return Inventory({"text": parts})
+
+    def packages(self, config: LanguageConfig) -> tuple[str, ...]:
+        """Return `spacy` if the tokenizer is spaCy's."""
+        return ("spacy",) * isinstance(config.tokenizer, SpacyConfig)
+
+    def render_report(self, report: dict[str, Any]) -> str:
+        """Render the report on the texts."""
+        return TextReport.from_dict(report).render()
+
+    def card(self, bundle: LanguageBundle) -> Card:
+        """Describe the language model."""
+        data = bundle.config.data
+        return Card(
+            title="Language model" + (f" of {', '.join(Path(name).name for name in data.train)}" if data.train else ""),
+            summary="A language model, which continues a text",
+            pipeline_tag="text-generation",
+            languages=[data.language] if data.language else [],
+            commands=['regard generate DIR "the beginning"', "regard evaluate DIR texts.txt"],
+            code=[
+                "model = LOAD",
+                '[[result]] = model.generate(["the beginning"])',
+                "result.text, result.log_probability",
+            ],
+            model_rows=[("vocabulary", f"{bundle.tokenizer.size:,} symbols, `{bundle.config.tokenizer.kind}`")],
+            data_rows=[],
+            examples="texts",
+            limits=[
+                f"It continues texts like those it was trained on, of which it saw at most {data.max_tokens} tokens at once.",
+                "Its output is probable, not true; it may repeat its training texts word for word.",
+                "Attention shows what the model read at a word, and proves no cause.",
+                "Its training data may hold private or biased text; nothing was filtered for it.",
+            ],
+        )

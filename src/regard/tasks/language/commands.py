@@ -1,0 +1,58 @@
+"""What `regard look` and `regard evaluate` do with a language model, and reading the texts that a command is given."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from sys import stderr
+from typing import TYPE_CHECKING, ClassVar
+
+from regard.task import Commands, Look
+from regard.tasks.arguments import lay_out, split_files, trained_encoding
+from regard.tasks.language.config import LanguageConfig
+
+if TYPE_CHECKING:
+    from regard.evaluation.language import LanguageEvaluation
+    from regard.tasks.language.predictor import LanguageModel
+    from regard.text.files.report import ReadingReport
+
+
+class LanguageCommands(Commands["LanguageModel"]):
+    """As `Commands`, for language models."""
+
+    layout: ClassVar[Sequence[str]] = ("encoding", "allow_skipped")
+
+    def look(self, predictor: LanguageModel, options: Namespace, sites: list[str] | None) -> Look:
+        """Read a text; all sites are recorded, and the last layer's is shown."""
+        [result] = predictor.score([options.sentence], record=predictor.model.sites)
+        headline = f"{result.text}   (log probability {result.log_probability:.2f}, perplexity {result.perplexity:,.2f})"
+        site = result.attention.sites[-1] if result.attention is not None else None
+        return Look(headline, result.attention, site)
+
+    def evaluate(self, predictor: LanguageModel, options: Namespace) -> LanguageEvaluation:
+        """Score how well the model predicts texts."""
+        texts, report = read_plain_texts(options, predictor.config)
+        print(report.render(), file=stderr)
+        return predictor.evaluate(texts, progress=True)
+
+
+def read_plain_texts(options: Namespace, config: LanguageConfig) -> tuple[list[str], ReadingReport]:
+    """Read texts as those of the model's training were read.
+
+    Args:
+        options: With `files` (`FILE` or `FILE,FILE`) and the layout options.
+        config: The run's configuration.
+
+    Raises:
+        DataError: If they cannot be read.
+    """
+    from regard.text.files.report import ReadingReport
+    from regard.text.plain.readers import read_texts
+
+    report = ReadingReport()
+    paths = split_files(options.files)
+    data = replace(config.data, encoding=trained_encoding(paths, config.data.encoding))
+    data = lay_out(replace(config, data=data), options).data
+    texts = [text for chunk in read_texts(paths, data, report) for text in chunk.text]
+    return texts, report

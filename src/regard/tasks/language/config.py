@@ -1,0 +1,37 @@
+"""Settings of a language model's run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.config.checks import encoding_misfits, transformer_misfits
+from regard.config.data import BPEConfig, TokenizerConfig
+from regard.config.language import GenerationConfig, LanguageModelConfig, TextDataConfig
+from regard.config.run import RunConfig
+from regard.config.training import TrainingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageTrainingConfig(TrainingConfig):
+    """How a language model is trained: length, batches, optimizer and what is kept."""
+
+    monitor: Literal["loss"] = "loss"
+    """Which figure says what the best checkpoint is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageConfig(RunConfig):
+    """A language model's run: data, tokenizer, model, training, generation."""
+
+    task: Literal["language"] = "language"
+    data: TextDataConfig = field(default_factory=TextDataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=BPEConfig)
+    model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
+    training: LanguageTrainingConfig = field(default_factory=LanguageTrainingConfig)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """As `RunConfig.misfits`, for this task's own settings too."""
+        yield from super().misfits()
+        yield from encoding_misfits(self.data.encoding)
+        yield from transformer_misfits(self.model, self.model.hidden_size)

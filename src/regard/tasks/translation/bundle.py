@@ -1,0 +1,117 @@
+"""A trained translator on disk: its tokenizers beside the model, and the text of its card."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.bundle.bundle import fingerprint_vocabulary
+from regard.config import SpacyConfig
+from regard.models.build import build_translator
+from regard.models.seq2seq import Seq2Seq
+from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
+from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER, read_tokenizer
+from regard.tasks.translation.config import TranslationConfig
+from regard.text.pairs.report import PreparationReport
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationBundle(Bundle):
+    """A trained translator."""
+
+    config: TranslationConfig
+    model: Seq2Seq
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    """The same object as `source_tokenizer` if the vocabulary is joint."""
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of both sides."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+
+class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationBundle]):
+    """As `BundleFormat`, for translators."""
+
+    def write_parts(self, bundle: TranslationBundle, folder: Path) -> None:
+        """Write one tokenizer, or one for each side."""
+        if bundle.source_tokenizer is bundle.target_tokenizer:
+            bundle.source_tokenizer.save(folder / TOKENIZER)
+        else:
+            bundle.source_tokenizer.save(folder / SOURCE_TOKENIZER)
+            bundle.target_tokenizer.save(folder / TARGET_TOKENIZER)
+
+    def read_parts(self, files: BundleFiles) -> Tokenizers:
+        """Read the tokenizers."""
+        if TOKENIZER in files.content:
+            joint = read_tokenizer(files, TOKENIZER)
+            return Tokenizers(joint, joint)
+        return Tokenizers(read_tokenizer(files, SOURCE_TOKENIZER), read_tokenizer(files, TARGET_TOKENIZER))
+
+    def build_model(self, config: TranslationConfig, parts: Tokenizers, attention: Any = None) -> Seq2Seq:
+        """Build the translator that the configuration describes."""
+        sizes = {"source_size": parts.source.size, "target_size": parts.target.size}
+        return build_translator(config.model, **sizes, attention=attention)
+
+    def vocabulary(self, parts: Tokenizers) -> str:
+        """Return a hash of both vocabularies."""
+        return fingerprint_vocabulary((parts.source, parts.target))
+
+    def bundle(
+        self, config: TranslationConfig, model: Any, parts: Tokenizers, files: BundleFiles, facts: Mapping[str, Any]
+    ) -> TranslationBundle:
+        """Put a translator together."""
+        return TranslationBundle(
+            config=config, model=model, source_tokenizer=parts.source, target_tokenizer=parts.target, **facts
+        )
+
+    def inventory(self, parts: Tokenizers) -> Inventory:
+        """Return both tokenizers."""
+        return Inventory({"source": parts.source, "target": parts.target})
+
+    def packages(self, config: TranslationConfig) -> tuple[str, ...]:
+        """Return `spacy` if a tokenizer is spaCy's."""
+        sides = (config.tokenizers.source, config.tokenizers.target)
+        return ("spacy",) * any(isinstance(side, SpacyConfig) for side in sides)
+
+    def render_report(self, report: dict[str, Any]) -> str:
+        """Render the report on the pairs."""
+        return PreparationReport.from_dict(report).render()
+
+    def card(self, bundle: TranslationBundle) -> Card:
+        """Describe the translator."""
+        config = bundle.config
+        data = config.data
+        sides = (("source", bundle.source_tokenizer), ("target", bundle.target_tokenizer))
+        return Card(
+            title=f"Translation from {data.source} to {data.target}",
+            summary="A sequence-to-sequence model with attention",
+            pipeline_tag="translation",
+            languages=[data.source, data.target],
+            commands=['regard translate DIR "a sentence"', 'regard look DIR "a sentence"'],
+            code=[
+                "translator = LOAD",
+                '[result] = translator.translate(["a sentence"])',
+                "result.text, result.score, result.attention",
+            ],
+            model_rows=[
+                *(
+                    (f"{side} vocabulary", f"{tokenizer.size:,} symbols, `{getattr(config.tokenizers, side).kind}`")
+                    for side, tokenizer in sides
+                ),
+                ("decoding", config.decoding.describe()),
+            ],
+            data_rows=[("languages", f"{data.source} → {data.target}")],
+            examples="pairs",
+            limits=[
+                f"It knows sentences like those it was trained on, of at most {data.max_tokens} tokens; others come out worse.",
+                "It translates each line by itself and may leave out, repeat or invent words.",
+                "Attention shows what the model read when it wrote a word, and proves no cause.",
+                "Its training data may hold private or biased text; nothing was filtered for it.",
+            ],
+        )

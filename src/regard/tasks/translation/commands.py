@@ -1,0 +1,111 @@
+"""What `regard look` and `regard evaluate` do with a translator, and reading the pairs that a command is given."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from sys import stderr
+from typing import TYPE_CHECKING, ClassVar
+
+from regard.task import Commands, Look, Option
+from regard.tasks.arguments import any_number, file_ending, lay_out, positive_number, split_files, trained_encoding
+from regard.tasks.translation.config import TranslationConfig
+
+if TYPE_CHECKING:
+    from regard.evaluation.translation import Evaluation
+    from regard.tasks.translation.predictor import Translator
+    from regard.text.files.report import ReadingReport
+    from regard.text.pairs.readers import PairChunk
+
+PAIR_LAYOUT = ("format", "columns", "header", "encoding", "allow_skipped")
+"""Layout options of commands that read pairs."""
+BEAM = Option("--beam", "beam size; 1 is greedy (default: the run's setting)", "N", {"type": positive_number})
+LENGTH_PENALTY = Option(
+    "--length-penalty",
+    "length penalty of finished translations; higher values favour longer ones, 0 for none (default: the run's setting)",
+    "X",
+    {"type": any_number},
+)
+LENGTH_REWARD = Option(
+    "--length-reward",
+    "added to the score for each symbol, also during the search; 0 for none (default: the run's setting)",
+    "X",
+    {"type": any_number},
+)
+ENSEMBLE = Option(
+    "--ensemble",
+    "another model of the same vocabularies, whose probabilities are averaged with DIR's; may be given several times",
+    "DIR",
+    {"action": "append"},
+)
+
+
+class TranslationCommands(Commands["Translator"]):
+    """As `Commands`, for translators."""
+
+    look_options: ClassVar[Sequence[Option]] = (
+        Option("--target", "look at this translation of the sentence instead of the model's own", "TEXT"),
+        BEAM,
+    )
+    evaluate_options: ClassVar[Sequence[Option]] = (BEAM, LENGTH_PENALTY, LENGTH_REWARD, ENSEMBLE)
+    layout: ClassVar[Sequence[str]] = PAIR_LAYOUT
+
+    def look(self, predictor: Translator, options: Namespace, sites: list[str] | None) -> Look:
+        """Translate a sentence, or take a given translation."""
+        record = None if sites is None else list(dict.fromkeys(["cross", *sites]))
+        if options.target is None:
+            [result] = predictor.translate([options.sentence], beam_size=options.beam, record=record)
+        else:
+            [result] = predictor.force([options.sentence], [options.target], record=record)
+        headline = f"{result.source}\n{result.text}   (log probability {result.log_probability:.2f})"
+        return Look(headline, result.attention)
+
+    def evaluate(self, predictor: Translator, options: Namespace) -> Evaluation:
+        """Score translations of some pairs."""
+        sources, references = read_all_pairs(options, predictor.config)
+        return predictor.evaluate(
+            sources,
+            references,
+            beam_size=options.beam,
+            length_penalty=options.length_penalty,
+            length_reward=options.length_reward,
+            progress=True,
+        )
+
+
+def read_all_pairs(options: Namespace, config: TranslationConfig) -> tuple[list[str], list[str]]:
+    """Read pairs as `read_given_pairs` does, and write the report to standard error.
+
+    Returns:
+        Sources and targets.
+    """
+    chunks, report = read_given_pairs(options, config)
+    sources, targets = [], []
+    for chunk in chunks:
+        sources += chunk.source
+        targets += chunk.target
+    print(report.render(), file=stderr)
+    return sources, targets
+
+
+def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Iterator[PairChunk], ReadingReport]:
+    """Read pairs in the layout of the model's own, unless the files' names or the user's options say otherwise.
+
+    Args:
+        options: With `files` (`FILE` or `FILE,FILE`) and the layout options.
+        config: The run's configuration.
+
+    Returns:
+        The pairs, and the report that reading fills.
+    """
+    from regard.text.files.report import ReadingReport
+    from regard.text.pairs.readers import read_pairs
+
+    report = ReadingReport()
+    paths = split_files(options.files)
+    # Columns and header belong to the file that was trained on; another file may be laid out in another way.
+    same = len(paths) == len(config.data.train) == 1 and file_ending(paths[0]) == file_ending(config.data.train[0])
+    data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
+    data = replace(data, encoding=trained_encoding(paths, data.encoding))
+    return read_pairs(paths, lay_out(replace(config, data=data), options).data, report), report

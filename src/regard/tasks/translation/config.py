@@ -1,0 +1,70 @@
+"""Settings of a translation run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.config.checks import encoding_misfits, transformer_misfits
+from regard.config.data import DataConfig, TokenizersConfig
+from regard.config.model import ModelConfig, RecurrentConfig, TransformerConfig
+from regard.config.run import RunConfig
+from regard.config.training import DecodingConfig, TeacherForcingConfig, TrainingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationTrainingConfig(TrainingConfig):
+    """How a translator is trained: length, batches, optimizer and what is kept."""
+
+    teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
+    alignment_weight: float = 0.05
+    """λ of the loss of attention that differs from the links of `data.alignments` (Garg et al. 2019); without effect where
+    that names no file."""
+    validation_pairs: int = 500
+    """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
+    monitor: Literal["bleu", "chrf", "loss"] = "bleu"
+    """Which figure says what the best checkpoint is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig(RunConfig):
+    """A translation run: data, tokenizers, model, training, decoding."""
+
+    task: Literal["translation"] = "translation"
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizers: TokenizersConfig = field(default_factory=TokenizersConfig)
+    model: ModelConfig = field(default_factory=RecurrentConfig)
+    training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """As `RunConfig.misfits`, for this task's own settings too."""
+        yield from super().misfits()
+        yield from encoding_misfits(self.data.encoding)
+        tokenizers, model, data = self.tokenizers, self.model, self.data
+        if tokenizers.joint and tokenizers.source != tokenizers.target:
+            yield (
+                "tokenizers.joint",
+                "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source",
+            )
+        if model.tie_embeddings == "all" and not tokenizers.joint:
+            yield (
+                "model.tie_embeddings",
+                "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true",
+            )
+        if isinstance(model, TransformerConfig):
+            yield from transformer_misfits(model, model.hidden_size)
+            for name, what in (("alignment_layer", "decoder_layers"), ("alignment_head", "num_heads")):
+                chosen, count = getattr(model, name), getattr(model, what)
+                if chosen >= count:
+                    yield f"model.{name}", f"model.{name} is {chosen}, expected less than model.{what} ({count}), or -1"
+        elif (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
+            message = "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends"
+            yield (
+                "model.decoder.readout",
+                f"{message}: the attention would do nothing; expected one of: concat, attentional, deep",
+            )
+        for name, value in (("train", data.train), ("dev", data.dev)):
+            if len(value) > 2:
+                yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"
+        if len(data.columns) not in (0, 2):
+            yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
