@@ -39,7 +39,7 @@ from regard.machine import prepared, resolve_machine, seed_step
 from regard.tasks.classification.bundle import ClassificationBundle
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.classification.predictor import Classifier
-from regard.tasks.classification.training import ClassificationTask
+from regard.tasks.classification.training import ClassificationTraining, TrainableClassifier
 from regard.training.optimizer import build_optimizer
 
 PLAIN_BATCH = 64
@@ -115,7 +115,7 @@ def measure_speed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     config = _config(options, folder)
     machine = resolve_machine(config)
     with prepared(machine):
-        task = ClassificationTask.prepare(config, model=None, pooling=None, progress=False)
+        task = ClassificationTraining().prepare(config, model=None, attention=None, start=None, progress=False)
         plain = PlainClassifier(Sizes(), vocabulary_size=task.data.tokenizer.size, num_labels=len(task.data.labels.names))
         sizes = [sum(p.numel() for p in model.parameters()) for model in (task.model, plain)]
         trainers = {"regard": regard_updates(task, config), "plain": plain_updates(task, plain)}
@@ -150,7 +150,7 @@ def texts_per_second(updates: Iterator[int], texts: int) -> float:
     return done / (time.process_time() - start)
 
 
-def regard_updates(task: ClassificationTask, config: ClassificationConfig) -> Iterator[int]:
+def regard_updates(task: TrainableClassifier, config: ClassificationConfig) -> Iterator[int]:
     """Updates without end as regard's trainer makes them; gives how many texts each had."""
     model, sampler, autocast = task.model.train(), task.sampler(), resolve_machine(config).autocast
     optimizer, step = build_optimizer(model, config.training), 0
@@ -169,7 +169,7 @@ def regard_updates(task: ClassificationTask, config: ClassificationConfig) -> It
         sampler.resume_at(sampler.epoch + 1, 0)
 
 
-def plain_updates(task: ClassificationTask, model: PlainClassifier) -> Iterator[int]:
+def plain_updates(task: TrainableClassifier, model: PlainClassifier) -> Iterator[int]:
     """Updates without end as the tutorials make them, batched; gives how many texts each had."""
     optimizer, total = torch.optim.Adam(model.train().parameters(), lr=1e-3), len(task.data.train)
     while True:
@@ -182,7 +182,7 @@ def plain_updates(task: ClassificationTask, model: PlainClassifier) -> Iterator[
             yield len(batch)
 
 
-def measure_use(task: ClassificationTask, calls: int = 100) -> dict[str, Any]:
+def measure_use(task: TrainableClassifier, calls: int = 100) -> dict[str, Any]:
     """`using`, on texts of the corpus."""
     classifier = Classifier(
         ClassificationBundle(config=task.config, model=task.model, tokenizer=task.data.tokenizer, labels=task.data.labels)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from regard.bundle import load_bundle, save_bundle
-from regard.bundle.save import save_faithfulness
 from regard.bundle.signature import checksum_of
 from regard.config import (
     BagClassifierConfig,
@@ -19,7 +18,7 @@ from regard.config import (
 )
 from regard.errors import BundleError
 from regard.models.build import build_classifier
-from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.classification.bundle import ClassificationBundle, save_faithfulness
 from regard.tasks.classification.config import ClassificationConfig
 from regard.text.labelled.labels import Labels
 from regard.text.labelled.sentences import sentence_ends

@@ -13,9 +13,10 @@ from regard.cli import habits
 from regard.cli.main import COMMANDS, main
 from regard.cli.train import read_arguments
 from regard.config.loading import setting_names
-from regard.config.run import TASKS
+from regard.config.tasks import BUILT_IN
 from regard.errors import RegardError
 from regard.presets import preset_names
+from regard.task import find_task
 
 ROWS = [
     # what is typed, the task, and what the answer names
@@ -108,7 +109,7 @@ def test_dashes_underscores_and_case_are_one(option):
 
 def answers():
     for names, answer in habits.TRAINING:
-        for task in TASKS:
+        for task in BUILT_IN:
             found = answer if isinstance(answer, str) else answer.get(task)
             if found:
                 yield pytest.param(task, found, id=f"{task}-{names.split()[0]}")
@@ -116,7 +117,7 @@ def answers():
 
 @pytest.mark.parametrize(("task", "answer"), list(answers()))
 def test_what_an_answer_names_exists(task, answer, capsys):
-    settings = {f"--{name}" for name in setting_names(TASKS[task])} | {
+    settings = {f"--{name}" for name in setting_names(find_task(task).config_class)} | {
         "--preset",
         "--config",
         "--overwrite",
@@ -146,8 +147,8 @@ def help_of(command):
 
 
 def test_a_setting_that_exists_is_never_taken_for_a_habit():
-    for task, cls in TASKS.items():
-        for name in setting_names(cls):
+    for task in BUILT_IN:
+        for name in setting_names(find_task(task).config_class):
             if "." not in name and name != "task":
                 with pytest.raises(RegardError) as caught:
                     read_arguments(task, [f"--{name}", "?" if name in ("seed", "threads", "overwrite") else "x"])
@@ -155,7 +156,7 @@ def test_a_setting_that_exists_is_never_taken_for_a_habit():
 
 
 def test_no_name_has_two_answers_for_a_task():
-    for task in TASKS:
+    for task in BUILT_IN:
         names = [
             name for names, answer in habits.TRAINING if isinstance(answer, str) or task in answer for name in names.split()
         ]

@@ -44,7 +44,7 @@ def test_no_arguments_is_help(capsys):
 
 def test_a_model_without_attention_has_nothing_to_show():
     with pytest.raises(RequestError, match="look: this model has no attention over the source, so there is nothing to show"):
-        record_of(Translation("a", "b", 0.0, 0.0), "look")
+        record_of(Translation("a", "b", 0.0, 0.0).attention, "look")
 
 
 def test_version(capsys):

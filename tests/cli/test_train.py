@@ -8,6 +8,7 @@ from regard.config import LuongDecoderConfig, SumConcatConfig
 from regard.config.loading import setting_names
 from regard.errors import RegardError, RequestError
 from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.translation.config import TranslationConfig
 
 
 def test_layers_in_order(tmp_path):
@@ -71,7 +72,7 @@ def test_mistakes(arguments, message):
 def test_help_lists_every_setting(capsys):
     assert main(["train", "translation", "--help"]) == 0
     text = capsys.readouterr().out
-    names = {name for name in setting_names() if not name.startswith("tokenizers.target.")}
+    names = {name for name in setting_names(TranslationConfig) if not name.startswith("tokenizers.target.")}
     for name in names - {"model.kind", "task", "chosen"}:
         assert f"--{name}" in text, name
     assert "--training.learning_rate  (default: 0.001)\n          The peak of the schedule." in text

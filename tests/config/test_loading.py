@@ -240,7 +240,7 @@ def test_overrides_at_odds():
 
 
 def test_setting_names_reach_every_kind():
-    names = set(setting_names())
+    names = set(setting_names(TranslationConfig))
     assert {"out", "model.decoder.attention.scaled", "tokenizers.target.language", "training.schedule.patience"} <= names
 
 

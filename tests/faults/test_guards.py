@@ -15,7 +15,7 @@ from lives import live
 
 from regard.disk import locked
 from regard.errors import ConfigError, DataError, TrainingError
-from regard.tasks.translation.training import TranslationTask
+from regard.tasks.translation.training import TrainableTranslator, TranslationTraining
 from regard.text import cache
 from regard.text.pairs import prepare as preparing
 from regard.training import fit, resume
@@ -127,14 +127,14 @@ def small_memory(monkeypatch):
     """`small_memory(rows)`: a batch of more rows does not fit."""
 
     def arm(rows):
-        inner = TranslationTask.loss
+        inner = TrainableTranslator.loss
 
         def loss(self, batch, step, total_steps):
             if len(batch.index) > rows:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
             return inner(self, batch, step, total_steps)
 
-        monkeypatch.setattr(TranslationTask, "loss", loss)
+        monkeypatch.setattr(TrainableTranslator, "loss", loss)
 
     return arm
 
@@ -158,7 +158,7 @@ def test_out_of_memory_for_one_example(fresh, small_memory):
 
 
 def test_pieces_hold_all_examples(config, whole):
-    corpus = TranslationTask.prepare(config, model=None, attention=None, progress=False).data.train
+    corpus = TranslationTraining().prepare(config, model=None, attention=None, start=None, progress=False).data.train
     batch = corpus.batch(range(7))
     pieces = cut(batch, 4)
     assert [len(piece.index) for piece in pieces] == [2, 2, 2, 1]
@@ -168,13 +168,13 @@ def test_pieces_hold_all_examples(config, whole):
 
 
 def test_a_loss_that_is_not_finite_is_skipped_and_counted(fresh, monkeypatch, capfd):
-    inner = TranslationTask.loss
+    inner = TrainableTranslator.loss
 
     def loss(self, batch, step, total_steps):
         total, nll = inner(self, batch, step, total_steps)
         return (total * float("nan"), nll * float("nan")) if step in (2, 4) else (total, nll)
 
-    monkeypatch.setattr(TranslationTask, "loss", loss)
+    monkeypatch.setattr(TrainableTranslator, "loss", loss)
     fit(replace(fresh, training=replace(fresh.training, max_steps=6)))
     said = capfd.readouterr().err
     assert "update 2: skipped, since the loss or its gradient was not finite (1 skipped so far)" in said
@@ -187,8 +187,8 @@ def test_a_loss_that_is_not_finite_is_skipped_and_counted(fresh, monkeypatch, ca
 
 
 def test_too_many_skips_end_the_run(fresh, monkeypatch):
-    inner = TranslationTask.loss
-    monkeypatch.setattr(TranslationTask, "loss", lambda *a: tuple(part * float("inf") for part in inner(*a)))
+    inner = TrainableTranslator.loss
+    monkeypatch.setattr(TrainableTranslator, "loss", lambda *a: tuple(part * float("inf") for part in inner(*a)))
     settings = replace(fresh.training, max_skipped=3, validate_every=50)
     with pytest.raises(
         TrainingError, match=r"at update 4 .* 4 times since the last validation; .* a lower training.learning_rate"
@@ -243,7 +243,7 @@ def test_a_second_signal_ends_at_once(fresh):
 def test_prepared_data_that_change_in_use_are_refused(config, whole, tmp_path, change):
     """A file in memory that is cut short would end the process, without a word."""
     own = replace(config, data=replace(config.data, cache=str(tmp_path)))
-    corpus = TranslationTask.prepare(own, model=None, attention=None, progress=False).data.train
+    corpus = TranslationTraining().prepare(own, model=None, attention=None, start=None, progress=False).data.train
     corpus.batch([0])
     change(corpus.path)
     with pytest.raises(

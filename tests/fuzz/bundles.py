@@ -17,15 +17,16 @@ from fuzz.files import JSON, PAIRS, YAML
 
 import regard.bundle.load as load
 from regard.bundle import load_bundle, save_bundle
-from regard.bundle.bundle import CONFIG, SIGNATURE, TOKENIZER, WEIGHTS
+from regard.bundle.bundle import CONFIG, SIGNATURE, WEIGHTS
 from regard.bundle.signature import checksum_of
 from regard.config.loading import load_config
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.files import TOKENIZER
 from regard.tasks.language.bundle import LanguageBundle
 from regard.tasks.translation.bundle import TranslationBundle
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizers.tokenizer import build_tokenizers
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 
 def bundles(folder: Path) -> dict[str, Path]:
@@ -84,22 +85,24 @@ class _Remembered(ExitStack):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._known: dict[tuple[str, bytes], Any] = {}
-        self._readers = [] if name == CONFIG else [("read_config_file", lambda data, path: data)]
-        self._readers += [] if name == TOKENIZER else [("_read_tokenizer", lambda folder, files, name: files[name])]
-        self._readers += [("_fill", lambda folder, files, *rest: files[WEIGHTS])] if name in ("report.json", SIGNATURE) else []
+        unread: list[tuple[Any, str, Callable[..., bytes]]] = []
+        unread += [] if name == CONFIG else [(load, "read_config_file", lambda data, path: data)]
+        unread += [] if name == TOKENIZER else [(Tokenizer, "load", lambda path, data: data)]
+        unread += [(load, "_fill", lambda files, *rest: files.content[WEIGHTS])] if name in ("report.json", SIGNATURE) else []
+        self._readers = unread
 
     def __enter__(self) -> "_Remembered":
-        for reader, content in self._readers:
-            self.enter_context(patch.object(load, reader, self._wrap(reader, content)))
+        for home, reader, content in self._readers:
+            self.enter_context(patch.object(home, reader, self._wrap(home, reader, content)))
         return self
 
-    def _wrap(self, reader: str, content: Callable[..., bytes]) -> Callable[..., Any]:
-        read = getattr(load, reader)
+    def _wrap(self, home: Any, reader: str, content: Callable[..., bytes]) -> Callable[..., Any]:
+        read = getattr(home, reader)
 
-        def remembered(*arguments: Any) -> Any:
-            key = reader, content(*arguments)
+        def remembered(*arguments: Any, **named: Any) -> Any:
+            key = reader, content(*arguments, **named)
             if key not in self._known:
-                self._known[key] = read(*arguments)
+                self._known[key] = read(*arguments, **named)
             return self._known[key]
 
         return remembered

@@ -16,7 +16,7 @@ from regard.bundle.weights import Uninitialised, read_shapes, unpack
 from regard.config import RunConfig
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, RegardError, RequestError
-from regard.task import Bundle, BundleFiles, Task, find_task
+from regard.task import Bundle, BundleFiles, BundleFormat, Task, find_task
 
 Found = TypeVar("Found")
 _DEPTHS = ("num_layers", "encoder_layers", "decoder_layers", "num_recurrent")
@@ -70,16 +70,28 @@ def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None
     signature, files = read_signed(folder)
     _check_custom(folder, signature["custom"], model, attention)
     config, task = read_task(folder, signature, files.content[CONFIG])
-    form = task.bundle_format
-    weights, path = files.content[WEIGHTS], files.path(WEIGHTS)
     if signature["custom"] != "model":
-        check_depth(config, weights, path)
+        check_depth(config, files.content[WEIGHTS], files.path(WEIGHTS))
     facts = {"signature": signature, "report": read_report(files), "custom": signature["custom"]}
-    parts = form.read_parts(files)
-    built = model if model is not None else _build(lambda put: form.build_model(config, parts, put), attention, weights, path)
-    unpack(built, weights, path)
-    built.vocabulary = form.vocabulary(parts)  # type: ignore[assignment]
-    return form.bundle(config, built.to(device).eval(), parts, files, facts)
+    parts = task.bundle_format.read_parts(files)
+    filled = _fill(files, task.bundle_format, config, parts, model, attention)
+    return task.bundle_format.bundle(config, filled.to(device).eval(), parts, files, facts)
+
+
+def _fill(
+    files: BundleFiles,
+    form: BundleFormat[Any, Any, Any],
+    config: RunConfig,
+    parts: Any,
+    model: nn.Module | None,
+    attention: nn.Module | None,
+) -> nn.Module:
+    """Return the given model, or the one that is built, with the weights of the file."""
+    weights, path = files.content[WEIGHTS], files.path(WEIGHTS)
+    filled = _build(lambda put: form.build_model(config, parts, put), attention, weights, path) if model is None else model
+    unpack(filled, weights, path)
+    filled.vocabulary = form.vocabulary(parts)  # type: ignore[assignment]
+    return filled
 
 
 def read_task(folder: Path, signature: dict[str, Any], settings: bytes) -> tuple[RunConfig, Task[Any, Any, Any, Any]]:

@@ -5,13 +5,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from regard.cli.pairs import PAIR_LAYOUT, add_layout_options, read_given_pairs, read_given_texts, read_plain_texts
 
 from regard.cli.options import Parser
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import ConfigError, DataError, RequestError
+from regard.tasks.arguments import add_layout_options
+from regard.tasks.classification.commands import read_given_texts
 from regard.tasks.classification.config import ClassificationConfig
+from regard.tasks.language.commands import read_plain_texts
 from regard.tasks.language.config import LanguageConfig
+from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
 from regard.tasks.translation.config import TranslationConfig
 from regard.text.labelled.labels import Labels
 
