@@ -1,6 +1,7 @@
 """The demo of a translator: train, score, and show a translation with its attention."""
 
 import argparse
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from regard.demo import DemoPair
     from regard.tasks.translation.predictor import Translator
 
+PRESETS = {"recurrent": "demo", "transformer": "transformer-demo"}
+"""Preset of each kind of translator."""
 _PAIRS = 30_000
 _HELD_OUT = 1000
 _FIRST_HELD_OUT = 1 << 23
@@ -29,6 +32,7 @@ def demonstrate(options: argparse.Namespace) -> None:
     config, held_out = _prepare(options)
     translator = fit(config)
     out = Path(config.out)
+    shutil.copyfile(config.data.train[0], out / "train.tsv")
     held_out_file = out / "held-out.tsv"
     disk.write(held_out_file, "".join(f"{pair.source}\t{pair.target}\n" for pair in held_out))
     _score(translator, held_out)
@@ -39,6 +43,7 @@ Next:
   regard translate {out} "{held_out[0].source}"
   regard look {out} "{held_out[1].source}" --to map.png
   regard evaluate {out} {held_out_file}
+  regard train translation --preset tutorial-bahdanau --data.train {out / "train.tsv"} --out runs/bahdanau
   regard train translation --help       to train on your own sentence pairs"""
     )
 
@@ -50,7 +55,7 @@ def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[Demo
     from regard.text.cache import cache_folder
 
     settings = {"out": options.out, "overwrite": options.overwrite, "device": options.device, "threads": options.threads}
-    config = load_preset("demo", settings)
+    config = load_preset(PRESETS[options.model], settings)
     assert isinstance(config, TranslationConfig)
     corpus = DemoCorpus(seed=config.seed)
     file = cache_folder(config.data) / f"demo-{config.seed}-{options.examples}.tsv"

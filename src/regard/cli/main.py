@@ -17,6 +17,7 @@ regard: train a translator, a text classifier or a language model on your own fi
 
 Try it (some minutes on two cores, nothing to download):
   regard demo                                              a translator
+  regard demo --model transformer                          the same with a Transformer
   regard demo --task classification                        classifiers of reviews
 
 Train on your own file: pairs, the two sides separated by a tab; or texts with their labels; or texts:
@@ -44,6 +45,7 @@ Judge it:
   regard faithfulness runs/reviews test.tsv                how far a classifier's attention can be trusted
 
 More:
+  regard corpus --pairs 20000 --to pairs.tsv               write built-in sentence pairs or reviews to a file
   regard presets [NAME]                                    ready-made runs, and what one consists of
   regard COMMAND --help                                    all about a command
   regard --version
@@ -51,7 +53,7 @@ More:
 
 COMMANDS = (
     *("demo", "presets", "train", "resume", "info", "curves", "translate", "classify", "generate", "evaluate", "score"),
-    *("compare", "faithfulness", "look", "align"),
+    *("compare", "faithfulness", "look", "align", "corpus"),
 )
 
 _OUT_OF_MEMORY = (
