@@ -22,7 +22,7 @@ def test_help_teaches_and_is_quick():
         start = time.perf_counter()
         done = subprocess.run([PYTHON, "-m", "regard", "--help"], capture_output=True, text=True, check=True)
         best = min(best, time.perf_counter() - start)
-    for word in ("demo", "presets", "train translation", "resume", "translate", "evaluate", "look", "align"):
+    for word in ("demo", "presets", "train translation", "resume", "translate", "evaluate", "look", "align", "corpus"):
         assert f"regard {word}" in done.stdout
     assert best < 0.5
 

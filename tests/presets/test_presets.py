@@ -30,7 +30,8 @@ TRANSFORMERS = {"transformer-tiny", "transformer-small", "transformer-base"}
 
 
 def test_names():
-    assert set(preset_names()) == {*TUTORIALS, *CLASSIFIERS, *TRANSFORMERS, "bahdanau", "luong", "demo", "language-tiny"}
+    others = {"bahdanau", "luong", "demo", "transformer-demo", "language-tiny"}
+    assert set(preset_names()) == {*TUTORIALS, *CLASSIFIERS, *TRANSFORMERS, *others}
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -97,6 +98,15 @@ def test_the_transformers_are_of_the_published_sizes(name, layers, width, inner,
     assert (len(model.encoder.layers), len(model.decoder.layers), model.encoder.size) == (layers, layers, width)
     layer = model.encoder.layers[0]
     assert (layer.attention.num_heads, layer.feed_forward.inner.out_features) == (heads, inner)
+
+
+def test_the_classroom_transformer_is_small_and_names_the_attention_that_aligns():
+    config = load_preset("transformer-demo")
+    with torch.device("meta"):
+        model = build_translator(config.model, source_size=1000, target_size=1600)
+    assert sum(parameter.numel() for parameter in model.parameters()) < 1_500_000
+    assert (len(model.encoder.layers), len(model.decoder.layers)) == (2, 2)
+    assert (model.alignment_layer, model.alignment_head) == (1, None)
 
 
 def test_overrides_from_python():
