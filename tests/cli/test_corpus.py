@@ -6,7 +6,6 @@ import regard
 from regard.cli import demo_translation
 from regard.cli.main import main
 from regard.demo import DemoCorpus, ReviewCorpus
-from regard.predict import Translator
 from regard.presets import load_preset, preset_names
 
 
@@ -69,7 +68,7 @@ def test_every_tutorial_preset_trains_on_a_written_corpus(name, tmp_path):
     settings = {"data.train": [str(file)], "out": str(tmp_path / "run"), "training.max_epochs": 1, "threads": 1}
     model = regard.fit(load_preset(name, settings), progress=False)
     assert (tmp_path / "run" / "model.safetensors").is_file()
-    assert isinstance(model, Translator) == (kind == "pairs")
+    assert isinstance(model, regard.Translator) == (kind == "pairs")
 
 
 @pytest.mark.parametrize("kind", demo_translation.PRESETS)

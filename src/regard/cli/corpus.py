@@ -12,8 +12,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "corpus",
         "Write built-in data to a file that `regard train` reads: English-German sentence pairs, or reviews with labels.\n"
-        "A small grammar makes them, so nothing is downloaded and the right word alignments are known. The same options always\n"
-        "give the same file. `regard demo` trains on the pairs and reviews from number 0 on.",
+        "A small grammar makes them, so nothing is downloaded and the right word alignments are known. The same options\n"
+        "always give the same file. `regard demo` trains on the pairs and reviews from number 0 on.",
         "  regard corpus --pairs 20000 --to pairs.tsv\n"
         "  regard corpus --pairs 20000 --to pairs.tsv --alignments pairs.align\n"
         "  regard corpus --pairs 1000 --start 1000000 --to test.tsv         other pairs than the first million\n"

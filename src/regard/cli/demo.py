@@ -11,8 +11,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "demo",
         "Train on built-in texts, score on texts the model has not seen, and show one with its attention. Nothing is\n"
-        "downloaded. A small recurrent English-German translator takes some two minutes on two cores, a Transformer up to five;\n"
-        "classifiers of reviews, one for each preset, a minute.",
+        "downloaded. A small recurrent English-German translator takes some two minutes on two cores, a Transformer up to\n"
+        "five; classifiers of reviews, one for each preset, a minute.",
         "  regard demo\n  regard demo --model transformer\n  regard demo --task classification\n  regard demo --out /tmp/demo",
     )
     parser.add_argument(
