@@ -7,7 +7,16 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import BundleError, ConfigError, DataError, RegardError, RequestError, ShapeError, missing_package
+from regard.errors import (
+    ArgumentError,
+    BundleError,
+    ConfigError,
+    DataError,
+    RegardError,
+    RequestError,
+    ShapeError,
+    missing_package,
+)
 from regard.rendering import Renderer, set_renderer
 from regard.version import __version__ as __version__
 
@@ -78,6 +87,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArgumentError",
     "AttentionRecord",
     "BundleError",
     "Classification",

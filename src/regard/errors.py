@@ -33,6 +33,10 @@ class ConfigError(RegardError):
     """A setting is misspelt, of the wrong type, out of range, or at odds with another."""
 
 
+class ArgumentError(ConfigError, TypeError):
+    """An argument that the function does not have, or that is of another kind. The message shows the right call."""
+
+
 class DataError(RegardError):
     """A file cannot be read as what it was given as. The message names the file and, where there is one, the line."""
 

@@ -30,7 +30,7 @@ def test_a_mask_of_a_batch_is_not_taken_for_one_of_queries():
         combine_masks(None, torch.ones(2, 3, dtype=torch.bool), batch=2, queries=4, keys=3)
 
 
-def test_a_mask_of_numbers_is_refused_with_the_way_to_convert_it():
+def test_a_mask_of_numbers_is_refused_with_the_way_to_convert_it(unchecked):
     with pytest.raises(
         ShapeError, match=r"key_mask is int64, expected a boolean mask.*key_mask.bool\(\).*key_mask == 0.*~key_mask"
     ):

@@ -17,6 +17,8 @@ CACHED = {
     "grouped": lambda: MultiHead(D, num_heads=10, num_kv_heads=5, causal=True),
     "window": lambda: MultiHead(D, num_heads=H, window=(3, 0)),
     "rotary": lambda: MultiHead(D, num_heads=H, num_kv_heads=1, causal=True, positions=Rotary()),
+    "window_of_itself": lambda: MultiHead(D, num_heads=H, window=(0, 0), positions=Rotary()),
+    "t5_window": lambda: MultiHead(D, num_heads=H, causal=True, window=(4, 0), positions=RelativeBias(H, bidirectional=False)),
     "rotary_window": lambda: MultiHead(D, num_heads=H, causal=True, window=(2, 5), positions=Rotary()),
     "alibi": lambda: MultiHead(D, num_heads=H, causal=True, positions=ALiBi(H)),
     "t5": lambda: MultiHead(D, num_heads=H, causal=True, positions=RelativeBias(H, bidirectional=False)),
@@ -68,10 +70,13 @@ def test_decoding_with_the_cache_equals_all_at_once(name, chunk, need_weights):
         memory = attention.prepare(part, key_mask=there if i >= 4 else None)  # those before are all there
         out, state = attention.attend(part, memory, state, need_weights=need_weights)
         seen = i + part.shape[1]
-        assert state.key.shape[2] == seen
+        # Of a window, only the keys that a later query can see are kept, however long the sequence is.
+        assert state.key.shape[2] == (seen if attention.window is None else min(seen, attention.window[0]))
         torch.testing.assert_close(out.context, whole.context[:, i:seen], rtol=0, atol=1e-12)
         if need_weights:
-            torch.testing.assert_close(out.weights, whole.weights[:, :, i:seen, :seen], rtol=0, atol=1e-12)
+            there = whole.weights[:, :, i:seen, seen - out.weights.shape[3] : seen]
+            torch.testing.assert_close(out.weights, there, rtol=0, atol=1e-12)
+            assert (whole.weights[:, :, i:seen, : seen - out.weights.shape[3]] == 0).all()
 
 
 @pytest.mark.parametrize("name", CACHED)

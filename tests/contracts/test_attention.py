@@ -1,6 +1,7 @@
 """One battery for every attention mechanism: what `regard.attention.base` promises."""
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from contracts.attention_cases import CASES, expected
 from contracts.battery import MASKS, SHAPES, TOLERANCE, choose_kernels, forms, gradients, inputs, made, masks
 from contracts.cases.base import DV, B, Case, K, Q
 
+from regard.attention import MultiHead
 from regard.errors import ShapeError
 
 
@@ -234,6 +236,55 @@ def test_a_wrong_width_is_named(case, unchecked):
         attention(query[:1], key, value)
 
 
+def test_masks_with_axes_of_one_are_those_in_full(case):
+    attention = made(case)
+    tensors, mask = inputs(case, attention), masks("attn_of_batch")["attn_mask"]
+    for small in (mask[:1], mask[:, :1], mask[0, :1], mask[:, None], mask[:, None, :1], mask[:1, None]):
+        by_batch = small[:, 0] if small.ndim == 4 else small
+        full = by_batch.expand(B, Q, K)
+        full = full if case.heads is None else full[:, None].expand(B, case.heads, Q, K)
+        for need_weights in (True, False):
+            out, wanted = (attention(*tensors, attn_mask=m, need_weights=need_weights) for m in (small, full))
+            torch.testing.assert_close(out.context, wanted.context, rtol=0, atol=1e-12)
+            if need_weights:
+                torch.testing.assert_close(out.weights, wanted.weights, rtol=0, atol=1e-12)
+
+
+def test_without_a_batch_axis(case):
+    attention = made(case)
+    tensors, kept = inputs(case, attention), masks("both")
+    out = attention(*tensors, **kept)
+    one = attention(*(x[1] for x in tensors), **{name: mask[1] for name, mask in kept.items()})
+    torch.testing.assert_close(one.context, out.context[1], rtol=0, atol=1e-12)
+    torch.testing.assert_close(one.weights, out.weights[1], rtol=0, atol=1e-12)
+
+
+def test_without_a_key_the_query_attends_to_itself(case, unchecked):
+    attention = made(case)
+    query, *_ = inputs(case, attention)
+    if attention.query_size != attention.key_size:
+        with pytest.raises(ShapeError, match="got no key, so that the query attends to itself"):
+            attention(query)
+    else:
+        torch.testing.assert_close(attention(query).context, attention(query, query).context)
+
+
+def test_the_output_unpacks_to_context_and_weights(case):
+    attention = made(case)
+    out = attention(*inputs(case, attention))
+    context, weights = out
+    assert context is out.context is out[0]
+    assert weights is out.weights is out[1]
+
+
+def test_device_and_dtype_of_the_parameters(case):
+    kind = type(made(case))
+    assert {"device", "dtype"} <= inspect.signature(kind.__init__).parameters.keys()
+    sizes = {"num_heads": 1} if kind is MultiHead else {"chunk_size": 2} if "MoChA" in kind.__name__ else {}
+    attention = kind(6, **sizes, device="meta", dtype=torch.bfloat16)
+    assert all(p.is_meta and p.dtype == torch.bfloat16 for p in attention.parameters())
+
+
 def test_a_wrong_mask_is_named(case, unchecked):
     attention = made(case)
     tensors = inputs(case, attention)
@@ -245,4 +296,4 @@ def test_a_wrong_mask_is_named(case, unchecked):
         attention(*tensors, attn_mask=torch.ones(B, K, dtype=torch.bool))
     if case.heads is None:
         with pytest.raises(ShapeError, match="this mechanism has no heads"):
-            attention(*tensors, attn_mask=torch.ones(B, 1, Q, K, dtype=torch.bool))
+            attention(*tensors, attn_mask=torch.ones(B, 3, Q, K, dtype=torch.bool))

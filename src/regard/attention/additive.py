@@ -13,13 +13,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_size
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Reweight
 from regard.attention.kernels.additive import exponential, fast_additive_scores, is_fast, plain_additive_scores
 from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
 from regard.attention.masks import combine_masks, masked_softmax, zero_masked
 from regard.attention.normalizers import is_softmax
-from regard.attention.scored import ScoredAttention, check_size
+from regard.attention.scored import ScoredAttention
 from regard.shapes import check_shape
 
 PREPARE = 1 << 12
@@ -137,12 +138,19 @@ class _TanhAttention(ScoredAttention):
     supports_fused: bool = True
 
     def __init__(
-        self, query_size: int, *, key_size: int | None, attention_size: int | None, normalizer: nn.Module | None
+        self,
+        query_size: int,
+        *,
+        key_size: int | None,
+        attention_size: int | None,
+        normalizer: nn.Module | str | None,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
     ) -> None:
         super().__init__(query_size, key_size=key_size, normalizer=normalizer)
         self.attention_size = query_size if attention_size is None else attention_size
         check_size(type(self).__name__, "attention_size", self.attention_size)
-        self.score_weight = nn.Parameter(torch.empty(self.attention_size))
+        self.score_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
         nn.init.uniform_(self.score_weight, -(self.attention_size**-0.5), self.attention_size**-0.5)
 
     @abstractmethod
@@ -167,11 +175,12 @@ class _TanhAttention(ScoredAttention):
         memory: Memory,
         state: Any = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; see `Attention.attend`. On a GPU in one pass, where that serves (`is_fused`)."""
+        self.refuse_state(state)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
         if fused and is_fused(query, memory.key, memory.value):
@@ -199,6 +208,25 @@ class Additive(_TanhAttention):
     Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions, memory B·Q·K.
 
     Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        bias: Whether the sum has a bias (it belongs to the key's projection, which is made once).
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = Additive(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     def __init__(
@@ -208,18 +236,15 @@ class Additive(_TanhAttention):
         key_size: int | None = None,
         attention_size: int | None = None,
         bias: bool = False,
-        normalizer: nn.Module | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias (it belongs to the key's projection, which is made once).
-        normalizer: From scores to weights; None for `Softmax`.
-        """
-        super().__init__(query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer)
-        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False)
-        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias)
+        super().__init__(
+            query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+        )
+        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """W_q q."""
@@ -241,6 +266,24 @@ class Concat(_TanhAttention):
     once only.
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = Concat(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     def __init__(
@@ -249,16 +292,14 @@ class Concat(_TanhAttention):
         *,
         key_size: int | None = None,
         attention_size: int | None = None,
-        normalizer: nn.Module | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
-        super().__init__(query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer)
-        self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False)
+        super().__init__(
+            query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+        )
+        self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """The query's columns of W."""
@@ -277,16 +318,38 @@ class SumConcat(_TanhAttention):
     """Luong's concat as a well-known tutorial has it: score(q, k) = v·tanh(W (q + k)), query and key of one width.
 
     Differs from the paper: `Concat` has a matrix of its own for each of the two.
-    """
 
-    def __init__(self, query_size: int, *, attention_size: int | None = None, normalizer: nn.Module | None = None) -> None:
-        """Args:
+    Args:
         query_size: Dq = Dk, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
-        super().__init__(query_size, key_size=None, attention_size=attention_size, normalizer=normalizer)
-        self.projection = nn.Linear(query_size, self.attention_size, bias=False)
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = SumConcat(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        attention_size: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            query_size, key_size=None, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+        )
+        self.projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
         """W q."""

@@ -1,6 +1,6 @@
-"""The contract that every attention mechanism keeps.
+"""The contract of every attention mechanism: one call, and the two steps that it is made of.
 
-    out = attention(query, key, value, key_mask=…, attn_mask=…, need_weights=True)
+    context, weights = attention(query, key, value, key_mask=…, attn_mask=…, need_weights=True)
 
 is the sum of two steps that decoders call themselves: `prepare` projects the keys once, `attend` uses them for each query.
 Masks are boolean, and True means "may attend". A row with nothing to attend to gives zero weights, a zero context and finite
@@ -8,32 +8,62 @@ gradients. Nothing is kept on the module between calls.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Never, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_constructor, check_tensor, describe_arguments, refuse_call
 from regard.attention.capabilities import LinearScore, Observable, Reweight
+from regard.errors import RequestError, ShapeError
 
 
 @dataclass(frozen=True)
 class AttentionOutput:
-    """What attention gives for a batch of queries."""
+    """Context and weights of a batch of queries; unpacks to these two, as the result of `nn.MultiheadAttention` does.
 
-    context: Float[Tensor, "B Q Dv"]
+    Without a batch axis in the inputs there is none here.
+
+    Example:
+        >>> output = ScaledDot(8)(torch.randn(2, 5, 8), torch.randn(2, 9, 8))
+        >>> context, weights = output
+        >>> context is output.context is output[0]
+        True
+    """
+
+    context: Float[Tensor, "*B Q Dv"]
     """Σ_k weight_k value_k."""
-    weights: Tensor | None = None
+    weights: Float[Tensor, "*heads Q K"] | None = None
     """(B,Q,K), with heads (B,H,Q,K), before dropout; None if they were not asked for."""
-    loss: Tensor | None = None
-    """A scalar where the mechanism has a loss of its own (coverage)."""
+    loss: Float[Tensor, ""] | None = None
+    """A scalar if the mechanism has a loss of its own (coverage). Not gathered by `nn.DataParallel`."""
+
+    def __post_init__(self) -> None:
+        # nn.DataParallel gathers the parts of its replicas' outputs and builds an output from an iterator over them.
+        if isinstance(self.context, Iterator):
+            context, weights = self.context
+            object.__setattr__(self, "context", context)
+            object.__setattr__(self, "weights", weights)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over context and weights."""
+        return iter((self.context, self.weights))
+
+    def __getitem__(self, index: int) -> Any:
+        """Return the context (0) or the weights (1)."""
+        return (self.context, self.weights)[index]
+
+    def __len__(self) -> int:
+        """Return 2."""
+        return 2
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Keys and values made ready once, to be attended to many times."""
+    """Keys and values prepared once, to be attended to many times."""
 
     key: Float[Tensor, "B K Da"]
     """What the scores are computed from: the projected keys where the mechanism projects them."""
@@ -65,15 +95,26 @@ class HeadMaps:
     """Rotates queries or keys (B,H,T,E) at the positions from a given one on; None if positions play no role."""
 
 
+_ARGUMENTS = ("query", "key", "value", "key_mask", "attn_mask", "need_weights")
+_BY_POSITION = (
+    "these are query, key and value. Give masks by name: key_mask=… (B, K), in which True means that a key exists, or "
+    "attn_mask=… (Q, K), in which True means 'may attend'"
+)
+
+
 class Attention(Observable, nn.Module, ABC):
-    """Base of every mechanism that has a query."""
+    """Base of every mechanism that has a query: weights = f(query, key), context = Σ_k weight_k value_k.
+
+    A mechanism of your own overrides `prepare` and `attend`; one with a score for each query and key is shorter as a
+    `ScoredAttention`.
+    """
 
     normalized: bool = True
-    """The weights of a row sum to one (to zero where there is nothing to attend to)."""
+    """Whether the weights of a row sum to one (to zero where there is nothing to attend to)."""
     permutation_equivariant: bool = True
-    """Permuting the keys permutes the weights."""
+    """Whether permuting the keys permutes the weights."""
     stateful: bool = False
-    """The weights depend on earlier queries, which are taken in order."""
+    """Whether the weights depend on earlier queries, which are then taken in order."""
 
     has_loss: bool = False
     """Whether the output has a loss of its own, for the training loss."""
@@ -84,6 +125,11 @@ class Attention(Observable, nn.Module, ABC):
     """Dq, width of the queries."""
     key_size: int
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Check the names of the arguments before the constructor of any mechanism runs."""
+        check_constructor(cls, args, kwargs)
+        return super().__new__(cls)
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Take the parent's fast paths from a class that changes the formula, unless it declares its own."""
@@ -114,7 +160,19 @@ class Attention(Observable, nn.Module, ABC):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Project the keys once. Without `value`, the keys are the values."""
+        """Project the keys once.
+
+        Args:
+            key: The keys.
+            value: The values; None if the keys are the values.
+            key_mask: True where a key exists; None for everywhere.
+
+        Returns:
+            What `attend` needs of them.
+
+        Raises:
+            ShapeError: If an axis or the mask does not fit.
+        """
 
     @abstractmethod
     def attend(
@@ -123,7 +181,7 @@ class Attention(Observable, nn.Module, ABC):
         memory: Memory,
         state: Any = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
@@ -131,31 +189,120 @@ class Attention(Observable, nn.Module, ABC):
 
         Args:
             query: The queries.
-            memory: What `prepare` gave.
-            state: What the call before gave, for a stateful mechanism; None to begin.
-            attn_mask: Boolean (Q,K), (B,Q,K) or (B,H,Q,K); True where a query may attend to a key.
+            memory: Result of `prepare`.
+            state: Second result of the call before, for a stateful mechanism; None to begin.
+            attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
             reweight: Maps the weights to those used in their place, before the context is formed. It gets the rows that are
                 computed together: all queries, or one after the other where weights depend on earlier ones.
-            need_weights: Whether the weights are wanted; without them the fastest path is taken.
+            need_weights: Whether to return the weights; without them the fastest path is taken.
 
         Returns:
             The output, and the state for the next call (None for a mechanism without one).
+
+        Raises:
+            ShapeError: If an axis or the mask does not fit.
+            RequestError: If a state is given to a mechanism without one.
         """
 
     def forward(
         self,
-        query: Float[Tensor, "B Q Dq"],
-        key: Float[Tensor, "B K Dk"],
-        value: Float[Tensor, "B K Dv"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-        attn_mask: Tensor | None = None,
+        query: Float[Tensor, "*B Q Dq"],
+        key: Float[Tensor, "*B K Dk"] | None = None,
+        value: Float[Tensor, "*B K Dv"] | None = None,
+        *further: Never,
+        key_mask: Bool[Tensor, "*B K"] | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         need_weights: bool = True,
+        **others: Never,
     ) -> AttentionOutput:
-        """Prepare and attend in one call."""
+        """Prepare and attend in one call.
+
+        Args:
+            query: The queries, (B,Q,Dq), or (Q,Dq) of a single sequence, for which no argument and no result has an axis B.
+            key: The keys; None for self-attention: the queries attend to each other.
+            value: The values; None if the keys are the values.
+            further: Nothing; masks are given by name.
+            key_mask: True where a key exists (padding: False); None for everywhere.
+            attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
+            need_weights: Whether to return the weights; without them the fastest path is taken.
+            others: Nothing; other names are refused, with the right call.
+
+        Returns:
+            Context and weights: `context, weights = attention(query, key, value)`.
+
+        Raises:
+            ShapeError: If an axis or a mask does not fit.
+            ArgumentError: If an argument has another name, or is no tensor.
+        """
+        called = type(self).__name__
+        if further or others:
+            refuse_call(
+                called, further, others, ("query", "key", "value", "key_mask", "attn_mask", "need_weights"), _BY_POSITION
+            )
+        if key is None:
+            self._check_self_attention(query, value)
+            key = query
+        for name, tensor in (("query", query), ("key", key), ("value", key if value is None else value)):
+            check_tensor(called, name, tensor)
+        if query.ndim == 2:
+            return self._of_one_sequence(query, key, value, key_mask, attn_mask, need_weights)
         memory = self.prepare(key, value, key_mask=key_mask)
         return self.attend(query, memory, attn_mask=attn_mask, need_weights=need_weights)[0]
 
     def head_maps(self) -> HeadMaps | None:
         """Return the maps of the heads if `prepare` and `attend` compute the formula of `HeadMaps` and nothing else."""
         return None
+
+    def extra_repr(self) -> str:
+        """Return sizes and options, for `print`."""
+        return describe_arguments(self)
+
+    def refuse_state(self, state: object) -> None:
+        """Refuse a state, for mechanisms without one.
+
+        Raises:
+            RequestError: If the state is not None.
+        """
+        if state is not None:
+            raise RequestError(
+                f"{type(self).__name__}.attend got a state, but its weights do not depend on earlier queries; leave it out"
+            )
+
+    def _check_self_attention(self, query: object, value: object) -> None:
+        called = type(self).__name__
+        check_tensor(called, "query", query)
+        if value is not None:
+            raise ShapeError(f"{called} got a value without a key; give both, as in attention(query, key, value)")
+        if self.query_size != self.key_size:
+            raise ShapeError(
+                f"{called} got no key, so that the query attends to itself, but its queries are {self.query_size} wide and its "
+                f"keys {self.key_size}; give a key, as in attention(query, key)"
+            )
+
+    def _of_one_sequence(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor | None,
+        key_mask: Tensor | None,
+        attn_mask: Tensor | None,
+        need_weights: bool,
+    ) -> AttentionOutput:
+        """Call with a batch of one, and take its axis away again."""
+        for name, tensor, axes in (("key", key, 2), ("value", value, 2), ("key_mask", key_mask, 1)):
+            if tensor is not None and tensor.ndim != axes:
+                raise ShapeError(
+                    f"query has shape {tuple(query.shape)}, without a batch axis, and {name} has {tuple(tensor.shape)}; give "
+                    "all of them a batch axis, as in query[None], or none"
+                )
+        batched = query[None]
+        memory = self.prepare(
+            batched if key is query else key[None],
+            None if value is None else value[None],
+            key_mask=None if key_mask is None else key_mask[None],
+        )
+        if attn_mask is not None and attn_mask.ndim == 3:
+            attn_mask = attn_mask[None]  # (H,Q,K)
+        output = self.attend(batched, memory, attn_mask=attn_mask, need_weights=need_weights)[0]
+        weights = None if output.weights is None else output.weights[0]
+        return AttentionOutput(output.context[0], weights, output.loss)

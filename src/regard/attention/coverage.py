@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_number
 from regard.attention.base import Memory
 from regard.attention.history import HistoryAttention
 from regard.attention.masks import zero_masked
@@ -63,6 +64,25 @@ class Coverage(HistoryAttention):
 
     Reference: See, Liu, Manning 2017, eqs. 10–13 (W_h k, W_s q, b_attn there).
     Differs from the paper: the loss is a mean over all queries of the batch, not over each target first.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        bias: Whether the sum has a bias b.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = Coverage(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     permutation_equivariant: bool = True
@@ -75,17 +95,20 @@ class Coverage(HistoryAttention):
         key_size: int | None = None,
         attention_size: int | None = None,
         bias: bool = True,
-        normalizer: nn.Module | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias b.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
-        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=bias, normalizer=normalizer)
-        self.coverage_weight = nn.Parameter(torch.empty(self.attention_size))
+        super().__init__(
+            query_size,
+            key_size=key_size,
+            attention_size=attention_size,
+            bias=bias,
+            normalizer=normalizer,
+            device=device,
+            dtype=dtype,
+        )
+        self.coverage_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
         nn.init.uniform_(self.coverage_weight, -1, 1)  # as nn.Linear(1, Da) would begin
 
     def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
@@ -96,7 +119,9 @@ class Coverage(HistoryAttention):
         """c_{t+1} = c_t + α_t (eq. 10)."""
         return history + weights
 
-    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Tensor | None) -> Tensor | None:
+    def loss(
+        self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
+    ) -> Float[Tensor, ""] | None:
         """Eq. 12, averaged over the queries that may attend to anything."""
         query_mask = None if mask is None else mask.any(-1)
         return coverage_loss(weights.to(history.dtype), coverage=history, query_mask=query_mask)
@@ -130,6 +155,26 @@ class FertilityCoverage(Coverage):
 
     Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a with a coverage of one number, C, N and Φ there).
     Differs from the paper: a fertility below 2⁻¹⁰ counts as that, so that no division overflows.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        max_fertility: N, how many queries a key can be good for at most, > 0 (2 in the paper).
+        bias: Whether the sum under the tanh has a bias (not in the paper).
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or `max_fertility` is not above 0.
+
+    Example:
+        >>> attention = FertilityCoverage(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     has_loss: bool = False
@@ -142,27 +187,27 @@ class FertilityCoverage(Coverage):
         attention_size: int | None = None,
         max_fertility: float = 2.0,
         bias: bool = False,
-        normalizer: nn.Module | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        max_fertility: N, how many queries a key can be good for at most, > 0 (2 in the paper).
-        bias: Whether the sum under the tanh has a bias (not in the paper).
-        normalizer: From scores to weights; None for `Softmax`.
-
-        Raises:
-            ConfigError: If a size is below 1, or `max_fertility` is not above 0.
-        """
-        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=bias, normalizer=normalizer)
+        super().__init__(
+            query_size,
+            key_size=key_size,
+            attention_size=attention_size,
+            bias=bias,
+            normalizer=normalizer,
+            device=device,
+            dtype=dtype,
+        )
+        check_number("FertilityCoverage", "max_fertility", max_fertility)
         if not 0 < max_fertility < float("inf"):
             raise ConfigError(
                 f"FertilityCoverage(max_fertility={max_fertility}): expected a finite number above 0, how many queries a "
                 "key can be good for"
             )
         self.max_fertility = max_fertility
-        self.fertility_projection = nn.Linear(self.key_size, 1, bias=False)
+        self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, device=device, dtype=dtype)
 
     def prepare(
         self,
@@ -183,6 +228,8 @@ class FertilityCoverage(Coverage):
         assert memory.fertility is not None
         return super().extra(history / memory.fertility.clamp(min=2**-10), memory)
 
-    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Tensor | None) -> Tensor | None:
+    def loss(
+        self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
+    ) -> Float[Tensor, ""] | None:
         """None: the paper trains on the likelihood alone."""
         return None

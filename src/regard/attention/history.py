@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.additive import additive_scores
+from regard.attention.arguments import check_size
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.scored import ScoredAttention, check_size
+from regard.attention.scored import ScoredAttention
 from regard.shapes import check_shape
 
 
@@ -35,26 +36,39 @@ class HistoryAttention(ScoredAttention):
 
     A mechanism of this kind says what its history adds under the tanh (`extra`), and how new weights change it (`update`).
     The history is zero before the first query, whose weights are therefore those of `Additive`.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        bias: Whether the sum has a bias b (it belongs to the key's projection, which is made once).
+        normalizer: Module that makes weights of (scores, mask), or its name; None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
     """
 
     stateful: bool = True
 
     def __init__(
-        self, query_size: int, *, key_size: int | None, attention_size: int | None, bias: bool, normalizer: nn.Module | None
+        self,
+        query_size: int,
+        *,
+        key_size: int | None,
+        attention_size: int | None,
+        bias: bool,
+        normalizer: nn.Module | str | None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias b (it belongs to the key's projection, which is made once).
-        normalizer: From scores to weights; None for `Softmax`.
-        """
         super().__init__(query_size, key_size=key_size, normalizer=normalizer)
         self.attention_size = query_size if attention_size is None else attention_size
         check_size(type(self).__name__, "attention_size", self.attention_size)
-        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False)
-        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias)
-        self.score_weight = nn.Parameter(torch.empty(self.attention_size))
+        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
+        self.score_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
         nn.init.uniform_(self.score_weight, -(self.attention_size**-0.5), self.attention_size**-0.5)
 
     @abstractmethod
@@ -65,7 +79,9 @@ class HistoryAttention(ScoredAttention):
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """The history after one more row of weights."""
 
-    def loss(self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Tensor | None) -> Tensor | None:
+    def loss(
+        self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
+    ) -> Float[Tensor, ""] | None:
         """The mechanism's own loss, from new weights, the history before them and the mask; none by default."""
         return None
 
@@ -86,7 +102,7 @@ class HistoryAttention(ScoredAttention):
         memory: Memory,
         state: HistoryState | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:

@@ -1,5 +1,6 @@
 """The score that is linear in query and key together, kept because a well-known tutorial trains with it."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -17,16 +18,36 @@ class LinearConcat(ScoredAttention):
 
     Differs from the tutorial: nothing; it is offered so that its results can be repeated. (With a normalizer other than
     those that ignore a common shift, such as a sigmoid, the query does count.)
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = LinearConcat(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | None = None) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__(query_size, key_size=key_size, normalizer=normalizer)
-        self.projection = nn.Linear(query_size + self.key_size, 1)
+        self.projection = nn.Linear(query_size + self.key_size, 1, device=device, dtype=dtype)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K 1"]:
         """w_k·k + b, all that the weights depend on."""

@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_instance, check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.multiplicative import General
-from regard.attention.scored import ScoredAttention, check_size
+from regard.attention.scored import ScoredAttention
 from regard.errors import ConfigError
 from regard.shapes import check_shape
 
@@ -40,13 +41,25 @@ class _LocalAttention(Attention):
 
     permutation_equivariant: bool = False
 
-    def __init__(self, query_size: int, *, key_size: int | None, window: int, scorer: ScoredAttention | None) -> None:
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None,
+        window: int,
+        scorer: ScoredAttention | None,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
         super().__init__()
         called = type(self).__name__
         key_size = query_size if key_size is None else key_size
         check_size(called, "query_size", query_size)
         check_size(called, "key_size", key_size)
-        self.scorer = General(query_size, key_size=key_size) if scorer is None else scorer
+        if scorer is None:
+            scorer = General(query_size, key_size=key_size, device=device, dtype=dtype)
+        check_instance(called, "scorer", scorer, ScoredAttention, "Additive(256)")
+        self.scorer = scorer
         if (self.scorer.query_size, self.scorer.key_size) != (query_size, key_size):
             raise ConfigError(
                 f"{called}(query_size={query_size}, key_size={key_size}, scorer={type(self.scorer).__name__}(query_size="
@@ -71,10 +84,6 @@ class _LocalAttention(Attention):
         """What the scorer makes ready."""
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
-    def extra_repr(self) -> str:
-        """The window, for `print`."""
-        return f"window={self.window}"
-
 
 class LocalMonotonic(_LocalAttention):
     """local-m: query t attends to the positions t − D … t + D only; weights = normalizer of the scores there.
@@ -86,25 +95,39 @@ class LocalMonotonic(_LocalAttention):
     Reference: Luong, Pham, Manning 2015, section 3.2 (with eq. 7: no Gaussian in local-m).
     Differs from the paper: it does not say what happens when the queries outrun the keys; here the middle of the window stays
     at the last key, p_t = min(t, S − 1), so that no query is left with nothing.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        window: D, how far the window reaches to each side, ≥ 0.
+        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more, the window is negative, or the scorer does not fit.
+
+    Example:
+        >>> attention = LocalMonotonic(256, window=3)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     stateful: bool = True
 
     def __init__(
-        self, query_size: int, *, key_size: int | None = None, window: int = 10, scorer: ScoredAttention | None = None
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        window: int = 10,
+        scorer: ScoredAttention | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        window: D, how far the window reaches to each side, ≥ 0.
-        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
-
-        Raises:
-            ConfigError: If a width is below 1, the window is negative, or the scorer does not fit.
-        """
-        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer)
-        if window < 0:
-            raise ConfigError(f"LocalMonotonic(window={window}): the window reaches 0 or more keys to each side")
+        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer, device=device, dtype=dtype)
+        check_size("LocalMonotonic", "window", window, least=0)
         self.normalized = self.scorer.normalized
 
     def attend(
@@ -113,7 +136,7 @@ class LocalMonotonic(_LocalAttention):
         memory: Memory,
         state: LocalState | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
@@ -143,6 +166,24 @@ class LocalPredictive(_LocalAttention):
 
     Reference: Luong, Pham, Manning 2015, section 3.2, eqs. 9–10.
     Differs from the paper: positions count from 0, so that p = S lies just behind the last key.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
+        window: D, how far the window reaches to each side, ≥ 1 (10 in the paper).
+        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width or the window is not a whole number of 1 or more, or the scorer does not fit.
+
+    Example:
+        >>> attention = LocalPredictive(256, window=3)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     stateful: bool = False
@@ -155,28 +196,16 @@ class LocalPredictive(_LocalAttention):
         position_size: int | None = None,
         window: int = 10,
         scorer: ScoredAttention | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
-        window: D, how far the window reaches to each side, ≥ 1 (10 in the paper).
-        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
-
-        Raises:
-            ConfigError: If a width or the window is below 1, or the scorer does not fit.
-        """
-        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer)
+        super().__init__(query_size, key_size=key_size, window=window, scorer=scorer, device=device, dtype=dtype)
         position_size = query_size if position_size is None else position_size
         check_size("LocalPredictive", "position_size", position_size)
-        if window < 1:
-            raise ConfigError(
-                f"LocalPredictive(window={window}): the window reaches 1 or more keys to each side, as half of it is the width "
-                "of the Gaussian"
-            )
+        check_size("LocalPredictive", "window", window)  # half of it is the width of the Gaussian
         self.normalized = False
-        self.position_projection = nn.Linear(query_size, position_size, bias=False)
-        self.position_weight = nn.Parameter(torch.empty(position_size))
+        self.position_projection = nn.Linear(query_size, position_size, bias=False, device=device, dtype=dtype)
+        self.position_weight = nn.Parameter(torch.empty(position_size, device=device, dtype=dtype))
         nn.init.uniform_(self.position_weight, -(position_size**-0.5), position_size**-0.5)
 
     def predict(self, query: Float[Tensor, "B Q Dq"], count: Int[Tensor, " B"]) -> Float[Tensor, "B Q"]:
@@ -192,11 +221,12 @@ class LocalPredictive(_LocalAttention):
         memory: Memory,
         state: Any = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query within its window; see `Attention.attend`."""
+        self.refuse_state(state)
         mask = self.scorer.check(query, memory, attn_mask)
         position, count = _positions(memory, memory.value.shape[1])
         distance = position[:, None] - self.predict(query, count)[..., None]

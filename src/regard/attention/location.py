@@ -1,11 +1,12 @@
 """Attention that knows where it looked last."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_size
 from regard.attention.base import Memory
 from regard.attention.history import HistoryAttention
-from regard.attention.scored import check_size
 from regard.errors import ConfigError
 
 
@@ -24,6 +25,26 @@ class LocationSensitive(HistoryAttention):
     Reference: Chorowski et al. 2015, eqs. 8–9 (w, W, V, U, b there).
     Differs from the paper: the smoothing and the sharpening of its section 2.3 are left to the normalizer (`Sigmoid`,
     `Temperature`), and its window to `attn_mask`.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        num_filters: C, ≥ 1 (Tacotron 2's default; the paper has 10).
+        kernel_size: R, odd, ≥ 1 (Tacotron 2's default; the paper has 201, for frames of speech).
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or `kernel_size` is even.
+
+    Example:
+        >>> attention = LocationSensitive(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     permutation_equivariant: bool = False
@@ -36,20 +57,19 @@ class LocationSensitive(HistoryAttention):
         attention_size: int | None = None,
         num_filters: int = 32,
         kernel_size: int = 31,
-        normalizer: nn.Module | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        num_filters: C, ≥ 1 (Tacotron 2's default; the paper has 10).
-        kernel_size: R, odd, ≥ 1 (Tacotron 2's default; the paper has 201, for frames of speech).
-        normalizer: From scores to weights; None for `Softmax`.
-
-        Raises:
-            ConfigError: If a size is below 1, or `kernel_size` is even.
-        """
-        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=True, normalizer=normalizer)
+        super().__init__(
+            query_size,
+            key_size=key_size,
+            attention_size=attention_size,
+            bias=True,
+            normalizer=normalizer,
+            device=device,
+            dtype=dtype,
+        )
         check_size("LocationSensitive", "num_filters", num_filters)
         check_size("LocationSensitive", "kernel_size", kernel_size)
         if kernel_size % 2 == 0:
@@ -57,8 +77,10 @@ class LocationSensitive(HistoryAttention):
                 f"LocationSensitive(kernel_size={kernel_size}): an even filter has no middle; take {kernel_size - 1} or "
                 f"{kernel_size + 1}"
             )
-        self.convolution = nn.Conv1d(1, num_filters, kernel_size, padding=kernel_size // 2, bias=False)
-        self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False)
+        self.convolution = nn.Conv1d(
+            1, num_filters, kernel_size, padding=kernel_size // 2, bias=False, device=device, dtype=dtype
+        )
+        self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False, device=device, dtype=dtype)
 
     def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
         """U f, f = F ∗ α (eq. 8)."""

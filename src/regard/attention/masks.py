@@ -13,13 +13,20 @@ from regard.errors import ShapeError
 
 
 def combine_masks(
-    key_mask: Tensor | None, attn_mask: Tensor | None, *, batch: int, queries: int, keys: int, heads: int | None = None
-) -> Tensor | None:
+    key_mask: Bool[Tensor, "B K"] | None,
+    attn_mask: Bool[Tensor, "..."] | None,
+    *,
+    batch: int,
+    queries: int,
+    keys: int,
+    heads: int | None = None,
+) -> Bool[Tensor, "..."] | None:
     """Check both masks and join them: a query may attend where both say so.
 
     Args:
-        key_mask: (B,K), which keys are there at all; None for all.
-        attn_mask: Exactly (Q,K) or (B,Q,K), or (B,H,Q,K) where the mechanism has heads. Nothing is guessed from sizes.
+        key_mask: (B,K), True where a key exists; None for everywhere.
+        attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) where the mechanism has heads; all axes but K may be 1, and then broadcast.
+            Without heads (B,1,Q,K) serves too.
         batch: B.
         queries: Q.
         keys: K.
@@ -30,34 +37,49 @@ def combine_masks(
 
     Raises:
         ShapeError: If a mask is not boolean or has another shape.
+
+    Example:
+        >>> joined = combine_masks(padding_mask(torch.tensor([3, 2])), causal_mask(3), batch=2, queries=3, keys=3)
+        >>> joined.shape
+        torch.Size([2, 3, 3])
     """
     if key_mask is not None:
-        _check(key_mask, "key_mask", {"B K": (batch, keys)})
+        _check_key_mask(key_mask, batch, keys)
         key_mask = key_mask[:, None, :] if heads is None else key_mask[:, None, None, :]
     if attn_mask is None:
         return key_mask
-    allowed = {"Q K": (queries, keys), "B Q K": (batch, queries, keys)}
-    if heads is not None:
-        allowed["B H Q K"] = (batch, heads, queries, keys)
-    _check(attn_mask, "attn_mask", allowed)
+    _check_attn_mask(attn_mask, batch, queries, keys, heads)
+    if heads is None and attn_mask.ndim == 4:
+        attn_mask = attn_mask[:, 0]
     if heads is not None and attn_mask.ndim == 3:
         attn_mask = attn_mask[:, None]
     return attn_mask if key_mask is None else attn_mask & key_mask
 
 
-def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Tensor | None) -> Float[Tensor, "B K D"]:
-    """Put zeros behind a key mask (B,K), so that nothing there, a NaN included, reaches a product or its gradient.
+def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K D"]:
+    """Put zeros behind a key mask, so that nothing there, a NaN included, reaches a product or its gradient.
+
+    Args:
+        tensor: Keys or values.
+        key_mask: (B,K), True where a key exists; None for everywhere.
+
+    Returns:
+        The tensor, with zeros where the mask is False.
 
     Raises:
         ShapeError: If the mask is not boolean or not (B,K).
+
+    Example:
+        >>> zero_masked(torch.ones(1, 3, 1), padding_mask(torch.tensor([2]), 3)).flatten()
+        tensor([1., 1., 0.])
     """
     if key_mask is None:
         return tensor
-    _check(key_mask, "key_mask", {"B K": (tensor.shape[0], tensor.shape[1])})
+    _check_key_mask(key_mask, tensor.shape[0], tensor.shape[1])
     return tensor.masked_fill(~key_mask[..., None], 0)
 
 
-def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Tensor | None = None) -> Float[Tensor, "*batch K"]:
+def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
     """Softmax over the last axis, among the positions that a mask allows.
 
     w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row with nothing allowed is all zeros, and its
@@ -67,8 +89,15 @@ def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Tensor | None = None
         scores: Any real numbers, in any floating type.
         mask: Boolean, broadcasting to the scores; None allows everything.
 
+    Returns:
+        The weights, of the shape and type of the scores.
+
     Raises:
         ShapeError: If the mask is not boolean.
+
+    Example:
+        >>> masked_softmax(torch.zeros(4), torch.tensor([True, True, False, False]))
+        tensor([0.5000, 0.5000, 0.0000, 0.0000])
     """
     if mask is None:
         return softmax(scores)
@@ -80,21 +109,43 @@ def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Tensor | None = None
 
 
 def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Tensor, "B K"]:
-    """A key mask from lengths: position k is there if k < length.
+    """Build a key mask from lengths: the key k exists if k < length.
 
     Args:
         lengths: How many keys each row has, ≥ 0.
         size: K; None for the longest.
+
+    Returns:
+        The mask, True where a key exists.
+
+    Example:
+        >>> padding_mask(torch.tensor([1, 3])).int()
+        tensor([[1, 0, 0],
+                [1, 1, 1]], dtype=torch.int32)
     """
     size = int(lengths.max()) if size is None else size
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
 def causal_mask(queries: int, keys: int | None = None, *, device: torch.device | None = None) -> Bool[Tensor, "Q K"]:
-    """Each query may attend to its own position and those before it.
+    """Build the mask with which each query may attend to its own position and those before it.
 
     With Q ≠ K the ends are aligned (the last query sits at the last key), which is what step-by-step decoding with kept
-    keys needs: query i may attend to key k if k ≤ i + K − Q.
+    keys needs: query i may attend to key k if k ≤ i + K − Q. (`is_causal` of `scaled_dot_product_attention` aligns the
+    beginnings.)
+
+    Args:
+        queries: Q.
+        keys: K; None for Q.
+        device: Device of the mask.
+
+    Returns:
+        The mask, True where a query may attend to a key.
+
+    Example:
+        >>> causal_mask(2, 3).int()
+        tensor([[1, 1, 0],
+                [1, 1, 1]], dtype=torch.int32)
     """
     keys = queries if keys is None else keys
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
@@ -103,12 +154,28 @@ def causal_mask(queries: int, keys: int | None = None, *, device: torch.device |
 def window_mask(
     queries: int, keys: int | None = None, *, before: int, after: int = 0, device: torch.device | None = None
 ) -> Bool[Tensor, "Q K"]:
-    """Sliding window: each query may attend to `before` positions before its own, itself, and `after` positions after it.
+    """Build a sliding window: each query may attend to its own position, `before` positions before and `after` after it.
 
     Query i sits at position p = i + K − Q, as in `causal_mask`, and may attend to p − before ≤ k ≤ p + after.
 
+    Args:
+        queries: Q.
+        keys: K; None for Q.
+        before: Number of positions before a query's own, ≥ 0.
+        after: Number of positions after a query's own, ≥ 0.
+        device: Device of the mask.
+
+    Returns:
+        The mask, True where a query may attend to a key.
+
     Raises:
         ShapeError: If the window has a negative side.
+
+    Example:
+        >>> window_mask(3, before=1).int()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 1, 1]], dtype=torch.int32)
     """
     if before < 0 or after < 0:
         raise ShapeError(f"window_mask(before={before}, after={after}): both sides of a window must be 0 or more")
@@ -117,13 +184,38 @@ def window_mask(
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(offset + after).triu(offset - before)
 
 
-def _check(mask: Tensor, name: str, allowed: dict[str, tuple[int, ...]]) -> None:
-    shapes = " or ".join(f"({axes.replace(' ', ', ')}) = {shape}" for axes, shape in allowed.items())
+def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
+    expected = f"(B, K) = ({batch}, {keys})"
     if mask.dtype != torch.bool:
-        raise ShapeError(_not_boolean(name, mask, f"of shape {shapes}"))
-    if tuple(mask.shape) not in allowed.values():
-        hint = "; this mechanism has no heads" if mask.ndim == 4 and "B H Q K" not in allowed else ""
-        raise ShapeError(f"{name} has shape {tuple(mask.shape)}, expected {shapes}{hint}")
+        raise ShapeError(_not_boolean("key_mask", mask, f"of shape {expected}"))
+    if tuple(mask.shape) != (batch, keys):
+        hint = "; a mask of more axes that broadcasts to (B, H, Q, K) is an attn_mask" if mask.ndim > 2 else ""
+        raise ShapeError(f"key_mask has shape {tuple(mask.shape)}, expected {expected}{hint}")
+
+
+def _check_attn_mask(mask: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> None:
+    """Refuse other sizes than those of the scores and 1. The axis K is there in full: a step's mask that covers the new key
+    only, and not those of the cache, is a mistake that nothing else would show."""
+    full = {"Q K": (queries, keys), "B Q K": (batch, queries, keys), "B H Q K": (batch, heads or 1, queries, keys)}
+    shape = tuple(mask.shape)
+    fits = any(
+        len(shape) == len(sizes) and shape[-1] == keys and all(s in (1, n) for s, n in zip(shape, sizes, strict=True))
+        for sizes in full.values()
+    )
+    if fits and mask.dtype == torch.bool:
+        return
+    named = [f"({axes.replace(' ', ', ')}) = {sizes}" for axes, sizes in full.items() if heads or axes != "B H Q K"]
+    expected = f"{' or '.join(named)}, where all axes but K may be 1"
+    if mask.dtype != torch.bool:
+        raise ShapeError(_not_boolean("attn_mask", mask, f"of shape {expected}"))
+    hint = ""
+    if shape == (batch, keys):
+        hint = "; a (B, K) mask of the keys that exist is a key_mask"
+    elif heads and shape == (batch * heads, queries, keys):
+        hint = f"; unflatten the mask of nn.MultiheadAttention with attn_mask.unflatten(0, ({batch}, {heads}))"
+    elif heads is None and len(shape) == 4:
+        hint = "; this mechanism has no heads"
+    raise ShapeError(f"attn_mask has shape {shape}, expected {expected}{hint}")
 
 
 def _not_boolean(name: str, mask: Tensor, shape: str) -> str:

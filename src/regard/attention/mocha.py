@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_size
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import masked_softmax
@@ -22,7 +23,7 @@ from regard.attention.monotonic import (
     SoftMonotonicState,
     checked_scorer,
 )
-from regard.attention.scored import ScoredAttention, check_size
+from regard.attention.scored import ScoredAttention
 from regard.shapes import check_shape
 
 
@@ -87,11 +88,19 @@ torch.export.register_dataclass(ChunkMemory, serialized_type_name="regard.attent
 class _Chunked(MonotonicAttention):
     """A second scorer, within the window: what the soft and the hard form have in common."""
 
-    def _add_chunks(self, chunk_size: int, scorer: ScoredAttention | None) -> None:
+    def _add_chunks(
+        self,
+        chunk_size: int,
+        scorer: ScoredAttention | None,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
         name = type(self).__name__
         check_size(name, "chunk_size", chunk_size)
         self.chunk_size = chunk_size
-        self.chunk_scorer = checked_scorer(name, "chunk_scorer", self.query_size, self.key_size, scorer)
+        self.chunk_scorer = checked_scorer(
+            name, "chunk_scorer", self.query_size, self.key_size, scorer, device=device, dtype=dtype
+        )
 
     def prepare(
         self,
@@ -117,6 +126,28 @@ class MoChA(_Chunked, SoftMonotonic):
     `HardMoChA(…).load_state_dict(soft.state_dict())` does too.
 
     Reference: Chiu & Raffel 2018, eqs. 17 and 20 to 26.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        chunk_size: w, keys of a window, ≥ 1. The paper uses 2 for speech and 8 for texts.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies e (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
+        chunk_scorer: Whose scores are u (its normalizer is not used); None for another `WeightNormAdditive`, as in the paper,
+            without its offset, which the softmax cancels.
+        initial_offset: r at first; see `SoftMonotonic`. The paper uses −4 for speech and 0 for texts.
+        noise: Standard deviation of the noise in training mode, ≥ 0.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width or the chunk is not a whole number of 1 or more, a width is not the scorers', or the
+            noise is negative.
+
+    Example:
+        >>> attention = MoChA(256, chunk_size=4)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     def __init__(
@@ -129,22 +160,19 @@ class MoChA(_Chunked, SoftMonotonic):
         chunk_scorer: ScoredAttention | None = None,
         initial_offset: float = -1.0,
         noise: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        chunk_size: w, keys of a window, ≥ 1. The paper uses 2 for speech and 8 for texts.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies e (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
-        chunk_scorer: Whose scores are u (its normalizer is not used); None for another `WeightNormAdditive`, as in the paper,
-            without its offset, which the softmax cancels.
-        initial_offset: r at first; see `SoftMonotonic`. The paper uses −4 for speech and 0 for texts.
-        noise: Standard deviation of the noise in training mode, ≥ 0.
-
-        Raises:
-            ConfigError: If a width or the window is below 1, a width is not the scorers', or the noise is negative.
-        """
-        super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, noise=noise)
-        self._add_chunks(chunk_size, chunk_scorer)
+        super().__init__(
+            query_size,
+            key_size=key_size,
+            scorer=scorer,
+            initial_offset=initial_offset,
+            noise=noise,
+            device=device,
+            dtype=dtype,
+        )
+        self._add_chunks(chunk_size, chunk_scorer, device, dtype)
 
     def hard(self) -> "HardMoChA":
         """The form for decoding, with the same parameters: not a copy of them."""
@@ -158,7 +186,7 @@ class MoChA(_Chunked, SoftMonotonic):
         memory: Memory,
         state: SoftMonotonicState | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, SoftMonotonicState]:
@@ -184,6 +212,25 @@ class HardMoChA(_Chunked, HardMonotonic):
     Reference: Chiu & Raffel 2018, algorithm 1.
     Differs from the paper: the scores are made for all keys at once; p = ½ itself does not stop (it does in the paper's
     algorithm, and does not in its text).
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        chunk_size: w, keys of a window, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
+        chunk_scorer: Whose scores are u; None for another `WeightNormAdditive`.
+        initial_offset: r, until trained parameters are loaded.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width or the chunk is not a whole number of 1 or more, or a width is not the scorers'.
+
+    Example:
+        >>> attention = HardMoChA(256, chunk_size=4)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     def __init__(
@@ -195,20 +242,13 @@ class HardMoChA(_Chunked, HardMonotonic):
         scorer: ScoredAttention | None = None,
         chunk_scorer: ScoredAttention | None = None,
         initial_offset: float = -1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        chunk_size: w, keys of a window, ≥ 1.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
-        chunk_scorer: Whose scores are u; None for another `WeightNormAdditive`.
-        initial_offset: r, until trained parameters are loaded.
-
-        Raises:
-            ConfigError: If a width or the window is below 1, or a width is not the scorers'.
-        """
-        super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset)
-        self._add_chunks(chunk_size, chunk_scorer)
+        super().__init__(
+            query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, device=device, dtype=dtype
+        )
+        self._add_chunks(chunk_size, chunk_scorer, device, dtype)
 
     def attend(
         self,
@@ -216,7 +256,7 @@ class HardMoChA(_Chunked, HardMonotonic):
         memory: Memory,
         state: HardMonotonicState | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HardMonotonicState]:

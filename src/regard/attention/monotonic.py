@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.additive import Additive
+from regard.attention.arguments import check_instance, check_number, check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.scored import ScoredAttention
@@ -114,6 +115,24 @@ class WeightNormAdditive(Additive):
 
     Reference: Raffel et al. 2017, appendix G; Chiu & Raffel 2018, eq. 13 (with an offset r, which belongs to `SoftMonotonic`
     here: a softmax would cancel it).
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = WeightNormAdditive(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     def __init__(
@@ -122,16 +141,20 @@ class WeightNormAdditive(Additive):
         *,
         key_size: int | None = None,
         attention_size: int | None = None,
-        normalizer: nn.Module | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
-        super().__init__(query_size, key_size=key_size, attention_size=attention_size, bias=True, normalizer=normalizer)
-        self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5))
+        super().__init__(
+            query_size,
+            key_size=key_size,
+            attention_size=attention_size,
+            bias=True,
+            normalizer=normalizer,
+            device=device,
+            dtype=dtype,
+        )
+        self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5, device=device, dtype=dtype))
 
     def score_vector(self) -> Float[Tensor, " Da"]:
         """g v/‖v‖."""
@@ -173,11 +196,21 @@ class MonotonicAttention(Attention):
     permutation_equivariant: bool = False
     stateful: bool = True
 
-    def __init__(self, query_size: int, *, key_size: int | None, scorer: ScoredAttention | None, initial_offset: float) -> None:
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None,
+        scorer: ScoredAttention | None,
+        initial_offset: float,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
-        self.scorer = checked_scorer(type(self).__name__, "scorer", query_size, key_size, scorer)
+        check_number(type(self).__name__, "initial_offset", initial_offset)
+        self.scorer = checked_scorer(type(self).__name__, "scorer", query_size, key_size, scorer, device=device, dtype=dtype)
         self.query_size, self.key_size = query_size, self.scorer.key_size
-        self.offset = nn.Parameter(torch.tensor(float(initial_offset)))
+        self.offset = nn.Parameter(torch.tensor(float(initial_offset), device=device, dtype=dtype))
 
     def prepare(
         self,
@@ -208,6 +241,27 @@ class SoftMonotonic(MonotonicAttention):
     `HardMonotonic(…).load_state_dict(soft.state_dict())` does too.
 
     Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is that of appendix G.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
+        initial_offset: r at first. The longer the sources, the lower, or nothing reaches their end: the papers use −4 for
+            speech, −1 for texts.
+        noise: Standard deviation of ε in training mode, ≥ 0.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more or not the scorer's, or the noise is negative.
+
+    Example:
+        >>> attention = SoftMonotonic(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest has run off the end
+        True
     """
 
     def __init__(
@@ -218,19 +272,12 @@ class SoftMonotonic(MonotonicAttention):
         scorer: ScoredAttention | None = None,
         initial_offset: float = -1.0,
         noise: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
-        initial_offset: r at first. The longer the sources, the lower, or nothing reaches their end: the papers use −4 for
-            speech, −1 for texts.
-        noise: Standard deviation of ε in training mode, ≥ 0.
-
-        Raises:
-            ConfigError: If a width is below 1 or not the scorer's, or the noise is negative.
-        """
-        super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset)
+        super().__init__(
+            query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, device=device, dtype=dtype
+        )
         self.noise = check_noise(type(self).__name__, noise)
 
     def hard(self) -> "HardMonotonic":
@@ -256,7 +303,7 @@ class SoftMonotonic(MonotonicAttention):
         memory: Memory,
         state: SoftMonotonicState | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, SoftMonotonicState]:
@@ -277,6 +324,23 @@ class HardMonotonic(MonotonicAttention):
 
     Reference: Raffel et al. 2017, algorithm 1, with p > ½ in place of a draw, as the paper decodes.
     Differs from the paper: the energies are made for all keys at once, not one by one as the scan reaches them.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
+        initial_offset: r, until trained parameters are loaded.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more, or not the scorer's.
+
+    Example:
+        >>> attention = HardMonotonic(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
     def __init__(
@@ -286,17 +350,12 @@ class HardMonotonic(MonotonicAttention):
         key_size: int | None = None,
         scorer: ScoredAttention | None = None,
         initial_offset: float = -1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
-        initial_offset: r, until trained parameters are loaded.
-
-        Raises:
-            ConfigError: If a width is below 1 or not the scorer's.
-        """
-        super().__init__(query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset)
+        super().__init__(
+            query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, device=device, dtype=dtype
+        )
 
     def attend(
         self,
@@ -304,7 +363,7 @@ class HardMonotonic(MonotonicAttention):
         memory: Memory,
         state: HardMonotonicState | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HardMonotonicState]:
@@ -337,15 +396,24 @@ class HardMonotonic(MonotonicAttention):
 
 
 def checked_scorer(
-    called: str, name: str, query_size: int, key_size: int | None, scorer: ScoredAttention | None
+    called: str,
+    name: str,
+    query_size: int,
+    key_size: int | None,
+    scorer: ScoredAttention | None,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
 ) -> ScoredAttention:
-    """The scorer given, or the paper's.
+    """Return the scorer that was given, or else the paper's, built for the device and dtype.
 
     Raises:
-        ConfigError: If the one given has other widths, or a state.
+        ConfigError: If the one given is no scorer, has other widths, or a state.
     """
+    check_size(called, "query_size", query_size)
     if scorer is None:
-        return WeightNormAdditive(query_size, key_size=key_size)
+        return WeightNormAdditive(query_size, key_size=key_size, device=device, dtype=dtype)
+    check_instance(called, name, scorer, ScoredAttention, "Additive(256)")
     if scorer.stateful:
         raise ConfigError(
             f"{called}({name}={type(scorer).__name__}): expected a {name} without a state, such as General, Dot or Additive"
@@ -363,7 +431,12 @@ def checked_scorer(
 
 
 def check_noise(called: str, noise: float) -> float:
-    """Refuse a standard deviation below zero."""
+    """Refuse a standard deviation below zero.
+
+    Raises:
+        ConfigError: If it is one, or no number.
+    """
+    check_number(called, "noise", noise)
     if not noise >= 0:
         raise ConfigError(f"{called}(noise={noise}): a standard deviation must be 0 or more")
     return noise

@@ -10,21 +10,23 @@ which gives what one call over all tokens gives. Across to an encoder, `prepare`
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_dropout, check_flag, check_instance, check_size, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.conversion import rename_from_torch, rename_to_torch
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
-from regard.attention.normalizers import Softmax, is_softmax
+from regard.attention.normalizers import Softmax, build_normalizer, is_softmax
 from regard.attention.original import runs_original
 from regard.attention.positions import RelativePositions
-from regard.attention.scored import check_size
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RequestError
 from regard.private_torch import is_transformed
 from regard.shapes import check_shape
 
@@ -34,9 +36,9 @@ class HeadMemory(Memory):
     """Keys and values by head; the key–value cache too. G ≤ H heads have keys of their own."""
 
     key: Float[Tensor, "B G K Da"]
-    """The projected keys; in a state with their positions in them, where the positions turn keys."""
+    """The projected keys; in a state without a window they are rotated to their positions, if the positions rotate keys."""
     value: Float[Tensor, "B G K Da"]
-    """The projected values, behind the mask those of a zero vector."""
+    """The projected values; behind the mask those of a zero vector."""
     key_mask: Bool[Tensor, "B K"] | None = None
 
     def select(self, index: Int[Tensor, " M"]) -> "HeadMemory":
@@ -45,11 +47,17 @@ class HeadMemory(Memory):
         return HeadMemory(self.key[index], self.value[index], mask)
 
     def join(self, later: "HeadMemory") -> "HeadMemory":
-        """These keys and then later ones."""
+        """Append later keys to these."""
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
         if self.key_mask is None and later.key_mask is None:
             return HeadMemory(key, value)
         return HeadMemory(key, value, torch.cat([self._all(), later._all()], 1))
+
+    def last(self, count: int) -> "HeadMemory":
+        """Keep the last keys, at most `count` of them."""
+        start = -count if count else self.key.shape[2]
+        mask = None if self.key_mask is None else self.key_mask[:, start:]
+        return HeadMemory(self.key[:, :, start:], self.value[:, :, start:], mask)
 
     def _all(self) -> Tensor:
         if self.key_mask is not None:
@@ -69,17 +77,45 @@ class MultiHead(Attention):
     With `num_kv_heads` = G < H, H/G neighbouring heads share keys and values (grouped queries; G = 1: multi-query).
     With `causal` or `window`, and for `positions`, query i of Q sits at position i + K − Q, as in `masks.causal_mask`; K counts
     the keys of the state. Where no query sees what comes later, the mechanism is `stateful`: `attend` joins the memory to the
-    keys of its state, and returns both as the next one. An `attn_mask` then covers the state's keys as well.
+    keys of its state, and returns both as the next one; of a window, only the keys that later queries can see. An `attn_mask`
+    then covers the state's keys as well.
+
+    The state dict of an `nn.MultiheadAttention` loads as it is: `MultiHead(512, 8).load_state_dict(theirs.state_dict())`.
 
     Reference: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al. 2023 (grouped queries); Beltagy,
     Peters, Cohan 2020, section 3.1 (sliding window). Differs from the paper: the maps have biases, unless `bias` is False.
+
+    Args:
+        size: D, width of queries and context, a multiple of `num_heads`.
+        num_heads: H, ≥ 1.
+        num_kv_heads: G, heads of the keys and values, a divisor of H; None for H.
+        key_size: Dk, width of the keys, ≥ 1; None for D.
+        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
+        bias: Whether the four maps have biases.
+        dropout: Share of the weights that training drops, 0 ≤ dropout < 1.
+        causal: Whether a query may attend to its own position and those before it only.
+        window: Numbers of positions before and after its own that a query may attend to, such as (3, 0); None for all.
+        positions: `Rotary`, `ALiBi` or `RelativeBias`; None for none.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax. Only a softmax has a fused form.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, sizes do not divide, or an option is of another kind.
+
+    Example:
+        >>> attention = MultiHead(512, 8, causal=True)
+        >>> context, weights = attention(torch.randn(2, 9, 512))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 9, 512]), torch.Size([2, 8, 9, 9]))
     """
 
     def __init__(
         self,
         size: int,
-        *,
         num_heads: int,
+        *,
         num_kv_heads: int | None = None,
         key_size: int | None = None,
         value_size: int | None = None,
@@ -88,44 +124,40 @@ class MultiHead(Attention):
         causal: bool = False,
         window: tuple[int, int] | None = None,
         positions: RelativePositions | None = None,
-        normalizer: nn.Module | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        """Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
-        num_heads: H, ≥ 1.
-        num_kv_heads: G, heads of the keys and values, a divisor of H; None for H.
-        key_size: Dk, ≥ 1; None for D.
-        value_size: Dv, ≥ 1; None for Dk, because without a value the keys are the values.
-        bias: Whether the four maps have biases.
-        dropout: Share of the weights that training drops, 0 ≤ dropout < 1.
-        causal: Whether a query may attend to its own position and those before it only.
-        window: So many positions before its own and so many after it are all that a query may attend to; None for all.
-        positions: `Rotary`, `ALiBi` or `RelativeBias`; None for none.
-        normalizer: From scores to weights; None for `Softmax`. Another one has no fused form.
-        """
         super().__init__()
         groups = num_heads if num_kv_heads is None else num_kv_heads
-        self.query_size = size
+        self.size = self.query_size = size
         self.key_size = size if key_size is None else key_size
         self.value_size = self.key_size if value_size is None else value_size
-        _check(size, num_heads, groups, self.key_size, self.value_size, dropout, window)
+        _check_sizes(size, num_heads, groups, self.key_size, self.value_size)
+        check_dropout("MultiHead", dropout)
+        check_window("MultiHead", window)
+        for name, flag in (("bias", bias), ("causal", causal)):
+            check_flag("MultiHead", name, flag)
         self.num_heads, self.num_kv_heads, self.head_size = num_heads, groups, size // num_heads
         self.dropout, self.causal, self.window, self.positions = dropout, causal, window, positions
         if positions is not None:
+            check_instance("MultiHead", "positions", positions, RelativePositions, "Rotary()")
             positions.check(num_heads, self.head_size)
-        self.normalizer = Softmax() if normalizer is None else normalizer
+        self.normalizer = build_normalizer("MultiHead", normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
         # By its arguments, where other mechanisms declare it by class.
         self.permutation_equivariant = not (causal or window or positions)
         self.stateful = causal or (window is not None and window[1] == 0)
-        self.query_projection = nn.Linear(size, size, bias=bias)
-        self.key_projection = nn.Linear(self.key_size, groups * self.head_size, bias=bias)
-        self.value_projection = nn.Linear(self.value_size, groups * self.head_size, bias=bias)
-        self.output_projection = nn.Linear(size, size, bias=bias)
+        build_linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
+        self.query_projection = build_linear(size, size)
+        self.key_projection = build_linear(self.key_size, groups * self.head_size)
+        self.value_projection = build_linear(self.value_size, groups * self.head_size)
+        self.output_projection = build_linear(size, size)
         for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
             nn.init.xavier_uniform_(linear.weight)
             if bias:
                 nn.init.zeros_(linear.bias)
+        self.register_load_state_dict_pre_hook(rename_from_torch)
 
     def prepare(
         self,
@@ -134,7 +166,7 @@ class MultiHead(Attention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> HeadMemory:
-        """Project keys and values once."""
+        """Project keys and values once; see `Attention.prepare`."""
         value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
         check_shape("value", value, f"B K {self.value_size}", sizes)
@@ -150,14 +182,19 @@ class MultiHead(Attention):
         memory: Memory,
         state: HeadMemory | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HeadMemory | None]:
         """Attend with each query, after those of the state; see `Attention.attend` and the class."""
         assert isinstance(memory, HeadMemory)
+        if state is not None and not self.stateful:
+            raise RequestError(
+                "MultiHead.attend got a state, but only a causal attention keeps the keys of earlier queries; build it with "
+                "causal=True, or leave the state out"
+            )
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        memory = self._placed(memory, state)
+        memory, state = self._join(memory, state)
         queries, keys = sizes["Q"], memory.key.shape[2]
         heads = self.query_projection(query).unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)
         bias = None
@@ -180,7 +217,7 @@ class MultiHead(Attention):
         output = self.output_projection(context.transpose(1, 2).flatten(2))
         if mask is not None and (given is not None or queries > keys):
             output = _zero_where_not(_some(mask), output)
-        return AttentionOutput(output, weights if need_weights else None), memory if self.stateful else None
+        return AttentionOutput(output, weights if need_weights else None), state
 
     def head_maps(self) -> HeadMaps | None:
         """Return the maps; None if heads share keys, a window hides some, positions add a bias, or a user changed a method."""
@@ -196,12 +233,20 @@ class MultiHead(Attention):
         """D, whatever the width of the values is."""
         return self.query_size
 
-    def _placed(self, memory: HeadMemory, state: HeadMemory | None) -> HeadMemory:
-        """The keys at their positions, after those of the state."""
-        if self.positions is not None:
-            start = 0 if state is None else state.key.shape[2]
-            memory = HeadMemory(self.positions.rotate(memory.key, start), memory.value, memory.key_mask)
-        return memory if state is None else state.join(memory)
+    def _join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
+        """Return the keys of the state and the new ones, rotated to their positions, and the next state."""
+        if self.window is None:
+            memory = self._rotate(memory, 0 if state is None else state.key.shape[2])
+            memory = memory if state is None else state.join(memory)
+            return memory, memory if self.stateful else None
+        # A window's state loses its first keys, so positions are counted anew at each call: rotated keys would not fit.
+        memory = memory if state is None else state.join(memory)
+        return self._rotate(memory, 0), memory.last(self.window[0]) if self.stateful else None
+
+    def _rotate(self, memory: HeadMemory, start: int) -> HeadMemory:
+        if self.positions is None:
+            return memory
+        return HeadMemory(self.positions.rotate(memory.key, start), memory.value, memory.key_mask)
 
     def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
         """The masks that were given and the mechanism's own, broadcasting to (B,H,Q,K); None where nothing is forbidden."""
@@ -272,11 +317,21 @@ class MultiHead(Attention):
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":
-        """The same attention with a copy of the weights; always batch first, with boolean masks in which True means keep.
+        """Build the same attention with a copy of the weights; always batch first, with masks in which True means keep.
+
+        Args:
+            module: What to copy.
 
         Raises:
-            ConfigError: If the module adds a key of its own (`add_bias_kv`, `add_zero_attn`).
+            ConfigError: If the module is no `nn.MultiheadAttention`, or adds a key (`add_bias_kv`, `add_zero_attn`).
+
+        Example:
+            >>> theirs = nn.MultiheadAttention(8, 2, batch_first=True)
+            >>> x = torch.randn(1, 5, 8)
+            >>> torch.allclose(MultiHead.from_torch(theirs)(x).context, theirs(x, x, x)[0], atol=1e-6)
+            True
         """
+        check_instance("MultiHead.from_torch", "module", module, nn.MultiheadAttention, "nn.MultiheadAttention(512, 8)")
         if module.bias_k is not None or module.add_zero_attn:
             raise ConfigError(
                 "MultiHead.from_torch: the module was built with add_bias_kv or add_zero_attn, whose added key has no "
@@ -284,20 +339,22 @@ class MultiHead(Attention):
             )
         made = cls(
             module.embed_dim,
-            num_heads=module.num_heads,
+            module.num_heads,
             key_size=module.kdim,
             value_size=module.vdim,
             bias=module.in_proj_bias is not None,
             dropout=module.dropout,
+            device=module.out_proj.weight.device,
+            dtype=module.out_proj.weight.dtype,
         )
-        made.to(module.out_proj.weight).train(module.training)
-        with torch.no_grad():
-            for ours, theirs in zip(made._tensors(), _tensors(module), strict=True):
-                ours.copy_(theirs)
-        return made
+        made.load_state_dict(module.state_dict())
+        return made.train(module.training)
 
     def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
-        """The same attention as `nn.MultiheadAttention`, with a copy of the weights; its masks mean the opposite of ours.
+        """Build the same attention as an `nn.MultiheadAttention`, with a copy of the weights; its masks mean the opposite.
+
+        Args:
+            batch_first: Whether its tensors are (B,Q,D), or (Q,B,D).
 
         Raises:
             ConfigError: If it has what that module has not: grouped heads, positions, another normalizer, a mask of its own.
@@ -315,6 +372,7 @@ class MultiHead(Attention):
                 f"MultiHead.to_torch: nn.MultiheadAttention has no counterpart of {names}; convert an attention built without "
                 "(causal and window go into the attn_mask of its calls)"
             )
+        weight = self.output_projection.weight
         made = nn.MultiheadAttention(
             self.query_size,
             self.num_heads,
@@ -323,24 +381,11 @@ class MultiHead(Attention):
             kdim=self.key_size,
             vdim=self.value_size,
             batch_first=batch_first,
+            device=weight.device,
+            dtype=weight.dtype,
         )
-        made.to(self.output_projection.weight).train(self.training)
-        with torch.no_grad():
-            for theirs, ours in zip(_tensors(made), self._tensors(), strict=True):
-                theirs.copy_(ours)
-        return made
-
-    def _tensors(self) -> list[Tensor]:
-        linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
-        return [x.weight for x in linears] + [x.bias for x in linears if x.bias is not None]
-
-
-def _tensors(module: nn.MultiheadAttention) -> list[Tensor]:
-    """Weights and then biases of its query, key, value and output maps."""
-    separate = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-    packed = separate if module.in_proj_weight is None else module.in_proj_weight.chunk(3)
-    biases = [] if module.in_proj_bias is None else [*module.in_proj_bias.chunk(3), module.out_proj.bias]
-    return [*packed, module.out_proj.weight, *biases]
+        made.load_state_dict(rename_to_torch(self.state_dict(), packed=made.in_proj_weight is not None))
+        return made.train(self.training)
 
 
 def _some(mask: Tensor | None) -> Tensor:
@@ -356,9 +401,7 @@ def _zero_where_not(some: Tensor, output: Tensor) -> Tensor:
     return output if looks and bool(some.all()) else output.masked_fill(~some, 0)
 
 
-def _check(
-    size: int, num_heads: int, groups: int, key_size: int, value_size: int, dropout: float, window: tuple[int, int] | None
-) -> None:
+def _check_sizes(size: int, num_heads: int, groups: int, key_size: int, value_size: int) -> None:
     sizes = {"size": size, "num_heads": num_heads, "num_kv_heads": groups, "key_size": key_size, "value_size": value_size}
     for name, number in sizes.items():
         check_size("MultiHead", name, number)
@@ -369,7 +412,3 @@ def _check(
             f"MultiHead(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of one size, so num_kv_heads "
             "must divide num_heads"
         )
-    if not 0 <= dropout < 1:
-        raise ConfigError(f"MultiHead(dropout={dropout}): dropout must be at least 0 and below 1")
-    if window is not None and min(window) < 0:
-        raise ConfigError(f"MultiHead(window={window}): both sides of a window must be 0 or more")

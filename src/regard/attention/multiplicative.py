@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
@@ -33,11 +33,12 @@ class _ProductAttention(ScoredAttention):
         memory: Memory,
         state: Any = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; without weights and with a softmax, by the fused kernel."""
+        self.refuse_state(state)
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
         if need_weights or not fused:
             return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
@@ -63,13 +64,32 @@ class Dot(_PlainDot):
     """score(q, k) = q·k, query and key of one width; no parameters.
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
+
+    Args:
+        query_size: Dq = Dk, ≥ 1.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Ignored; there are no parameters.
+        dtype: Ignored; there are no parameters.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = Dot(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(self, query_size: int, *, normalizer: nn.Module | None = None) -> None:
-        """Args:
-        query_size: Dq = Dk, ≥ 1.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__(query_size, normalizer=normalizer)
 
 
@@ -79,13 +99,32 @@ class ScaledDot(_PlainDot):
     The scale keeps the variance of the scores at that of a single product, so that the softmax does not saturate.
 
     Reference: Vaswani et al. 2017, eq. 1.
+
+    Args:
+        query_size: D = Dq = Dk, ≥ 1.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Ignored; there are no parameters.
+        dtype: Ignored; there are no parameters.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = ScaledDot(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(self, query_size: int, *, normalizer: nn.Module | None = None) -> None:
-        """Args:
-        query_size: D = Dq = Dk, ≥ 1.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__(query_size, normalizer=normalizer)
         self.scale = 1 / math.sqrt(query_size)
 
@@ -94,16 +133,36 @@ class General(_ProductAttention):
     """score(q, k) = k·(W q), W (Dk,Dq).
 
     Reference: Luong, Pham, Manning 2015, eq. 8 (h_t is the query, h̄_s the key).
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = General(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | None = None) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__(query_size, key_size=key_size, normalizer=normalizer)
-        self.projection = nn.Linear(query_size, self.key_size, bias=False)
+        self.projection = nn.Linear(query_size, self.key_size, bias=False, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dk"]:
         """W q: there are fewer queries than keys in a decoder's step."""

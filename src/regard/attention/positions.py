@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.scored import check_size
+from regard.attention.arguments import check_number, check_size, describe_arguments
 from regard.errors import ConfigError
 
 
@@ -31,6 +31,10 @@ class RelativePositions(nn.Module):
         """What is added to the scores, of the type and device of `like`; nothing by default."""
         return None
 
+    def extra_repr(self) -> str:
+        """Return sizes and options, for `print`."""
+        return describe_arguments(self)
+
 
 class Rotary(RelativePositions):
     """Rotary positions: a head's features 2n, 2n + 1 at position p are turned by the angle p·θ_n, θ_n = base^(−2n/Da).
@@ -40,13 +44,20 @@ class Rotary(RelativePositions):
 
     Reference: Su et al. 2021 (RoFormer), eq. 34. Neighbouring features make a pair, as there; some later models pair the two
     halves of a head instead.
+
+    Args:
+        base: > 1; the longest wavelength is about 2π·base.
+
+    Raises:
+        ConfigError: If the base is not above 1.
+
+    Example:
+        >>> context, weights = MultiHead(256, 4, positions=Rotary())(torch.randn(2, 9, 256))
     """
 
     def __init__(self, base: float = 10_000.0) -> None:
-        """Args:
-        base: > 1; the longest wavelength is about 2π·base.
-        """
         super().__init__()
+        check_number("Rotary", "base", base)
         if base <= 1:
             raise ConfigError(f"Rotary(base={base}): base must be above 1")
         self.base = base
@@ -82,12 +93,18 @@ class ALiBi(RelativePositions):
     falls on both sides alike.
 
     Reference: Press, Smith, Lewis 2022, section 3; the slopes for other numbers of heads are from their code.
+
+    Args:
+        num_heads: H, ≥ 1.
+
+    Raises:
+        ConfigError: If the number of heads is not a whole number of 1 or more.
+
+    Example:
+        >>> context, weights = MultiHead(256, 4, positions=ALiBi(4))(torch.randn(2, 9, 256))
     """
 
     def __init__(self, num_heads: int) -> None:
-        """Args:
-        num_heads: H, ≥ 1.
-        """
         super().__init__()
         check_size("ALiBi", "num_heads", num_heads)
         self.num_heads = num_heads
@@ -115,17 +132,36 @@ class RelativeBias(RelativePositions):
 
     Reference: Raffel et al. 2020 (T5), section 2.1 and their code.
     Differs from the paper: the scores keep their scale 1/√(D/H), which T5 leaves to its initialisation.
-    """
 
-    def __init__(self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
-        """Args:
+    Args:
         num_heads: H, ≥ 1.
         num_buckets: ≥ 2, in both directions ≥ 4 and even.
         max_distance: From here on all distances share a bucket; more than the distances that have a bucket each.
         bidirectional: Whether keys ahead have buckets of their own; False for a causal decoder.
-        """
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a number is out of its range.
+
+    Example:
+        >>> context, weights = MultiHead(256, 4, positions=RelativeBias(4))(torch.randn(2, 9, 256))
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         check_size("RelativeBias", "num_heads", num_heads)
+        check_size("RelativeBias", "num_buckets", num_buckets)
+        check_size("RelativeBias", "max_distance", max_distance)
         self.num_heads, self.num_buckets = num_heads, num_buckets
         self.max_distance, self.bidirectional = max_distance, bidirectional
         ways = 2 if bidirectional else 1
@@ -137,7 +173,7 @@ class RelativeBias(RelativePositions):
                 f"RelativeBias(max_distance={max_distance}, num_buckets={num_buckets}): the first "
                 f"{num_buckets // ways // 2} distances have a bucket each, so max_distance must be above that"
             )
-        self.weight = nn.Parameter(torch.empty(num_buckets, num_heads))
+        self.weight = nn.Parameter(torch.empty(num_buckets, num_heads, device=device, dtype=dtype))
         nn.init.normal_(self.weight, std=0.02)
 
     def check(self, num_heads: int, head_size: int) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import combine_masks, zero_masked
-from regard.attention.normalizers import Softmax
+from regard.attention.normalizers import build_normalizer
 from regard.errors import ConfigError
 from regard.shapes import check_shape
 
@@ -18,32 +19,45 @@ class ScoredAttention(Attention):
     """weights = normalizer(scores(query, key)), context = Σ_k weight_k value_k. One head, no state.
 
     A mechanism of this kind says how it projects the keys once (`project_key`) and what the scores are (`scores`).
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more, or the normalizer is none.
+
+    Example:
+        >>> class Distance(ScoredAttention):
+        ...     def scores(self, query, memory):
+        ...         return -torch.cdist(query, memory.key)
+        >>> context, weights = Distance(8)(torch.randn(2, 5, 8), torch.randn(2, 9, 8))
+        >>> weights.shape
+        torch.Size([2, 5, 9])
     """
 
     permutation_equivariant: bool = True
     stateful: bool = False
 
-    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | None = None) -> None:
-        """Args:
-        query_size: Dq, ≥ 1.
-        key_size: Dk, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask); None for `Softmax`.
-        """
+    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | str | None = None) -> None:
         super().__init__()
         self.query_size = query_size
         self.key_size = query_size if key_size is None else key_size
-        self.normalizer = Softmax() if normalizer is None else normalizer
-        self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        called = type(self).__name__
         for name, size in (("query_size", self.query_size), ("key_size", self.key_size)):
-            check_size(type(self).__name__, name, size)
+            check_size(called, name, size)
+        self.normalizer = build_normalizer(called, normalizer)
+        self.normalized = bool(getattr(self.normalizer, "normalized", False))
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """What the scores need of the keys and what does not depend on the query; the keys themselves by default."""
+        """Return what the scores need of the keys and what does not depend on the query; the keys themselves by default."""
         return key
 
     @abstractmethod
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """The scores, before mask and normalizer."""
+        """Return the scores, before mask and normalizer."""
 
     def prepare(
         self,
@@ -52,7 +66,7 @@ class ScoredAttention(Attention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Check the keys, put zeros behind the mask and project them once."""
+        """Check the keys, put zeros behind the mask and project them once; see `Attention.prepare`."""
         sizes = check_shape("key", key, f"B K {self.key_size}")
         zeroed = zero_masked(key, key_mask)
         if value is not None and value is not key:
@@ -66,18 +80,29 @@ class ScoredAttention(Attention):
         memory: Memory,
         state: Any = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Bool[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; see `Attention.attend`."""
+        self.refuse_state(state)
         mask = self.check(query, memory, attn_mask)
         weights = reweighted(self.normalizer(self.scores(query, memory), mask), mask, reweight)
         context = weights.to(memory.value.dtype) @ memory.value
         return AttentionOutput(context, weights if need_weights else None), None
 
-    def check(self, query: Tensor, memory: Memory, attn_mask: Tensor | None) -> Tensor | None:
+    def check(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, attn_mask: Bool[Tensor, "..."] | None
+    ) -> Bool[Tensor, "..."] | None:
         """Check the query against the memory and join the masks.
+
+        Args:
+            query: The queries.
+            memory: Result of `prepare`.
+            attn_mask: True where a query may attend to a key.
+
+        Returns:
+            A mask that broadcasts to (B,Q,K); None for everywhere.
 
         Raises:
             ShapeError: If an axis or a mask does not fit.
@@ -87,14 +112,12 @@ class ScoredAttention(Attention):
         return combine_masks(memory.key_mask, attn_mask, batch=batch, queries=sizes["Q"], keys=keys)
 
 
-def check_size(called: str, name: str, size: int) -> None:
-    """Refuse a width below 1 at construction."""
-    if size < 1:
-        raise ConfigError(f"{called}({name}={size}): {name} must be 1 or more")
-
-
 def check_equal_widths(called: str, query_size: int, key_size: int, remedy: str) -> None:
-    """Refuse two widths that a formula needs to be one."""
+    """Refuse different widths for a formula that needs equal ones.
+
+    Raises:
+        ConfigError: If they differ.
+    """
     if query_size != key_size:
         raise ConfigError(
             f"{called}(query_size={query_size}, key_size={key_size}): this score needs query and key of one width. {remedy}"

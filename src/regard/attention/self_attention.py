@@ -1,9 +1,10 @@
 """Self-attention with one head, as it is first taught."""
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.base import AttentionOutput, Memory
+from regard.attention.base import Memory
 from regard.attention.masks import zero_masked
 from regard.attention.multiplicative import ScaledDot
 from regard.shapes import check_shape
@@ -13,21 +14,39 @@ class SelfAttention(ScaledDot):
     """q = W_q x + b_q, k = W_k x + b_k, v = W_v x + b_v; weights = softmax(q kᵀ / √D), context = weights·v.
 
     One head, all maps D → D with a bias, no output map: context (B,T,D), weights (B,T,T). `attention(x)` attends within x;
-    with a key, and a value, it keeps the contract of every mechanism.
+    with a key, and a value, it attends to those, as every mechanism does.
 
     Reference: Vaswani et al. 2017, section 3.2.1. Differs from the paper: the maps have biases, and there is one head without
     an output map; `MultiHead` is the paper's.
+
+    Args:
+        size: D, width of queries, keys and values, ≥ 1.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> context, weights = SelfAttention(256)(torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 9, 256]), torch.Size([2, 9, 9]))
     """
 
-    def __init__(self, size: int, *, normalizer: nn.Module | None = None) -> None:
-        """Args:
-        size: D, width of queries, keys and values, ≥ 1.
-        normalizer: From scores to weights; None for `Softmax`.
-        """
+    def __init__(
+        self,
+        size: int,
+        *,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__(size, normalizer=normalizer)
-        self.query_projection = nn.Linear(size, size)
-        self.key_projection = nn.Linear(size, size)
-        self.value_projection = nn.Linear(size, size)
+        self.query_projection = nn.Linear(size, size, device=device, dtype=dtype)
+        self.key_projection = nn.Linear(size, size, device=device, dtype=dtype)
+        self.value_projection = nn.Linear(size, size, device=device, dtype=dtype)
 
     def context_size(self, value_size: int) -> int:
         """D."""
@@ -54,17 +73,3 @@ class SelfAttention(ScaledDot):
         check_shape("value", value, f"B K {self.key_size}", sizes)
         projected = self.value_projection(zero_masked(value, key_mask))
         return Memory(self.project_key(zero_masked(key, key_mask)), projected, key_mask)
-
-    def forward(
-        self,
-        query: Float[Tensor, "B Q D"],
-        key: Float[Tensor, "B K D"] | None = None,
-        value: Float[Tensor, "B K D"] | None = None,
-        *,
-        key_mask: Bool[Tensor, "B K"] | None = None,
-        attn_mask: Tensor | None = None,
-        need_weights: bool = True,
-    ) -> AttentionOutput:
-        """Prepare and attend in one call; without a key, within the query itself."""
-        key = query if key is None else key
-        return super().forward(query, key, value, key_mask=key_mask, attn_mask=attn_mask, need_weights=need_weights)

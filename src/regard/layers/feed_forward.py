@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.arguments import check_size
 from regard.attention.original import runs_original
-from regard.attention.scored import check_size
 from regard.layers.dropout import Dropout
 
 

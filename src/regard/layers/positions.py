@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.scored import check_size
+from regard.attention.arguments import check_size
 from regard.errors import ConfigError
 
 

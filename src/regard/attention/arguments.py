@@ -1,0 +1,236 @@
+"""Check the arguments of constructors and calls: the only place that knows what a mistaken argument probably meant.
+
+People come with the names of `nn.MultiheadAttention`, `scaled_dot_product_attention`, Keras and x-transformers. Several names
+mean the opposite here (`key_padding_mask`) or two different things (`attention_mask`), so errors show the right call.
+"""
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ArgumentError, ConfigError, nearest
+
+_CAUSAL = "build MultiHead(512, 8, causal=True), or give attn_mask=causal_mask(Q, K) to each call"
+_DROPOUT = "give dropout, as in MultiHead(512, 8, dropout=0.1)"
+_GROUPS = "give num_kv_heads, as in MultiHead(512, 8, num_kv_heads=2)"
+_BATCH_FIRST = "leave it out: tensors are always batch first, (B, Q, D); transpose others with x.transpose(0, 1)"
+
+_AT_CONSTRUCTION = {
+    ("embed_dim", "d_model", "dim", "hidden_size", "hidden_dim", "embed_size", "input_dim"): (
+        "give the width first, by position, as in MultiHead(512, 8) or Additive(256)"
+    ),
+    ("heads", "nhead", "n_head", "n_heads", "num_attention_heads"): "give num_heads, the second argument of MultiHead(512, 8)",
+    ("key_dim", "dim_head", "head_dim"): "give the width of all heads first: MultiHead(num_heads * 64, num_heads)",
+    ("kv_heads", "num_key_value_heads", "enable_gqa"): _GROUPS,
+    ("attn_dropout", "dropout_p", "dropout_rate", "attention_dropout"): _DROPOUT,
+    ("is_causal", "use_causal_mask"): "give causal, as in MultiHead(512, 8, causal=True)",
+    ("use_bias", "add_bias", "qkv_bias"): "give bias",
+    ("kdim", "encoder_dim"): "give key_size",
+    ("vdim", "value_dim"): "give value_size",
+    ("units", "attention_dim", "attn_dim"): "give attention_size, the width of the tanh layer",
+    ("decoder_dim", "query_dim"): "give query_size, the first argument, as in Additive(256, key_size=512)",
+    ("add_bias_kv", "add_zero_attn"): "leave it out: no mechanism here adds a key of its own",
+    ("batch_first",): _BATCH_FIRST,
+    ("rotary_pos_emb",): "give positions=Rotary()",
+    ("alibi_pos_bias",): "give positions=ALiBi(num_heads)",
+    ("flash",): "leave it out: need_weights=False takes the fastest path",
+}
+_AT_CALL = {
+    ("key_padding_mask",): "give key_mask=~key_padding_mask: in key_mask, True means that a key exists, not that it is ignored",
+    ("attention_mask",): (
+        "give key_mask=attention_mask.bool() for a (B, K) mask of the keys that exist (Hugging Face), or "
+        "attn_mask=attention_mask.bool() for a mask whose axes end in (Q, K) (Keras); True means 'may attend'"
+    ),
+    ("mask", "src_mask", "tgt_mask", "memory_mask"): (
+        "give key_mask=mask for a (B, K) mask of the keys that exist, or attn_mask=mask for a mask whose axes end in (Q, K); "
+        "both are boolean, and True means 'may attend'"
+    ),
+    ("src_key_padding_mask", "padding_mask"): "give key_mask (B, K), in which True means that a key exists",
+    ("is_causal", "use_causal_mask", "causal"): _CAUSAL,
+    ("return_attention_scores", "output_attentions", "return_weights"): (
+        "give need_weights: out.weights holds the weights, and need_weights=False takes the fastest path"
+    ),
+    ("average_attn_weights",): ("leave it out: out.weights has every head (B, H, Q, K); average them with out.weights.mean(1)"),
+    ("dropout_p", "dropout"): f"it is set at construction; {_DROPOUT}",
+    ("enable_gqa",): f"it is set at construction; {_GROUPS}",
+    ("training",): "call attention.train() or attention.eval() before",
+    ("batch_first",): _BATCH_FIRST,
+    ("scale",): "leave it out: ScaledDot and MultiHead divide by the root of the width, and Dot has no scale",
+    ("context", "memory", "encoder_outputs", "encoder_hidden_states", "keys"): "give key, the second argument",
+    ("values",): "give value, the third argument",
+    ("queries", "hidden_states"): "give query, the first argument",
+}
+
+
+def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str, object]) -> None:
+    """Refuse arguments that a constructor does not have. Called before it, with its arguments.
+
+    Raises:
+        ArgumentError: If a name is unknown, or more arguments come by position than the class takes so.
+    """
+    parameters = list(inspect.signature(made.__init__).parameters.values())[1:]  # type: ignore[misc]
+    kinds = {p.kind for p in parameters}
+    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(given) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        names = ", ".join(f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY)
+        raise ArgumentError(
+            f"{made.__name__} takes {_listed(places)} by position, and got {len(given)} arguments; give the others by name: "
+            f"{names}"
+        )
+    known = [p.name for p in parameters]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        _refuse_names(f"{made.__name__}(…)", [name for name in named if name not in known], known, _AT_CONSTRUCTION)
+
+
+def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
+    """Refuse what the call of a mechanism or a pooling does not take.
+
+    Args:
+        called: Name of the class.
+        given: Arguments by position beyond those that it takes.
+        named: Names that it does not have.
+        known: Names that it has.
+        advice: What to do about those by position.
+
+    Raises:
+        ArgumentError: If there is any.
+    """
+    if given:
+        raise ArgumentError(f"{called} got {len(given)} argument{'s' * (len(given) > 1)} too many by position; {advice}")
+    _refuse_names(f"the call of {called}", named, known, _AT_CALL)
+
+
+def _refuse_names(called: str, unknown: Iterable[str], known: Sequence[str], advice: Mapping[tuple[str, ...], str]) -> None:
+    for name in unknown:
+        found = [text for names, text in advice.items() if name in names]
+        meant = f": {found[0]}" if found else nearest(name, known) or f"; it has {_listed(known)}"
+        raise ArgumentError(f"{called} has no argument {name!r}{meant}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def check_tensor(called: str, name: str, given: object) -> None:
+    """Refuse anything but a tensor.
+
+    Raises:
+        ArgumentError: If it is something else.
+    """
+    if not isinstance(given, Tensor):
+        remedy = (
+            "give tensors one by one, as in attention(query, key, value)"
+            if isinstance(given, list | tuple)
+            else ("convert it with torch.as_tensor")
+        )
+        raise ArgumentError(f"{called}: {name} is a {type(given).__name__}, expected a tensor; {remedy}")
+
+
+def check_size(called: str, name: str, size: int, *, least: int = 1) -> None:
+    """Refuse a width or a count that is no whole number, or too small.
+
+    Raises:
+        ConfigError: If it is no int, or below `least`.
+    """
+    if isinstance(size, bool) or not isinstance(size, Integral):
+        whole = f", such as {name}={int(size)}" if isinstance(size, float) and size >= 1 and math.isfinite(size) else ""
+        raise ConfigError(f"{called}({name}={_shown(size)}): {name} must be an int{whole}")
+    if size < least:
+        raise ConfigError(f"{called}({name}={size}): {name} must be {least} or more")
+
+
+def check_number(called: str, name: str, number: float) -> None:
+    """Refuse what is no real number.
+
+    Raises:
+        ConfigError: If it is something else.
+    """
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a number")
+
+
+def check_flag(called: str, name: str, flag: bool) -> None:
+    """Refuse anything but True and False.
+
+    Raises:
+        ConfigError: If it is something else.
+    """
+    if not isinstance(flag, bool):
+        raise ConfigError(f"{called}({name}={_shown(flag)}): {name} must be True or False")
+
+
+def check_dropout(called: str, dropout: float) -> None:
+    """Refuse anything but a share of at least 0 and below 1.
+
+    Raises:
+        ConfigError: If it is something else.
+    """
+    check_number(called, "dropout", dropout)
+    if not 0 <= dropout < 1:
+        raise ConfigError(f"{called}(dropout={_shown(dropout)}): dropout must be at least 0 and below 1")
+
+
+def check_window(called: str, window: tuple[int, int] | None) -> None:
+    """Refuse anything but two whole numbers of 0 or more.
+
+    Raises:
+        ConfigError: If it is something else.
+    """
+    if window is None:
+        return
+    pair = isinstance(window, tuple | list) and len(window) == 2
+    if not pair or any(isinstance(x, bool) or not isinstance(x, Integral) for x in window):
+        n = window if isinstance(window, int) and window > 0 else 3
+        raise ConfigError(
+            f"{called}(window={_shown(window)}): expected two ints, the positions before and after a query's own: "
+            f"window=({n}, 0) for the {n} before it, window=({n}, {n}) for both sides"
+        )
+    if min(window) < 0:
+        raise ConfigError(f"{called}(window={window}): both sides of a window must be 0 or more")
+
+
+def check_instance(called: str, name: str, given: object, kind: type, example: str) -> None:
+    """Refuse anything but an instance of a class.
+
+    Args:
+        called: Name of what is constructed.
+        name: Name of its argument.
+        given: The argument.
+        kind: Expected class.
+        example: A call that makes one, for the message.
+
+    Raises:
+        ConfigError: If it is a class, or an instance of another one.
+    """
+    if isinstance(given, type):
+        own = f"{name}={given.__name__}(…)" if issubclass(given, kind) else f"{name}={example}"
+        raise ConfigError(f"{called}({name}={given.__name__}): expected an instance, got the class; give {own}")
+    if not isinstance(given, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ConfigError(f"{called}({name}={_shown(given)}): expected {article} {kind.__name__}, such as {name}={example}")
+
+
+def describe_arguments(module: nn.Module) -> str:
+    """Return what `repr` shows of a module: sizes, and what differs from the constructor's defaults.
+
+    Arguments that the module keeps under another name, or as a submodule (which `repr` lists below), are left out.
+    """
+    shown = []
+    for name, parameter in inspect.signature(type(module).__init__).parameters.items():
+        value = getattr(module, name, None)
+        if name in ("self", "device", "dtype") or value is None or isinstance(value, nn.Module | Tensor) or callable(value):
+            continue
+        if isinstance(value, str | int | float | tuple | torch.dtype) and value != parameter.default:
+            shown.append(f"{name}={value}")
+    return ", ".join(shown)
+
+
+def _shown(value: object) -> str:
+    text = value.__name__ if isinstance(value, type) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,57 @@
+"""Rename the parameters of `nn.MultiheadAttention` to those of `MultiHead`, and back."""
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import ConfigError
+
+_PARTS = ("query", "key", "value")
+_SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+
+
+def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
+    """Rename what a state dict has of `nn.MultiheadAttention`, in place; a hook that runs before `MultiHead` loads its own.
+
+    Args:
+        module: The attention that loads.
+        state: The state dict of a whole model.
+        prefix: Beginning of the attention's names in it.
+        rest: What else PyTorch tells such a hook.
+
+    Raises:
+        ConfigError: If the attention was built with `add_bias_kv`.
+    """
+    if f"{prefix}bias_k" in state:
+        raise ConfigError(
+            "MultiHead cannot load the state dict of an nn.MultiheadAttention built with add_bias_kv: the added key has no "
+            "counterpart here"
+        )
+    for kind in ("weight", "bias"):
+        packed = state.pop(f"{prefix}in_proj_{kind}", None)
+        if packed is not None:
+            for part, tensor in zip(_PARTS, packed.chunk(3), strict=True):
+                state[f"{prefix}{part}_projection.{kind}"] = tensor.clone()
+    renamed = {f"{name}_projection.weight": theirs for name, theirs in zip(_PARTS, _SEPARATE, strict=True)}
+    renamed |= {f"output_projection.{kind}": f"out_proj.{kind}" for kind in ("weight", "bias")}
+    for ours, theirs in renamed.items():
+        if f"{prefix}{theirs}" in state:
+            state[f"{prefix}{ours}"] = state.pop(f"{prefix}{theirs}")
+
+
+def rename_to_torch(state: Mapping[str, Tensor], *, packed: bool) -> dict[str, Tensor]:
+    """Return the parameters of a `MultiHead` under the names of `nn.MultiheadAttention`.
+
+    Args:
+        state: State dict of the `MultiHead`.
+        packed: Whether the other module keeps one matrix for query, key and value, as it does where all have one width.
+    """
+    weights = [state[f"{part}_projection.weight"] for part in _PARTS]
+    found = {"in_proj_weight": torch.cat(weights)} if packed else dict(zip(_SEPARATE, weights, strict=True))
+    found["out_proj.weight"] = state["output_projection.weight"]
+    if "output_projection.bias" in state:
+        found["in_proj_bias"] = torch.cat([state[f"{part}_projection.bias"] for part in _PARTS])
+        found["out_proj.bias"] = state["output_projection.bias"]
+    return found

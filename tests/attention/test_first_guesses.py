@@ -1,0 +1,252 @@
+"""What someone tries first who knows PyTorch, Keras or x-transformers: it works, or the error shows the right call.
+
+Each line is the code that a user types, and what they get: an expression that is true afterwards, or the words of the error.
+B = 2, Q = 5, K = 9, H = 2 heads, width 8.
+"""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import regard.attention
+from regard.errors import RegardError
+
+WORKS = [
+    # The result unpacks as that of nn.MultiheadAttention.
+    ("context, weights = Additive(8)(q, k, v)", "context.shape == (2, 5, 8) and weights.shape == (2, 5, 9)"),
+    ("context = MultiHead(8, 2)(q, k, v)[0]", "context.shape == (2, 5, 8)"),
+    ("weights = MultiHead(8, 2)(q, k, v)[1]", "weights.shape == (2, 2, 5, 9)"),
+    ("context, _ = MultiHead(8, 2)(q, k, v, need_weights=False)", "_ is None"),
+    ("out = MultiHead(8, 2)(query=q, key=k, value=v)", "out.context.shape == (2, 5, 8) and len(out) == 2"),
+    ("context, weights = AttentionPooling(8)(k)", "context.shape == (2, 8) and weights.shape == (2, 9)"),
+    # Self-attention, sizes by position.
+    ("out = MultiHead(8, 2)(q)", "out.weights.shape == (2, 2, 5, 5)"),
+    ("a = Additive(8); out = a(q)", "torch.equal(out.context, a(q, q, q).context)"),
+    ("out = ScaledDot(8)(q)", "out.weights.shape == (2, 5, 5)"),
+    ("out = MultiHead(8, num_heads=2, causal=True)(q)", "out.weights[0, 0, 0, 1:].sum() == 0"),
+    ("pool = MultiHeadPooling(8, 2)", "pool(k).context.shape == (2, 16)"),
+    # Keys and values in one: what Keras calls the value.
+    ("a = Additive(8); out = a(q, k)", "torch.equal(out.context, a(q, k, k).context)"),
+    # Device and dtype as in torch.nn.
+    ("a = MultiHead(8, 2, device='meta')", "all(p.is_meta for p in a.parameters())"),
+    ("a = Additive(8, dtype=torch.float64)", "a(q.double(), k.double()).context.dtype == torch.float64"),
+    ("a = Coverage(8).to(torch.float64)", "a(q.double(), k.double()).context.dtype == torch.float64"),
+    # Without a batch axis.
+    ("out = MultiHead(8, 2)(q[0], k[0], v[0])", "out.context.shape == (5, 8) and out.weights.shape == (2, 5, 9)"),
+    ("context, weights = Additive(8)(q[0], k[0], key_mask=key_mask[0])", "context.shape == (5, 8) and weights.shape == (5, 9)"),
+    ("context, weights = AdditivePooling(8)(k[0])", "context.shape == (8,) and weights.shape == (9,)"),
+    # Masks that broadcast, as in scaled_dot_product_attention.
+    ("out = MultiHead(8, 2)(q, k, v, attn_mask=key_mask[:, None, None])", "(out.weights[1, :, :, 6:] == 0).all()"),
+    ("out = Additive(8)(q, k, v, attn_mask=key_mask[:, None, None])", "(out.weights[1, :, 6:] == 0).all()"),
+    ("out = Additive(8)(q, k, v, attn_mask=torch.ones(2, 1, 5, 9).bool())", "out.weights.shape == (2, 5, 9)"),
+    ("out = MultiHead(8, 2)(q, k, v, attn_mask=torch.ones(1, 5, 9).bool())", "out.weights.shape == (2, 2, 5, 9)"),
+    ("out = MultiHead(8, 2)(q, k, v, attn_mask=torch.ones(5, 9).bool().tril())", "out.weights[0, 0, 0, 1] == 0"),
+    (
+        "out = MultiHead(8, 2)(q, k, v, attn_mask=torch.ones(1, 2, 5, 9).bool())",
+        "out.weights.shape == (2, 2, 5, 9)",
+    ),
+    # Normalizers by name.
+    ("a = Additive(8, normalizer='sparsemax')", "isinstance(a.normalizer, Sparsemax)"),
+    ("a = MultiHead(8, 2, normalizer='entmax15')", "isinstance(a.normalizer, Entmax15)"),
+    ("a = AttentionPooling(8, normalizer='sigmoid')", "isinstance(a.normalizer, Sigmoid)"),
+    # Weights of PyTorch's module.
+    (
+        "theirs = nn.MultiheadAttention(8, 2, batch_first=True); a = MultiHead(8, 2); a.load_state_dict(theirs.state_dict())",
+        "torch.allclose(a(q, k, v).context, theirs(q, k, v)[0], atol=1e-6)",
+    ),
+    (
+        "theirs = nn.MultiheadAttention(8, 2, kdim=8, vdim=6, bias=False, batch_first=True); "
+        "a = MultiHead(8, 2, value_size=6, bias=False); a.load_state_dict(theirs.state_dict())",
+        "torch.allclose(a(q, k, v[..., :6]).context, theirs(q, k, v[..., :6])[0], atol=1e-6)",
+    ),
+    (
+        "theirs = nn.TransformerEncoderLayer(8, 2, 16); a = nn.ModuleDict({'self_attn': MultiHead(8, 2)}); "
+        "a.load_state_dict({n: p for n, p in theirs.state_dict().items() if n.startswith('self_attn')})",
+        "torch.equal(a['self_attn'].output_projection.weight, theirs.self_attn.out_proj.weight)",
+    ),
+    ("a = MultiHead(8, 2); a.load_state_dict(MultiHead(8, 2).state_dict())", "True"),
+    # What print shows.
+    (
+        "shown = repr(MultiHead(8, 2, causal=True, window=(3, 0), positions=Rotary()))",
+        "all(x in shown for x in ('size=8', 'num_heads=2', 'causal=True', 'window=(3, 0)', 'Rotary(', 'Softmax()'))",
+    ),
+    ("shown = repr(Additive(8, key_size=6))", "'query_size=8, key_size=6, attention_size=8' in shown"),
+    ("shown = repr(MultiHeadPooling(8, 2, normalizer='sparsemax'))", "'num_heads=2' in shown and 'Sparsemax()' in shown"),
+    ("shown = repr(ALiBi(4))", "shown == 'ALiBi(num_heads=4)'"),
+]
+
+FAILS = [
+    # The names of others, in calls.
+    (
+        "MultiHead(8, 2)(q, k, v, key_padding_mask=pad)",
+        r"MultiHead has no argument 'key_padding_mask': give key_mask=~key_padding_mask",
+    ),
+    (
+        "MultiHead(8, 2)(q, k, v, is_causal=True)",
+        r"'is_causal': build MultiHead\(512, 8, causal=True\), or give attn_mask=causal_mask",
+    ),
+    ("Additive(8)(q, k, use_causal_mask=True)", r"'use_causal_mask': build MultiHead\(512, 8, causal=True\)"),
+    (
+        "Additive(8)(q, k, attention_mask=key_mask)",
+        r"key_mask=attention_mask.bool\(\).*\(Hugging Face\), or attn_mask=.*\(Keras\)",
+    ),
+    ("Additive(8)(q, k, mask=key_mask)", r"'mask': give key_mask=mask for a \(B, K\) mask .* True means 'may attend'"),
+    ("MultiHead(8, 2)(q, k, v, average_attn_weights=True)", r"average them with out.weights.mean\(1\)"),
+    ("Additive(8)(q, k, return_attention_scores=True)", r"give need_weights: out.weights holds the weights"),
+    ("MultiHead(8, 2)(q, k, v, dropout_p=0.1)", r"'dropout_p': it is set at construction; give dropout, as in MultiHead\(512"),
+    ("Dot(8)(q, k, scale=0.1)", r"ScaledDot and MultiHead divide by the root of the width"),
+    ("MultiHead(8, 2)(q, context=k)", r"'context': give key, the second argument"),
+    ("Additive(8)(q, k, need_weigths=False)", r"did you mean 'need_weights'\?"),
+    ("Additive(8)(q, k, foo=1)", r"has no argument 'foo'; it has query, key, value, key_mask, attn_mask and need_weights"),
+    ("AttentionPooling(8)(k, mask=key_mask)", r"AttentionPooling has no argument 'mask': give key_mask=mask"),
+    # Masks by position, and masks of other kinds and shapes.
+    ("MultiHead(8, 2)(q, k, v, key_mask)", r"1 argument too many by position; .* Give masks by name: key_mask=… \(B, K\)"),
+    ("AttentionPooling(8)(k, key_mask)", r"1 argument too many by position; values is the only one. Give the mask by name"),
+    (
+        "Additive(8)(q, k, key_mask=key_mask.long())",
+        r"key_mask is int64, expected a boolean mask .* Convert 0/1 masks with key_mask.bool",
+    ),
+    (
+        "MultiHead(8, 2)(q, k, v, attn_mask=torch.zeros(5, 9))",
+        r"attn_mask is float32.* masks of 0 and −inf with attn_mask == 0",
+    ),
+    (
+        "MultiHead(8, 2)(q, k, v, attn_mask=key_mask)",
+        r"has shape \(2, 9\), expected .*; a \(B, K\) mask of the keys that exist is a key_mask",
+    ),
+    (
+        "MultiHead(8, 2)(q, k, v, attn_mask=torch.ones(4, 5, 9).bool())",
+        r"unflatten the mask of nn.MultiheadAttention with attn_mask.unflatten\(0, \(2, 2\)\)",
+    ),
+    (
+        "Additive(8)(q, k, key_mask=key_mask[:, None, None])",
+        r"a mask of more axes that broadcasts to \(B, H, Q, K\) is an attn_mask",
+    ),
+    ("Additive(8)(q, k, attn_mask=torch.ones(2, 4, 5, 9).bool())", r"expected \(Q, K\) .*; this mechanism has no heads"),
+    # Inputs.
+    (
+        "Additive(8)([q, k])",
+        r"Additive: query is a list, expected a tensor; give tensors one by one, as in attention\(query, key",
+    ),
+    ("Additive(8)(q.numpy(), k.numpy())", r"query is a ndarray, expected a tensor; convert it with torch.as_tensor"),
+    (
+        "Additive(8)(q[0], k)",
+        r"query has shape \(5, 8\), without a batch axis, and key has \(2, 9, 8\); give all of them a batch axis",
+    ),
+    (
+        "Additive(8, key_size=6)(q)",
+        r"got no key, .* queries are 8 wide and its keys 6; give a key, as in attention\(query, key\)",
+    ),
+    ("Additive(8)(q, value=v)", r"got a value without a key; give both, as in attention\(query, key, value\)"),
+    # The names of others, in constructors.
+    ("MultiHead(embed_dim=8, num_heads=2)", r"MultiHead\(…\) has no argument 'embed_dim': give the width first, by position"),
+    ("MultiHead(8, heads=2)", r"'heads': give num_heads, the second argument of MultiHead\(512, 8\)"),
+    ("MultiHead(8, 2, batch_first=True)", r"'batch_first': leave it out: tensors are always batch first"),
+    ("MultiHead(num_heads=2, key_dim=4)", r"'key_dim': give the width of all heads first"),
+    ("MultiHead(8, 2, kdim=6)", r"'kdim': give key_size"),
+    ("MultiHead(8, 2, add_zero_attn=True)", r"no mechanism here adds a key of its own"),
+    (
+        "MultiHead(8, 2, 0.1)",
+        r"takes size and num_heads by position, and got 3 arguments; give the others by name: num_kv_heads=…",
+    ),
+    ("Additive(units=8)", r"'units': give attention_size, the width of the tanh layer"),
+    ("Additive(8, 6)", r"Additive takes query_size by position, and got 2 arguments; give the others by name: key_size=…"),
+    ("Additive(8, atention_size=4)", r"did you mean 'attention_size'\?"),
+    ("AttentionPooling(embed_dim=8)", r"'embed_dim': give the width first"),
+    # Values that would fail later.
+    ("MultiHead(8, num_heads=2.0)", r"MultiHead\(num_heads=2.0\): num_heads must be an int, such as num_heads=2"),
+    ("Additive(1.5)", r"Additive\(query_size=1.5\): query_size must be an int"),
+    ("Additive('8')", r"Additive\(query_size='8'\): query_size must be an int"),
+    ("Additive(8, attention_size=True)", r"attention_size=True\): attention_size must be an int"),
+    ("AttentionPooling(8.0)", r"AttentionPooling\(size=8.0\): size must be an int, such as size=8"),
+    ("MultiHead(8, 3)", r"size must be a multiple of num_heads"),
+    (
+        "MultiHead(8, 2, window=3)",
+        r"window=3\): expected two ints.*window=\(3, 0\) for the 3 before it, window=\(3, 3\) for both sides",
+    ),
+    ("MultiHead(8, 2, window=(2.0, 0))", r"window=\(2.0, 0\)\): expected two ints"),
+    ("MultiHead(8, 2, dropout='0.1')", r"dropout='0.1'\): dropout must be a number"),
+    ("MultiHead(8, 2, causal='yes')", r"causal='yes'\): causal must be True or False"),
+    (
+        "Additive(8, normalizer='entmax')",
+        r"expected 'softmax', 'sparsemax', 'entmax15', 'sigmoid', or a module .* did you mean 'entmax15'\?",
+    ),
+    (
+        "Additive(8, normalizer='tanh')",
+        r"normalizer='tanh'\): expected 'softmax', 'sparsemax', 'entmax15', 'sigmoid', or a module",
+    ),
+    (
+        "Additive(8, normalizer=Sparsemax)",
+        r"normalizer=Sparsemax\): expected an instance, got the class; give normalizer=Sparsemax\(…\)",
+    ),
+    ("Additive(8, normalizer=F.softmax)", r"expected a Module, such as normalizer=Sparsemax\(\)"),
+    (
+        "Additive(8, normalizer=nn.Softmax(-1))",
+        r"called with \(scores, mask\), but this one takes no mask; give normalizer='softmax'",
+    ),
+    (
+        "MultiHead(8, 2, positions=Rotary)",
+        r"positions=Rotary\): expected an instance, got the class; give positions=Rotary\(…\)",
+    ),
+    (
+        "MultiHead(8, 2, positions='rotary')",
+        r"positions='rotary'\): expected a RelativePositions, such as positions=Rotary\(\)",
+    ),
+    (
+        "LocalMonotonic(8, scorer=Additive)",
+        r"scorer=Additive\): expected an instance, got the class; give scorer=Additive\(…\)",
+    ),
+    ("SoftMonotonic(8, scorer=nn.Linear(8, 8))", r"expected a ScoredAttention, such as scorer=Additive\(256\)"),
+    ("LocalMonotonic(8, window=(2, 2))", r"window=\(2, 2\)\): window must be an int"),
+    ("MoChA(8, chunk_size=2.5)", r"chunk_size=2.5\): chunk_size must be an int"),
+    ("MultiHead.from_torch(nn.LSTM(8, 8))", r"expected a MultiheadAttention, such as module=nn.MultiheadAttention\(512, 8\)"),
+    # States.
+    (
+        "a = MultiHead(8, 2); m = a.prepare(k); a.attend(q, m, m)",
+        r"only a causal attention keeps the keys .* build it with causal=True",
+    ),
+    ("a = Additive(8); m = a.prepare(k); a.attend(q, m, m)", r"Additive.attend got a state, but its weights do not depend on"),
+    (
+        "MultiHead(8, 2).load_state_dict(nn.MultiheadAttention(8, 2, add_bias_kv=True).state_dict())",
+        r"cannot load .* built with add_bias_kv",
+    ),
+]
+
+
+def names() -> dict[str, object]:
+    """What the code of a guess may use."""
+    torch.manual_seed(0)
+    key_mask = torch.arange(9) < torch.tensor([[9], [6]])
+    found = {name: getattr(regard.attention, name) for name in regard.attention.__all__}
+    tensors = {"q": torch.randn(2, 5, 8), "k": torch.randn(2, 9, 8), "v": torch.randn(2, 9, 8)}
+    return found | tensors | {"key_mask": key_mask, "pad": ~key_mask, "torch": torch, "nn": nn, "F": F, "np": np}
+
+
+@pytest.mark.parametrize(("code", "then"), WORKS, ids=[code for code, _ in WORKS])
+def test_it_works(code, then, unchecked):
+    scope = names()
+    exec(code, scope)
+    assert eval(then, scope)
+
+
+@pytest.mark.parametrize(("code", "message"), FAILS, ids=[code for code, _ in FAILS])
+def test_the_error_shows_the_right_call(code, message, unchecked):
+    with pytest.raises(RegardError) as caught:
+        exec(code, names())
+    text = str(caught.value)
+    assert re.search(message, text), text
+    assert len(text) < 400, "too long to read"
+
+
+@pytest.mark.parametrize("code", ["Additive(8)(q, k, mask=key_mask)", "MultiHead(8, heads=2)", "Additive(8)([q, k])"])
+def test_a_wrong_argument_is_a_type_error_too(code, unchecked):
+    with pytest.raises(TypeError):
+        exec(code, names())
+
+
+def test_there_are_enough_of_them():
+    assert len(WORKS) + len(FAILS) >= 30
