@@ -17,7 +17,7 @@ from regard.disk import locked
 from regard.errors import ConfigError, DataError, TrainingError
 from regard.tasks.translation.training import TrainableTranslator, TranslationTraining
 from regard.text import cache
-from regard.text.pairs import prepare as preparing
+from regard.text import preparation as preparing
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.folder import RunFolder

@@ -1,7 +1,7 @@
 import json
 
 from regard.text.files.report import ReadingReport
-from regard.text.pairs.report import Overlap, PreparationReport
+from regard.text.pairs.report import Overlap, PairReport
 
 
 def reading() -> ReadingReport:
@@ -23,21 +23,22 @@ def test_a_report_reads_like_one():
 
 def test_what_later_steps_leave_out_is_withdrawn():
     report = reading()
-    report.withdraw("repeat", range(100, 300), 200)
-    report.withdraw("repeat", [], 0)
+    report.withdraw("repeat", range(100, 300))
+    report.withdraw("repeat", [])
     assert report.kept == 1002
     assert report.read == report.kept + report.num_skipped
     assert "skipped 200: repeat (lines 100, 101, 102, 103, 104, …)" in report.render()
-    report.withdraw("of several files", [0, 0], 2)
+    report.files.append("b.tsv")
+    report.withdraw("of several files", [3, 4])
     assert "\n  skipped   2: of several files\n" in report.render()
 
 
 def test_reports_survive_json():
-    report = PreparationReport(
+    report = PairReport(
         train=reading(), dev=reading(), train_pairs=1000, dev_pairs=2, source_size=50, target_size=60,
         train_tokens=(7000, 8000), overlap=Overlap(pairs=1, sources=2, targets=3), notes=["A note."],
     )  # fmt: skip
-    assert PreparationReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert PairReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.render().endswith(
         "1,000 pairs to train on, 2 to validate on (from their own files)\n"
         "  of the dev pairs, training holds 1 whole, 2 by their source and 3 by their target\n"

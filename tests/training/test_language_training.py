@@ -13,7 +13,8 @@ from regard.machine import resolve_machine
 from regard.models.build import build_language_model
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
 from regard.tasks.language.training import LanguageScores, LanguageValidator
-from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
+from regard.text.mapped import MappedWriter
+from regard.text.plain.encoded import TextCorpus, cut_blocks
 
 MODEL = LanguageModelConfig(
     hidden_size=32, num_layers=1, num_heads=2, feed_forward_size=16, embedding_dropout=0.0, layer_dropout=0.0
@@ -67,8 +68,8 @@ def test_perplexity_by_hand(tmp_path):
     torch.manual_seed(0)
     model = build_language_model(MODEL, vocabulary_size=11).eval()
     texts = [[4, 5, 6], [7, 8]]
-    with TextWriter(tmp_path / "dev.arrow") as writer:
-        writer.write(cut_blocks(torch.tensor([4, 5, 6, 7, 8]).int().numpy(), torch.tensor([0, 3, 5]).numpy(), 99)[0])
+    with MappedWriter(tmp_path / "dev.arrow", TextCorpus.schema) as writer:
+        writer.append((cut_blocks(torch.tensor([4, 5, 6, 7, 8]).int().numpy(), torch.tensor([0, 3, 5]).numpy(), 99)[0],), ())
     validator = LanguageValidator(
         TextCorpus(tmp_path / "dev.arrow"),
         resolve_machine(LanguageConfig(device="cpu", threads=1, training=LanguageTrainingConfig(precision="float32"))),

@@ -1,4 +1,4 @@
-"""Rows of numbers and of text in Arrow files, memory-mapped: what encoded corpora lie in."""
+"""Encoded corpora: rows of numbers and of text in memory-mapped Arrow files, so that memory does not grow with the corpus."""
 
 import os
 import weakref
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from regard import disk
 from regard.errors import DataError
+from regard.text.symbols import PAD
 
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
@@ -21,7 +23,12 @@ Rows = tuple[Ids, Offsets]
 
 
 class MappedWriter:
-    """Writes some thousand rows at a time; a context manager."""
+    """A writer of an encoded corpus, some thousand rows at a time; a context manager.
+
+    Args:
+        path: The file.
+        schema: Its columns: those of numbers first, then those of text.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
@@ -29,7 +36,7 @@ class MappedWriter:
         sink = self._open.enter_context(disk.whole_file(path))
         self._writer = self._open.enter_context(pa.ipc.new_file(sink, schema))
 
-    def __enter__(self) -> "MappedWriter":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -117,3 +124,43 @@ class MappedFile:
         begins = np.r_[0, self._ends][blocks]
         places = list(zip(blocks.tolist(), (rows - begins).tolist(), strict=True))
         return tuple([self._batches[block].column(name)[place].as_py() for block, place in places] for name in names)
+
+
+class MappedCorpus:
+    """An encoded corpus in a memory-mapped file. It can be pickled, because workers open the file again.
+
+    Args:
+        path: A file that a `MappedWriter` wrote with the columns of `schema`.
+
+    Raises:
+        DataError: If the file is missing, damaged, or has other columns.
+    """
+
+    schema: ClassVar[pa.Schema]
+    """The columns of the file."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file = MappedFile(self.path, self.schema)
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.path,)
+
+
+def pad_rows(flat: Ids, starts: Offsets, lengths: Ids, width: int = 1) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return rows of ids, padded at the end, and a mask that is True at ids.
+
+    Args:
+        flat: The array that holds the rows.
+        starts: Where each row begins.
+        lengths: The length of each row.
+        width: Minimum length of the padded rows.
+    """
+    steps = np.arange(lengths.max(initial=width))
+    mask = steps < lengths[:, None]
+    ids = np.full(mask.shape, PAD, np.int64)
+    ids[mask] = flat[(starts[:, None] + steps)[mask]]
+    return ids, mask

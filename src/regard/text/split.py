@@ -130,3 +130,10 @@ def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) ->
             if not left:
                 break
     return np.flatnonzero(np.isin(label, groups[chosen]))
+
+
+def mark(positions: Indices, size: int) -> npt.NDArray[np.bool_]:
+    """Return an array of `size` that is True at some positions."""
+    mask = np.zeros(size, np.bool_)
+    mask[positions] = True
+    return mask

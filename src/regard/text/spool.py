@@ -1,8 +1,9 @@
-"""All that one reading gave: the texts on disk, and in memory a line number and a hash of each."""
+"""The texts of one reading: the texts on disk, and in memory a line number and a hash of each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,25 @@ Texts = tuple[list[str], ...]
 """A list for each column."""
 
 
+Chosen = npt.NDArray[np.bool_]
+"""For every row, whether it is chosen."""
+
+
+class Chunk(Protocol):
+    """Some examples, in the order of the file."""
+
+    @property
+    def columns(self) -> Texts:
+        """Their texts, a list for each column."""
+
+    @property
+    def line(self) -> list[int]:
+        """The number of the line (or row) of each, from 1."""
+
+
 @dataclass(frozen=True)
 class Spool:
-    """Texts that were read once and are gone over again: for vocabularies, then to encode them."""
+    """Texts that were read once, on disk, and are read again: to learn vocabularies, then to encode them."""
 
     path: Path
     hashes: tuple[Hashes, ...]
@@ -27,12 +44,12 @@ class Spool:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def chunks(self, chosen: npt.NDArray[np.bool_], size: int) -> Iterator[tuple[npt.NDArray[np.int64], Texts]]:
-        """The chosen rows in order, at most `size` at a time, each time with their positions.
+    def chunks(self, chosen: Chosen, size: int) -> Iterator[tuple[npt.NDArray[np.int64], Texts]]:
+        """Yield the chosen rows in order, at most `size` at a time, with their positions.
 
         Args:
-            chosen: For every row, whether it is wanted.
-            size: Rows in a chunk.
+            chosen: For every row, whether it is chosen.
+            size: Number of rows in a chunk.
         """
         with pa.memory_map(str(self.path)) as file:
             reader = pa.ipc.open_file(file)
@@ -47,21 +64,22 @@ class Spool:
                 begin += batch.num_rows
 
 
-def spool_texts(chunks: Iterable[tuple[Sequence[Sequence[str]], Sequence[int]]], names: Sequence[str], path: Path) -> Spool:
-    """Write texts to a file as they come.
+def spool_texts(chunks: Iterable[Chunk], names: Sequence[str], path: Path) -> Spool:
+    """Write texts to a file while they are read.
 
     Args:
-        chunks: The texts of each column, and the lines they stand on.
-        names: What the columns are called.
+        chunks: The texts and their line numbers.
+        names: The names of the columns.
         path: The file.
     """
     schema = pa.schema([pa.field(name, pa.large_string()) for name in names])
     hashes: list[list[Hashes]] = [[np.zeros(0, np.int64)] for _ in names]
     lines = [np.zeros(0, np.int64)]
     with disk.whole_file(path) as sink, pa.ipc.new_file(sink, schema) as writer:
-        for columns, numbers in chunks:
-            writer.write_batch(pa.record_batch([pa.array(column, pa.large_string()) for column in columns], schema=schema))
-            for known, column in zip(hashes, columns, strict=True):
+        for chunk in chunks:
+            arrays = [pa.array(column, pa.large_string()) for column in chunk.columns]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            for known, column in zip(hashes, chunk.columns, strict=True):
                 known.append(hash_texts(column))
-            lines.append(np.asarray(numbers, np.int64))
+            lines.append(np.asarray(chunk.line, np.int64))
     return Spool(path, tuple(np.concatenate(known) for known in hashes), np.concatenate(lines))

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.text.labelled.encoded import SCHEMA, LabelledCorpus, LabelledWriter, cut_rows
+from regard.text.labelled.encoded import LabelledCorpus, cut_rows
+from regard.text.mapped import MappedWriter
 from regard.text.symbols import PAD, UNKNOWN
 
 NUM_LABELS = 5
@@ -25,10 +26,10 @@ def flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def write(path: Path, chunks: list[list[tuple[list[int], list[int]]]], *, multiple: bool) -> LabelledCorpus:
     number = 0
-    with LabelledWriter(path, num_labels=NUM_LABELS, multiple=multiple) as writer:
+    with MappedWriter(path, LabelledCorpus.schema_for(num_labels=NUM_LABELS, multiple=multiple)) as writer:
         for chunk in chunks:
             texts = [f"täxt {number + i}" for i in range(len(chunk))]
-            writer.write(flat([tokens for tokens, _ in chunk]), flat([labels for _, labels in chunk]), texts)
+            writer.append((flat([tokens for tokens, _ in chunk]), flat([labels for _, labels in chunk])), (texts,))
             number += len(chunk)
     return LabelledCorpus(path)
 
@@ -78,7 +79,7 @@ def test_a_pickled_corpus_opens_the_file_anew(tmp_path):
 def test_files_that_are_no_corpus(tmp_path):
     with pytest.raises(DataError, match="is not an encoded corpus, or damaged"):
         LabelledCorpus(tmp_path / "missing")
-    with pa.OSFile(str(tmp_path / "x"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA):
+    with pa.OSFile(str(tmp_path / "x"), "wb") as sink, pa.ipc.new_file(sink, LabelledCorpus.schema):
         pass
     with pytest.raises(DataError, match="does not say how many labels there are; delete it, and it is made again"):
         LabelledCorpus(tmp_path / "x")

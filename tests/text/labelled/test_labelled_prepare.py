@@ -7,8 +7,8 @@ import pytest
 
 from regard.config import AutoConfig, LabelledDataConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
+from regard.text import preparation
 from regard.text.files.report import BEYOND_MAX_TEXTS, REPEATED_TEXT
-from regard.text.labelled import prepare as prepare_module
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
 from regard.text.labelled.report import LabelledReport
 
@@ -54,8 +54,8 @@ def test_everything_is_encoded_and_accounted_for(data):
     assert report.train.read == 204 == report.train.num_skipped + report.train_texts + report.dev_texts
     assert report.truncated == 1
     assert report.notes == [
-        "texts of which only the first 400 tokens are read (data.max_tokens): 1",
-        "texts that stand there again with another label, all kept: 1",
+        "texts truncated to 400 tokens (data.max_tokens): 1",
+        "duplicates with different labels, all kept: 1",
     ]
     assert prepared.labels.names == ("bad", "good")
     assert report.train_counts == dict(zip(prepared.labels.names, prepared.labels.counts, strict=True))
@@ -77,7 +77,7 @@ def test_the_kind_of_tokenizer_is_chosen_by_the_text(data):
 
 def test_an_unchanged_run_is_found_again(data, monkeypatch):
     first = run(data)
-    monkeypatch.setattr(prepare_module, "_Preparation", None)
+    monkeypatch.setattr(preparation, "_Preparation", None)
     moved = Path(data.train[0]).rename(Path(data.train[0]).with_name("moved.tsv"))
     second = run(replace(data, train=(str(moved),), vectors="elsewhere"))
     assert second.train.path == first.train.path

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.text.pairs.encoded import EncodedCorpus, EncodedWriter
+from regard.text.mapped import MappedWriter
+from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.symbols import END, PAD, START
 
 rows = st.lists(st.lists(st.integers(4, 99), max_size=7), min_size=1, max_size=5)
@@ -23,10 +24,10 @@ def flat(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def write(path: Path, chunks: list[list[tuple[list[int], list[int]]]]) -> EncodedCorpus:
     number = 0
-    with EncodedWriter(path) as writer:
+    with MappedWriter(path, EncodedCorpus.schema) as writer:
         for chunk in chunks:
             texts = [f"s{number + i}" for i in range(len(chunk))], [f"täxt {number + i}" for i in range(len(chunk))]
-            writer.write(flat([pair[0] for pair in chunk]), flat([pair[1] for pair in chunk]), *texts)
+            writer.append((flat([pair[0] for pair in chunk]), flat([pair[1] for pair in chunk])), texts)
             number += len(chunk)
     return EncodedCorpus(path)
 

@@ -13,7 +13,8 @@ from regard.config import AutoConfig, CharactersConfig, TextDataConfig, WordsCon
 from regard.errors import DataError
 from regard.text.files import lines as lines_module
 from regard.text.files.report import ReadingReport
-from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
+from regard.text.mapped import MappedWriter
+from regard.text.plain.encoded import TextCorpus, cut_blocks
 from regard.text.plain.prepare import prepare_texts
 from regard.text.plain.readers import read_texts
 from regard.text.plain.report import TextReport
@@ -92,8 +93,8 @@ def test_blocks_predict_every_token_once_and_begin_with_the_one_before(sizes, lo
 
 
 def test_a_corpus_gives_targets_one_step_apart(tmp_path):
-    with TextWriter(tmp_path / "a.arrow") as writer:
-        writer.write(cut_blocks(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 4]), 3)[0])
+    with MappedWriter(tmp_path / "a.arrow", TextCorpus.schema) as writer:
+        writer.append((cut_blocks(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 4]), 3)[0],), ())
     corpus = TextCorpus(tmp_path / "a.arrow")
     assert corpus.lengths.tolist() == [2, 3, 1]
     batch = pickle.loads(pickle.dumps(corpus)).batch([1, 2, 0])

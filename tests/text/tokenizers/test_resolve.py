@@ -6,7 +6,7 @@ from regard.text.tokenizers.tokenizer import build_tokenizers
 
 PLAIN = ["She kissed him.", "Well, who is it?", 'He said: "Go, now!"', "Stop!", "He left (at 3.14)."]
 CUT = ["she kissed him .", "well , who is it ?", 'he said : " go , now ! "', "stop !", "he left ( at 3.14 ) ."]
-AUTO = TokenizersConfig(source=AutoConfig(), target=AutoConfig(min_count=2, lowercase=True, max_size=9))
+AUTO = (AutoConfig(), AutoConfig(min_count=2, lowercase=True, max_size=9))
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_each_side_is_judged_by_itself_and_keeps_its_settings():
 
 
 def test_joint_sides_are_judged_together():
-    joint = TokenizersConfig(source=AutoConfig(), target=AutoConfig(), joint=True)
-    assert resolve_kinds(joint, [(PLAIN, CUT)]) == (WordsConfig(), WordsConfig())
-    assert resolve_kinds(joint, [(CUT, CUT)]) == (WhitespaceConfig(), WhitespaceConfig())
+    both = (AutoConfig(), AutoConfig())
+    assert resolve_kinds(both, [(PLAIN, CUT)], joint=True) == (WordsConfig(), WordsConfig())
+    assert resolve_kinds(both, [(CUT, CUT)], joint=True) == (WhitespaceConfig(), WhitespaceConfig())
 
 
 def test_fixed_kinds_read_nothing():
-    fixed = TokenizersConfig(source=BPEConfig(), target=WordsConfig())
+    fixed = (BPEConfig(), WordsConfig())
 
     def never():
         raise AssertionError

@@ -12,7 +12,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.files import SOURCE_TOKENIZER, TARGET_TOKENIZER, TOKENIZER, read_tokenizer
 from regard.tasks.translation.config import TranslationConfig
-from regard.text.pairs.report import PreparationReport
+from regard.text.pairs.report import PairReport
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -81,7 +81,7 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
 
     def render_report(self, report: dict[str, Any]) -> str:
         """Render the report on the pairs."""
-        return PreparationReport.from_dict(report).render()
+        return PairReport.from_dict(report).render()
 
     def card(self, bundle: TranslationBundle) -> Card:
         """Describe the translator."""

@@ -1,8 +1,13 @@
 """What became of every line that was read: kept, or skipped with its reason and the first few line numbers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.text.files.formats import FORMS
 
 FIRST_LINES = 5
 """How many line numbers are kept for each reason."""
@@ -77,23 +82,25 @@ class ReadingReport:
         if len(entry.lines) < FIRST_LINES:
             entry.lines.append(line)
 
-    def withdraw(self, reason: str, lines: Iterable[int], count: int) -> None:
-        """Count pairs that were kept by the reader and are left out by a later step.
+    @property
+    def locates(self) -> bool:
+        """Whether a line number alone says where a line is: in one file, or in two parallel ones."""
+        return len(self.files) < 2 or self.form == FORMS["text"]
+
+    def withdraw(self, reason: str, lines: Sequence[int] | npt.NDArray[np.int64]) -> None:
+        """Count examples that the reader kept and a later step leaves out.
 
         Args:
-            reason: Why.
-            lines: Line numbers, in order, of the first of them at least; zeros where they would not say in which file.
-            count: How many in all.
+            reason: Why they are left out.
+            lines: The line number of each, in ascending order.
         """
-        if not count:
+        if not len(lines):
             return
         entry = self.skipped.setdefault(reason, Skipped())
-        entry.count += count
-        self.kept -= count
-        for line in lines:
-            if len(entry.lines) >= FIRST_LINES or not line:
-                break
-            entry.lines.append(int(line))
+        entry.count += len(lines)
+        self.kept -= len(lines)
+        if self.locates:
+            entry.lines += map(int, lines[: FIRST_LINES - len(entry.lines)])
 
     @property
     def num_skipped(self) -> int:
@@ -131,26 +138,3 @@ class ReadingReport:
         """The report that `to_dict` was called on."""
         skipped = {reason: Skipped(**entry) for reason, entry in plain["skipped"].items()}
         return cls(**{**plain, "skipped": skipped})
-
-
-WARN_OVERLAP = 0.1
-"""Minimum share of the dev set in the training data for a warning."""
-
-
-def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
-    """Return a warning if a large share of the dev set is also in the training data; else an empty list.
-
-    Args:
-        shared: Number of dev examples that are also in the training data.
-        total: Number of all dev examples.
-        what: Kind of the examples: `pairs` or `texts`.
-    """
-    if not total or shared < max(WARN_OVERLAP * total, 1):
-        return []
-    part = (
-        f"all {total:,} dev {what} are" if shared >= total else f"{shared:,} of {total:,} dev {what} ({shared / total:.0%}) are"
-    )
-    return [
-        f"warning: {part} in the training data too, so validation shows what the model remembers, not what it has learned; "
-        f"set data.dev to other files, or leave it empty to hold {what} out of the training data"
-    ]

@@ -1,4 +1,4 @@
-"""Encoded texts with their labels on disk: Arrow files, memory-mapped, so that memory does not grow with the corpus."""
+"""Encoded texts with their labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.errors import DataError
-from regard.text.mapped import Ids, MappedFile, MappedWriter, Offsets, Rows
-from regard.text.symbols import PAD, UNKNOWN
+from regard.text.mapped import Ids, MappedCorpus, Offsets, Rows, pad_rows
+from regard.text.symbols import UNKNOWN
 
-SCHEMA = pa.schema(
-    [
-        pa.field("tokens", pa.large_list(pa.int32())),
-        pa.field("labels", pa.large_list(pa.int32())),
-        pa.field("text", pa.large_string()),
-    ]
-)
 _NUM_LABELS, _MULTIPLE = b"num_labels", b"multiple"
 
 
@@ -46,47 +39,24 @@ class LabelledBatch:
         return LabelledBatch(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
 
 
-class LabelledWriter(MappedWriter):
-    """Writes an encoded corpus, some thousand texts at a time; a context manager.
+class LabelledCorpus(MappedCorpus):
+    """Encoded texts, their labels, and the texts themselves. In memory are 24 bytes per text."""
 
-    Args:
-        path: The file.
-        num_labels: Labels that there are.
-        multiple: Whether a text may have none, one or many.
-    """
+    schema = pa.schema(
+        [
+            pa.field("tokens", pa.large_list(pa.int32())),
+            pa.field("labels", pa.large_list(pa.int32())),
+            pa.field("text", pa.large_string()),
+        ]
+    )
 
-    def __init__(self, path: Path, *, num_labels: int, multiple: bool) -> None:
-        super().__init__(path, SCHEMA.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))}))
-
-    def __enter__(self) -> "LabelledWriter":
-        return self
-
-    def write(self, tokens: Rows, labels: Rows, texts: Sequence[str]) -> None:
-        """Append texts.
-
-        Args:
-            tokens: Their ids; each has one at least.
-            labels: The numbers of their labels.
-            texts: The raw texts.
-        """
-        self.append((tokens, labels), (texts,))
-
-
-class LabelledCorpus:
-    """Encoded texts, their labels, and the texts themselves, in a memory-mapped Arrow file.
-
-    Besides the mapped file it holds 24 bytes a text. It can be pickled (workers open the file anew).
-
-    Args:
-        path: A file written by `LabelledWriter`.
-
-    Raises:
-        DataError: If the file is missing or not one.
-    """
+    @classmethod
+    def schema_for(cls, *, num_labels: int, multiple: bool) -> pa.Schema:
+        """Return the columns of a new corpus, with the number of labels and whether a text may have none, one or many."""
+        return cls.schema.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))})
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._file = MappedFile(self.path, SCHEMA)
+        super().__init__(path)
         self._starts, self.lengths = self._file.rows("tokens")
         self._label_starts, self._label_counts = self._file.rows("labels")
         try:
@@ -96,12 +66,6 @@ class LabelledCorpus:
             raise DataError(f"{path}: does not say how many labels there are; delete it, and it is made again") from error
         if not self.multiple and (self._label_counts != 1).any():
             raise DataError(f"{path}: a text in it has not exactly one label; delete it, and it is made again")
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __reduce__(self) -> tuple[type["LabelledCorpus"], tuple[Path]]:
-        return LabelledCorpus, (self.path,)
 
     @property
     def labels(self) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
@@ -168,12 +132,3 @@ def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArra
     begins = np.cumsum(kept) - kept
     ids = np.insert(ids, begins[kept == 0], UNKNOWN).astype(np.int32, copy=False)
     return (ids, np.r_[0, np.cumsum(np.maximum(kept, 1))].astype(np.int64)), cut
-
-
-def pad_rows(flat: Ids, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Rows of ids, padded at the end, and the mask that is True at ids."""
-    steps = np.arange(lengths.max(initial=1))
-    mask = steps < lengths[:, None]
-    ids = np.full(mask.shape, PAD, np.int64)
-    ids[mask] = flat[(starts[:, None] + steps)[mask]]
-    return ids, mask

@@ -53,6 +53,11 @@ class LabelledChunk:
     multiple: bool
     """Whether texts may have several labels, as far as has been read."""
 
+    @property
+    def columns(self) -> tuple[list[str]]:
+        """The texts."""
+        return (self.text,)
+
 
 def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report: ReadingReport) -> Iterator[LabelledChunk]:
     """Read labelled texts, chunk by chunk, so that memory does not grow with the file.

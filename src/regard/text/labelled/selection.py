@@ -1,6 +1,6 @@
-"""Which of the texts that were read train, and which validate; and whether their labels allow it."""
+"""The choice of the labelled texts to train on and to validate on, and checks of their labels."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -8,40 +8,35 @@ import numpy.typing as npt
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text.files.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
-from regard.text.labelled.collect import Collection
+from regard.text.labelled.collect import LabelledSpool
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.split import LabelRows, draw_dev, draw_fold, find_groups, take_first
-from regard.text.split import Hashes, first_occurrences, hash_pairs
-
-Chosen = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """For every text that was read, what it is for."""
-
-    train: Chosen
-    dev: Chosen
-    """All False where dev has files of its own."""
-    train_counts: list[int]
-    """Texts with each label in training."""
-    contradictory: int
-    """Texts that stand there again with other labels."""
+from regard.text.preparation import Selection
+from regard.text.split import Hashes, first_occurrences, hash_pairs, mark
 
 
-def select(texts: Collection, data: LabelledDataConfig, seed: int, report: ReadingReport) -> Selection:
-    """Drop repeats, check the labels, hold out dev texts, and keep to `max_texts`; what is left out is in the report.
+def select(
+    texts: LabelledSpool, data: LabelledDataConfig, seed: int, report: ReadingReport, known: Labels | None
+) -> Selection[LabelledSpool]:
+    """Drop duplicates, check the labels, hold out dev texts, and keep to `max_texts`; what is left out is in the report.
+
+    Args:
+        texts: All texts.
+        data: The settings.
+        seed: Decides which texts are held out.
+        report: The texts that are left out are withdrawn from it.
+        known: The labels of a model that training starts from, which determine the numbers if they include all labels here.
 
     Raises:
-        DataError: If there is no label, or where each text has one, a single label or a label with a single text; or if there
-            are more folds than texts.
+        DataError: If there is no label; if each text has one label, and there is a single label or a label with a single text;
+            or if there are more folds than texts.
     """
-    hashes, size = texts.spool.hashes[0], len(texts.spool)
+    hashes, size = texts.hashes[0], len(texts)
     whole = hash_pairs(hashes, _label_sets(texts.labels))
     first = first_occurrences(whole)
     places = np.arange(size)
     if data.drop_repeats:
-        report.withdraw(REPEATED_TEXT, _lines(texts, report)[~first], int((~first).sum()))
+        report.withdraw(REPEATED_TEXT, texts.lines[~first])
         places = places[first]
     labels, kept = texts.labels.take(places), hashes[places]
     groups = find_groups(kept, labels, len(texts.names))
@@ -60,19 +55,16 @@ def select(texts: Collection, data: LabelledDataConfig, seed: int, report: Readi
     taken = left
     if data.max_texts:
         taken = left[take_first(labels.take(left), groups.stratum[groups.of[left]], data.max_texts)]
-        beyond = places[np.setdiff1d(left, taken, assume_unique=True)]
-        report.withdraw(BEYOND_MAX_TEXTS, _lines(texts, report)[beyond], len(beyond))
+        report.withdraw(BEYOND_MAX_TEXTS, texts.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
     contradictory = len(np.unique(whole)) - len(np.unique(hashes))
-    return Selection(
-        _mask(places[taken], size),
-        _mask(places[dev], size),
-        labels.take(taken).counts(len(texts.names)).tolist(),
-        contradictory,
-    )
+    counts = labels.take(taken).counts(len(texts.names))
+    texts = number_as(texts, counts, known) if known else replace(texts, counts=tuple(counts.tolist()))
+    notes = [f"duplicates with different labels, all kept: {contradictory:,}"] if contradictory else []
+    return Selection(texts, mark(places[taken], size), mark(places[dev], size), notes)
 
 
-def check_dev_labels(dev: Collection, labels: Labels, report: ReadingReport) -> Collection:
-    """The texts with their labels numbered as in training.
+def match_labels(dev: LabelledSpool, labels: Labels, report: ReadingReport) -> LabelledSpool:
+    """Return the texts with their labels numbered as in training.
 
     Raises:
         DataError: If training does not have one, or texts have several labels in one and one label in the other.
@@ -84,12 +76,12 @@ def check_dev_labels(dev: Collection, labels: Labels, report: ReadingReport) -> 
     owners = dev.labels.owners()
     renumbered = np.empty(len(dev.names), np.int32)
     for number, name in enumerate(dev.names):
-        line = dev.spool.lines[owners[first[number]]]
+        line = dev.lines[owners[first[number]]]
         renumbered[number] = labels.number(name, f"{' + '.join(report.files)}, line {line}")
     return replace(dev, names=list(labels.names), labels=LabelRows(renumbered[dev.labels.flat], dev.labels.offsets))
 
 
-def number_as(texts: Collection, counts: list[int], known: Labels) -> tuple[Collection, list[int]]:
+def number_as(texts: LabelledSpool, counts: npt.NDArray[np.int64], known: Labels) -> LabelledSpool:
     """Number the labels as a trained model does, if it knows all of them; else leave them as they are.
 
     Args:
@@ -98,7 +90,7 @@ def number_as(texts: Collection, counts: list[int], known: Labels) -> tuple[Coll
         known: Labels of the model.
 
     Returns:
-        The texts with their new labels, and the number of training texts with each label; 0 for labels that no text here has.
+        The texts with their new labels and their counts; a count is 0 for labels that no text here has.
 
     Raises:
         DataError: If these texts have several labels each and the texts of the model one, or the other way round.
@@ -110,16 +102,16 @@ def number_as(texts: Collection, counts: list[int], known: Labels) -> tuple[Coll
             "data.label_separator as it was for that model, or train a new model"
         )
     if not set(texts.names) <= set(known.names):
-        return texts, counts
+        return replace(texts, counts=tuple(counts.tolist()))
     numbers = np.array([known.number(name) for name in texts.names], np.int32)
     placed = np.zeros(len(known), np.int64)
     placed[numbers] = counts
     rows = LabelRows(numbers[texts.labels.flat], texts.labels.offsets)
-    return replace(texts, names=list(known.names), labels=rows), placed.tolist()
+    return replace(texts, names=list(known.names), labels=rows, counts=tuple(placed.tolist()))
 
 
 def _check_labels(
-    texts: Collection, labels: LabelRows, groups: npt.NDArray[np.int64], places: npt.NDArray[np.int64], report: ReadingReport
+    texts: LabelledSpool, labels: LabelRows, groups: npt.NDArray[np.int64], places: npt.NDArray[np.int64], report: ReadingReport
 ) -> None:
     names, files = texts.names, " + ".join(report.files)
     column = f"column '{report.columns[1]}'" if len(report.columns) > 1 else "data"
@@ -141,9 +133,10 @@ def _check_labels(
             f"{files}: {len(single):,} of {len(names):,} labels have one text each: {show_names([names[i] for i in single])}; "
             f"is the {column} the label's? Name another with data.label"
         )
-    lines = _lines(texts, report)[places[[int(np.flatnonzero(labels.flat == number)[0]) for number in single[:5].tolist()]]]
+    lines = texts.lines[places[[int(np.flatnonzero(labels.flat == number)[0]) for number in single[:5].tolist()]]]
     shown = ", ".join(
-        f"'{names[number]}'" + (f" (line {line})" if line else "") for number, line in zip(single[:5], lines, strict=True)
+        f"'{names[number]}'" + (f" (line {line})" if report.locates else "")
+        for number, line in zip(single[:5], lines, strict=True)
     )
     more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
     raise DataError(
@@ -152,19 +145,8 @@ def _check_labels(
     )
 
 
-def _lines(texts: Collection, report: ReadingReport) -> npt.NDArray[np.int64]:
-    """Line numbers, for reports; zeros where they would not say in which file."""
-    return texts.spool.lines if len(report.files) == 1 else np.zeros_like(texts.spool.lines)
-
-
 def _label_sets(labels: LabelRows) -> Hashes:
     """A hash of each text's set of labels, whatever their order."""
     mixed = hash_pairs(labels.flat.astype(np.int64), np.zeros(len(labels.flat), np.int64)).astype(np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     return (sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]).astype(np.int64)
-
-
-def _mask(places: npt.NDArray[np.int64], size: int) -> Chosen:
-    mask = np.zeros(size, np.bool_)
-    mask[places] = True
-    return mask

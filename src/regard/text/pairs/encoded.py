@@ -1,4 +1,4 @@
-"""Encoded pairs on disk: Arrow files, memory-mapped, so that memory does not grow with the corpus."""
+"""Encoded sentence pairs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,66 +9,28 @@ import pyarrow as pa
 import torch
 
 from regard.text.batching import Batch
-from regard.text.mapped import Ids, MappedFile, MappedWriter, Offsets, Rows
+from regard.text.mapped import Ids, MappedCorpus, Offsets, pad_rows
 from regard.text.symbols import END, PAD, START
 
-SCHEMA = pa.schema(
-    [
-        pa.field("source", pa.large_list(pa.int32())),
-        pa.field("target", pa.large_list(pa.int32())),
-        pa.field("source_text", pa.large_string()),
-        pa.field("target_text", pa.large_string()),
-    ]
-)
 
+class EncodedCorpus(MappedCorpus):
+    """Pairs of encoded sentences and their texts. In memory are 24 bytes per pair: where each side begins, and its length."""
 
-class EncodedWriter(MappedWriter):
-    """Writes an encoded corpus, some thousand pairs at a time; a context manager."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, SCHEMA)
-
-    def __enter__(self) -> "EncodedWriter":
-        return self
-
-    def write(self, source: Rows, target: Rows, source_texts: Sequence[str], target_texts: Sequence[str]) -> None:
-        """Append pairs.
-
-        Args:
-            source: Ids of the sources, without special symbols.
-            target: The same of the targets.
-            source_texts: The raw texts.
-            target_texts: The raw texts.
-        """
-        self.append((source, target), (source_texts, target_texts))
-
-
-class EncodedCorpus:
-    """Pairs of encoded sentences and their texts, in a memory-mapped Arrow file.
-
-    Besides the mapped file it holds 24 bytes a pair: where each side begins, and its length. It can be pickled (workers open
-    the file anew).
-
-    Args:
-        path: A file written by `EncodedWriter`.
-
-    Raises:
-        DataError: If the file is missing or not one.
-    """
+    schema = pa.schema(
+        [
+            pa.field("source", pa.large_list(pa.int32())),
+            pa.field("target", pa.large_list(pa.int32())),
+            pa.field("source_text", pa.large_string()),
+            pa.field("target_text", pa.large_string()),
+        ]
+    )
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._file = MappedFile(self.path, SCHEMA)
+        super().__init__(path)
         self._source_starts, source_lengths = self._file.rows("source")
         self._target_starts, target_lengths = self._file.rows("target")
         self.source_lengths, self.target_lengths = source_lengths + 1, target_lengths + 1
         """With the end symbol."""
-
-    def __len__(self) -> int:
-        return len(self.source_lengths)
-
-    def __reduce__(self) -> tuple[type["EncodedCorpus"], tuple[Path]]:
-        return EncodedCorpus, (self.path,)
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
         """Tensors of some pairs, padded to the longest of each side.
@@ -110,11 +72,7 @@ class EncodedCorpus:
 
     def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Rows of ids with the end symbol after each, padded, and the mask of both."""
-        steps = np.arange(lengths.max(initial=1))
-        mask = steps < lengths[:, None]
-        last = steps == lengths[:, None] - 1
-        ids = np.full(mask.shape, PAD, np.int64)
-        inner = mask & ~last
-        ids[inner] = self._file.flat[(starts[:, None] + steps)[inner]]
-        ids[last] = END
+        ids, mask = pad_rows(self._file.flat, starts, lengths - 1, int(lengths.max(initial=1)))
+        rows = np.arange(len(ids))
+        ids[rows, lengths - 1], mask[rows, lengths - 1] = END, True
         return ids, mask

@@ -23,8 +23,9 @@ from regard.text.cache import fingerprint_of, hash_files
 from regard.text.files.lines import line_blocks
 from regard.text.files.report import ReadingReport
 from regard.text.pairs.encoded import EncodedCorpus
-from regard.text.pairs.prepare import CHUNK_PAIRS, PreparedData
+from regard.text.pairs.prepare import PreparedData
 from regard.text.pairs.readers import read_pairs
+from regard.text.preparation import CHUNK_ROWS
 from regard.text.split import hash_pairs, hash_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -75,8 +76,8 @@ def guide(prepared: PreparedData, data: DataConfig) -> PreparedData:
     """
     known = _read(data)
     offsets, links = [0], [np.zeros((0, 2), np.int32)]
-    for start in range(0, len(prepared.train), CHUNK_PAIRS):
-        sources, targets = prepared.train.texts(range(start, min(start + CHUNK_PAIRS, len(prepared.train))))
+    for start in range(0, len(prepared.train), CHUNK_ROWS):
+        sources, targets = prepared.train.texts(range(start, min(start + CHUNK_ROWS, len(prepared.train))))
         for key, source, target in zip(_keys(sources, targets), sources, targets, strict=True):
             if key in known:
                 tokenizers = (prepared.source_tokenizer, prepared.target_tokenizer)

@@ -36,6 +36,11 @@ class PairChunk:
     line: list[int]
     """Number of the line (or row) each pair stands on, from 1."""
 
+    @property
+    def columns(self) -> tuple[list[str], list[str]]:
+        """The sources and the targets."""
+        return self.source, self.target
+
 
 def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[PairChunk]:
     """Read sentence pairs, chunk by chunk, so that memory does not grow with the file.

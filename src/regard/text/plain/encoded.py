@@ -1,4 +1,4 @@
-"""Encoded texts on disk: Arrow files, memory-mapped, so that memory does not grow with the corpus.
+"""Encoded texts.
 
 A text is a row of ids with the start symbol before it and the end symbol behind it. One that is too long stands in several
 rows, the blocks, each of which begins with the last id of the block before: so every id but the start is predicted once.
@@ -13,48 +13,20 @@ import pyarrow as pa
 import torch
 
 from regard.text.batching import Batch
-from regard.text.mapped import Ids, MappedFile, MappedWriter, Offsets, Rows
+from regard.text.mapped import Ids, MappedCorpus, Offsets, Rows
 from regard.text.symbols import END, PAD, START
 
-SCHEMA = pa.schema([pa.field("tokens", pa.large_list(pa.int32()))])
 
+class TextCorpus(MappedCorpus):
+    """Encoded texts: a row for each text or block."""
 
-class TextWriter(MappedWriter):
-    """Writes an encoded corpus, some thousand rows at a time; a context manager."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, SCHEMA)
-
-    def __enter__(self) -> "TextWriter":
-        return self
-
-    def write(self, blocks: Rows) -> None:
-        """Append rows, as `cut_blocks` gives them."""
-        self.append((blocks,), ())
-
-
-class TextCorpus:
-    """Encoded texts in a memory-mapped Arrow file. It can be pickled (workers open the file anew).
-
-    Args:
-        path: A file written by `TextWriter`.
-
-    Raises:
-        DataError: If the file is missing or not one.
-    """
+    schema = pa.schema([pa.field("tokens", pa.large_list(pa.int32()))])
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._file = MappedFile(self.path, SCHEMA)
+        super().__init__(path)
         self._starts, sizes = self._file.rows("tokens")
         self.lengths = sizes - 1
         """Tokens that are predicted in each row, the end symbol included."""
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __reduce__(self) -> tuple[type["TextCorpus"], tuple[Path]]:
-        return TextCorpus, (self.path,)
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
         """Tensors of some rows, padded to the longest: targets of a source that says nothing.

@@ -1,60 +1,35 @@
-"""From text files to encoded corpora: read, drop repeats, split, learn a vocabulary, encode, keep.
+"""The preparation of texts alone: duplicates are left out, and long texts are cut into blocks."""
 
-As for pairs (`pairs/prepare.py`): files are read once, as a stream, their texts wait on disk, and the result lies in a cache.
-"""
-
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
-from rich.progress import Progress
+import pyarrow as pa
 
-from regard import disk
-from regard.config import AutoConfig, FixedTokenizerConfig, TextDataConfig, TokenizerConfig, WhitespaceConfig
-from regard.errors import BundleError, DataError
-from regard.text.bars import late_bars
-from regard.text.cache import (
-    cache_folder,
-    check_unchanged,
-    endings,
-    entry_name,
-    find_or_make,
-    fingerprint_of,
-    hash_files,
-    is_whole,
-    reading_settings,
-)
+from regard.config import FixedTokenizerConfig, TextDataConfig, TokenizerConfig
 from regard.text.files.report import BEYOND_MAX_TEXTS, ReadingReport
-from regard.text.plain.encoded import TextCorpus, TextWriter, cut_blocks
-from regard.text.plain.readers import WHAT, read_texts
+from regard.text.mapped import Rows
+from regard.text.plain.encoded import TextCorpus, cut_blocks
+from regard.text.plain.readers import WHAT, TextChunk, read_texts
 from regard.text.plain.report import REPEATED, TextReport
-from regard.text.split import LARGEST_DEV_PART, first_occurrences, split_pairs
-from regard.text.spool import Spool, spool_texts
-from regard.text.tokenizers.counts import SymbolCounts
-from regard.text.tokenizers.resolve import resolve_kind
-from regard.text.tokenizers.reused import digests, unknown_notes
-from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
-
-CHUNK_TEXTS = 4096
-TEXT_VERSION = 2
-"""Grows whenever the same file and settings would give another entry than before."""
-
-Chosen = npt.NDArray[np.bool_]
+from regard.text.preparation import EncodedRows, Part, Selection, prepare_data, read_json, select_rows
+from regard.text.single import SingleTextSchema
+from regard.text.split import Indices
+from regard.text.spool import Spool, Texts, spool_texts
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TextData:
-    """All that training needs of the data."""
+    """Texts, ready for training."""
 
     train: TextCorpus
     dev: TextCorpus
     """May be empty."""
     tokenizer: Tokenizer
     tokenizer_config: FixedTokenizerConfig
-    """The tokenizer's settings, with a fixed kind where they said `auto`."""
+    """The settings of the tokenizer, with a fixed kind in place of `auto`."""
     report: TextReport
     fingerprint: str
     """Hash of the files' bytes."""
@@ -68,193 +43,85 @@ def prepare_texts(
     progress: bool = True,
     learned: Tokenizer | None = None,
 ) -> TextData:
-    """Make encoded corpora and a tokenizer from text files, or find them made.
+    """Make encoded corpora and a tokenizer from text files, or load them from the cache.
 
     Args:
-        data: The files, how to read them, and which texts count.
-        tokenizer: How texts become symbols. They are learned from the training texts alone.
-        seed: Governs which texts are held out.
-        progress: Show bars on standard error.
-        learned: Tokenizer of a model that training starts from, which is used as it is instead of a new one.
+        data: The files, how to read them, and which texts to use.
+        tokenizer: How texts become symbols. The tokenizer is learned from the training texts only.
+        seed: Decides which texts are held out.
+        progress: If True, show progress bars on standard error.
+        learned: The tokenizer of a model that training starts from, which is used instead of a new one.
 
     Returns:
         The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
 
     Raises:
-        DataError: If a file cannot be read or holds no usable text, or the cache cannot be written.
-        ConfigError: If the tokenizer needs what is not installed.
+        DataError: If a file cannot be read or has no usable text, or the cache cannot be written.
+        ConfigError: If the tokenizer needs a package that is not installed.
     """
-    if not data.train:
-        raise DataError("no training data: data.train names no file, expected a text file")
-    hashes = hash_files(data.train + data.dev, WHAT)
-    fixed = resolve_kind(tokenizer, (chunk.text for chunk in read_texts(data.train, data, ReadingReport())))
-    settings = {
-        "texts": TEXT_VERSION,
-        "data": reading_settings(data),
-        "files_of": [len(data.train), len(data.dev)],
-        "endings": [endings(data.train), endings(data.dev)],
-        "tokenizer": asdict(fixed),
-        "seed": seed,
-        **digests(None if learned is None else (learned,)),
-    }
-    cache = cache_folder(data)
-    entry = cache / entry_name(settings, (fixed.kind,), hashes)
-
-    def make(work: Path) -> None:
-        with late_bars(shown=progress) as bars:
-            _Preparation(data, fixed, isinstance(tokenizer, AutoConfig), seed, work, bars, learned).run()
-        check_unchanged(data.train + data.dev, hashes, WHAT)
-
-    return find_or_make(entry, lambda: _load(entry, data, fixed, fingerprint_of(hashes)), make)
+    return prepare_data(_PlainSchema(data, tokenizer, learned), seed=seed, progress=progress)
 
 
-class _Preparation:
-    """One run through all the steps; a class, since they share the folder and the bars."""
+class _PlainSchema(SingleTextSchema[TextChunk, Spool, TextData]):
+    """Texts without a translation or a label."""
 
-    def __init__(
-        self,
-        data: TextDataConfig,
-        tokenizer: FixedTokenizerConfig,
-        chosen_by_text: bool,
-        seed: int,
-        work: Path,
-        bars: Progress,
-        learned: Tokenizer | None,
-    ) -> None:
-        self.data, self.tokenizer, self.chosen_by_text = data, tokenizer, chosen_by_text
-        self.seed, self.work, self.bars = seed, work, bars
-        self.learned = learned
+    content = WHAT
+    example = "a text file"
 
-    def run(self) -> None:
-        """Leave `train.arrow`, `dev.arrow`, `tokenizer.json` and `report.json` in the folder."""
-        data, train_report = self.data, ReadingReport()
-        spool = self._read(data.train, train_report)
-        train, held_out = self._select(spool, train_report)
-        dev_report, overlap = None, None
-        dev_spool, dev = spool, held_out
-        if data.dev:
-            dev_report = ReadingReport()
-            dev_spool = self._read(data.dev, dev_report)
-            dev = np.ones(len(dev_spool), np.bool_)
-            overlap = int(np.isin(dev_spool.hashes[0], spool.hashes[0][train]).sum())
-        tokenizer = self.learned or self._learn(spool, train)
-        counts = SymbolCounts(tokenizer)
-        train_tokens, train_cut = self._encode(spool, train, tokenizer, "train.arrow", counts)
-        dev_tokens, dev_cut = self._encode(dev_spool, dev, tokenizer, "dev.arrow")
-        report = TextReport(
-            train=train_report,
-            dev=dev_report,
-            train_texts=int(train.sum()),
-            dev_texts=int(dev.sum()),
-            vocabulary_size=tokenizer.size,
-            train_tokens=train_tokens,
-            dev_tokens=dev_tokens,
-            overlap=overlap,
-            symbols={"text": counts.summary()},
-        )
-        report.notes = self._notes(report.dev_texts, train_cut + dev_cut)
-        report.notes += unknown_notes(report.symbols) if self.learned else []
-        tokenizer.save(self.work / "tokenizer.json")
-        plain = json.dumps(report.to_dict(), ensure_ascii=False, indent=1)
-        disk.write(self.work / "report.json", plain)
-        for path in {spool.path, dev_spool.path}:
-            path.unlink()
+    def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None) -> None:
+        super().__init__(data, tokenizer, learned)
+        self.data = data
 
-    def _learn(self, spool: Spool, chosen: Chosen) -> Tokenizer:
-        texts = (texts for _, (texts,) in spool.chunks(chosen, CHUNK_TEXTS))
-        return build_tokenizer(
-            self._show(texts, "counting words", int(chosen.sum())),
-            self.tokenizer,
-            language=self.data.language,
-            normalization=self.data.normalization,
-            progress=not self.bars.disable,
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[TextChunk]:
+        """Read texts."""
+        return read_texts(paths, self.data, report)
+
+    def spool(self, chunks: Iterator[TextChunk], path: Path) -> Spool:
+        """Write the texts to a file."""
+        return spool_texts(chunks, self.columns, path)
+
+    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection[Spool]:
+        """Drop duplicates, and hold out texts."""
+        repeated = REPEATED if self.data.drop_repeats else ""
+        size, most = self.dev_size, self.data.max_texts
+        return select_rows(spool, report, repeated=repeated, beyond=BEYOND_MAX_TEXTS, dev_size=size, max_rows=most, seed=seed)
+
+    def arrow_schema(self, selection: Selection[Spool]) -> pa.Schema:
+        """Return the columns of a `TextCorpus`."""
+        return TextCorpus.schema
+
+    def encode(self, part: Part[Spool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
+        """Cut long texts into blocks."""
+        ((ids, offsets),) = encoded
+        blocks, _ = cut_blocks(ids, offsets, self.data.max_tokens)
+        # The end symbol is predicted too, so a text of `max_tokens` tokens needs a second block.
+        num_long = int((np.diff(offsets) >= self.data.max_tokens).sum())
+        return EncodedRows([blocks], [], [ids], [len(ids) + len(positions)], num_long)
+
+    def report(
+        self, selection: Selection[Spool], train: Part[Spool], dev: Part[Spool], tokenizers: Sequence[Tokenizer]
+    ) -> TextReport:
+        """Return the report, with a note on texts in blocks."""
+        num_long, longest = train.num_long + dev.num_long, self.data.max_tokens
+        return TextReport(
+            train=train.report,
+            dev=dev.report if self.data.dev else None,
+            train_texts=len(train),
+            dev_texts=len(dev),
+            vocabulary_size=tokenizers[0].size,
+            train_tokens=train.tokens[0],
+            dev_tokens=dev.tokens[0],
+            overlap=self.find_overlap(train, dev),
+            notes=[f"texts cut into blocks of {longest:,} tokens (data.max_tokens): {num_long:,}"] if num_long else [],
         )
 
-    def _read(self, paths: tuple[str, ...], report: ReadingReport) -> Spool:
-        chunks = read_texts(paths, self.data, report)
-        task = self.bars.add_task("reading", total=None)
-
-        def shown() -> Iterator[tuple[list[list[str]], list[int]]]:
-            for chunk in chunks:
-                self.bars.advance(task, len(chunk.line))
-                yield [chunk.text], chunk.line
-
-        spool = spool_texts(shown(), ("text",), self.work / f"spool{task}.arrow")
-        self.bars.update(task, total=len(spool))
-        return spool
-
-    def _select(self, spool: Spool, report: ReadingReport) -> tuple[Chosen, Chosen]:
-        """Which texts train and which are held out; what is left out of both is in the report."""
-        # Of several files, a line's number would not say where it stands.
-        lines = spool.lines if len(report.files) == 1 else np.zeros(0, np.int64)
-        places = np.arange(len(spool))
-        if self.data.drop_repeats:
-            first = first_occurrences(spool.hashes[0])
-            report.withdraw(REPEATED, lines[~first] if len(lines) else lines, int((~first).sum()))
-            places = places[first]
-        hashes = spool.hashes[0][places]
-        dev_size = 0 if self.data.dev else self.data.dev_size
-        split = split_pairs(hashes, hashes, dev_size=dev_size, max_pairs=self.data.max_texts, seed=self.seed)
-        rest = places[split.rest]
-        report.withdraw(BEYOND_MAX_TEXTS, lines[rest] if len(lines) else lines, len(rest))
-        return _mask(places[split.train], len(spool)), _mask(places[split.dev], len(spool))
-
-    def _encode(
-        self, spool: Spool, chosen: Chosen, tokenizer: Tokenizer, name: str, counts: SymbolCounts | None = None
-    ) -> tuple[int, int]:
-        """Write the chosen texts, count their symbols, and return the numbers of predicted tokens and of truncated texts."""
-        tokens = num_cut = 0
-        task = self.bars.add_task(f"encoding {name.split('.')[0]}", total=int(chosen.sum()))
-        with TextWriter(self.work / name) as writer:
-            for positions, (part,) in spool.chunks(chosen, CHUNK_TEXTS):
-                ids, offsets = tokenizer.encode_batch(part)
-                blocks, _ = cut_blocks(ids, offsets, self.data.max_tokens)
-                writer.write(blocks)
-                tokens += len(ids) + len(part)
-                if counts is not None:
-                    counts.add(ids)
-                num_cut += int((np.diff(offsets) >= self.data.max_tokens).sum())
-                self.bars.advance(task, len(positions))
-        return tokens, num_cut
-
-    def _notes(self, dev_texts: int, num_cut: int) -> list[str]:
-        data, notes = self.data, []
-        if isinstance(self.tokenizer, WhitespaceConfig) and self.chosen_by_text:
-            notes.append("the text is tokenised already: tokens are split at spaces")
-        if num_cut:
-            notes.append(f"texts that were cut into blocks of {data.max_tokens:,} tokens (data.max_tokens): {num_cut:,}")
-        if not data.dev and dev_texts < data.dev_size:
-            notes.append(
-                f"{dev_texts:,} texts were held out and not {data.dev_size:,} (data.dev_size): never more than one in "
-                f"{LARGEST_DEV_PART}. A file of their own can be given with data.dev."
-            )
-        return notes
-
-    def _show(self, chunks: Iterable[Sequence[str]], what: str, total: int) -> Iterator[Sequence[str]]:
-        task = self.bars.add_task(what, total=total)
-        for chunk in chunks:
-            self.bars.advance(task, len(chunk))
-            yield chunk
-
-
-def _load(entry: Path, data: TextDataConfig, tokenizer: FixedTokenizerConfig, fingerprint: str) -> TextData | None:
-    """The entry, or None where there is no whole one."""
-    if not is_whole(entry):
-        return None
-    try:
-        learned = Tokenizer.load(entry / "tokenizer.json")
-        report = TextReport.from_dict(json.loads((entry / "report.json").read_text(encoding="utf-8")))
-        train, dev = TextCorpus(entry / "train.arrow"), TextCorpus(entry / "dev.arrow")
-    except (DataError, BundleError, OSError, ValueError, KeyError, TypeError):
-        return None
-    # The entry may have been made from the same bytes under another name.
-    report.train.files = list(data.train)
-    if report.dev:
-        report.dev.files = list(data.dev)
-    return TextData(train, dev, learned, tokenizer, report, fingerprint)
-
-
-def _mask(positions: npt.NDArray[np.int64], size: int) -> Chosen:
-    mask = np.zeros(size, np.bool_)
-    mask[positions] = True
-    return mask
+    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> TextData:
+        """Load the corpora and the report."""
+        return TextData(
+            train=TextCorpus(folder / "train.arrow"),
+            dev=TextCorpus(folder / "dev.arrow"),
+            tokenizer=tokenizers[0],
+            tokenizer_config=self.tokenizers[0],
+            report=TextReport.from_dict(read_json(folder / "report.json")),
+            fingerprint=fingerprint,
+        )

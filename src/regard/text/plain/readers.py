@@ -27,6 +27,11 @@ class TextChunk:
     line: list[int]
     """Number of the line each text begins on in its file, from 1."""
 
+    @property
+    def columns(self) -> tuple[list[str]]:
+        """The texts."""
+        return (self.text,)
+
 
 def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[TextChunk]:
     """Read texts, chunk by chunk, so that memory does not grow with the file.

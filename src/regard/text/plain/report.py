@@ -1,58 +1,21 @@
 """What became of all the texts of a run."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from regard.plurals import counted
-from regard.text.files.report import ReadingReport, warn_of_overlap
+from regard.text.report import TextsReport
 
 REPEATED = "exact repeat of an earlier text"
 
 
-@dataclass
-class TextReport:
-    """What was read, kept, held out, cut and skipped."""
+@dataclass(kw_only=True)
+class TextReport(TextsReport):
+    """A report on texts alone; the tokens include an end symbol for each text."""
 
-    train: ReadingReport
-    dev: ReadingReport | None
-    """None where the dev texts were held out of the training files."""
-    train_texts: int
-    dev_texts: int
-    vocabulary_size: int
-    """Symbols, special ones included."""
-    train_tokens: int
-    """With an end symbol for each text."""
     dev_tokens: int
-    overlap: int | None = None
-    """Where dev files were given: how many of their texts training holds too."""
-    notes: list[str] = field(default_factory=list)
-    symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Counts of the symbols in the training texts, by side (see `regard.text.tokenizers.counts`)."""
 
-    def render(self) -> str:
-        """The report as a few lines for a terminal."""
-        rows = [self.train.render()]
-        if self.dev:
-            rows.append(self.dev.render())
-        origin = "from their own files" if self.dev else "held out; they share no text with training"
-        rows.append(f"{counted(self.train_texts, 'text')} to train on, {self.dev_texts:,} to validate on ({origin})")
-        if self.overlap:
-            rows.append(f"  of the dev texts, training holds {self.overlap:,} too")
-            rows += warn_of_overlap(self.overlap, self.dev_texts, "texts")
-        rows.append(
+    def render_counts(self) -> list[str]:
+        """Return a line on the vocabulary and the tokens."""
+        return [
             f"vocabulary of {self.vocabulary_size:,} symbols; {self.train_tokens:,} tokens to train on, "
             f"{self.dev_tokens:,} to validate on"
-        )
-        return "\n".join(rows + self.notes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "TextReport":
-        """The report that `to_dict` was called on."""
-        rest = {key: value for key, value in plain.items() if key not in ("train", "dev")}
-        dev = ReadingReport.from_dict(plain["dev"]) if plain["dev"] else None
-        return cls(train=ReadingReport.from_dict(plain["train"]), dev=dev, **rest)
+        ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from regard.config import AutoConfig, FixedTokenizerConfig, TokenizerConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
+from regard.config import AutoConfig, FixedTokenizerConfig, TokenizerConfig, WhitespaceConfig, WordsConfig
 
 SAMPLE_SIZE = 4096
 """Sentences that a kind is chosen by: the first of the training data."""
@@ -29,48 +29,30 @@ def is_tokenised(texts: Sequence[str]) -> bool:
 
 
 def resolve_kinds(
-    config: TokenizersConfig, sample: Iterable[tuple[Sequence[str], Sequence[str]]]
-) -> tuple[FixedTokenizerConfig, FixedTokenizerConfig]:
-    """Put a kind in place of `auto`: `whitespace` for text that is tokenised already, `words` for any other.
+    configs: Sequence[TokenizerConfig], sample: Iterable[Sequence[Sequence[str]]], *, joint: bool = False
+) -> tuple[FixedTokenizerConfig, ...]:
+    """Replace `auto` with a kind: `whitespace` for text that is tokenised already, `words` for any other.
 
     Args:
-        config: The tokenizers' settings. Each side is judged by itself, both together where they are joint.
-        sample: Chunks of sources and targets, of which the first `SAMPLE_SIZE` pairs are read, none if nothing is open.
+        configs: The settings of the tokenizer of each column of texts.
+        sample: Chunks of texts, a list for each column. The first `SAMPLE_SIZE` rows are read, or none if no kind is `auto`.
+        joint: If True, all columns are judged together; else each is judged alone.
 
     Returns:
-        The source's and the target's settings.
+        The settings of each tokenizer, with a fixed kind.
     """
-    source, target = config.source, config.target
-    if not isinstance(source, AutoConfig) and not isinstance(target, AutoConfig):
-        return source, target
-    sources: list[str] = []
-    targets: list[str] = []
+    if not any(isinstance(config, AutoConfig) for config in configs):
+        return tuple(_resolve(config, False) for config in configs)
+    columns: list[list[str]] = [[] for _ in configs]
     for chunk in sample:
-        sources += chunk[0]
-        targets += chunk[1]
-        if len(sources) >= SAMPLE_SIZE:
+        for texts, new in zip(columns, chunk, strict=True):
+            texts += new
+        if len(columns[0]) >= SAMPLE_SIZE:
             break
-    tokenised = [is_tokenised(texts[:SAMPLE_SIZE]) for texts in (sources, targets)]
-    if config.joint:
-        tokenised = [all(tokenised)] * 2
-    return _resolve(source, tokenised[0]), _resolve(target, tokenised[1])
-
-
-def resolve_kind(config: TokenizerConfig, sample: Iterable[Sequence[str]]) -> FixedTokenizerConfig:
-    """The same for one tokenizer.
-
-    Args:
-        config: The tokenizer's settings.
-        sample: Chunks of texts, of which the first `SAMPLE_SIZE` are read, none if nothing is open.
-    """
-    if not isinstance(config, AutoConfig):
-        return config
-    texts: list[str] = []
-    for chunk in sample:
-        texts += chunk
-        if len(texts) >= SAMPLE_SIZE:
-            break
-    return _resolve(config, is_tokenised(texts[:SAMPLE_SIZE]))
+    tokenised = [is_tokenised(texts[:SAMPLE_SIZE]) for texts in columns]
+    if joint:
+        tokenised = [all(tokenised)] * len(columns)
+    return tuple(map(_resolve, configs, tokenised))
 
 
 def _resolve(config: TokenizerConfig, tokenised: bool) -> FixedTokenizerConfig:

@@ -320,7 +320,7 @@ def build_tokenizers(
     # What is decoded is the target's language: its rules join words where one tokenizer serves both.
     source_language = data.target if config.joint else data.source
     texts, sample = tee(texts)
-    kinds = resolve_kinds(config, sample)
+    kinds = resolve_kinds((config.source, config.target), sample, joint=config.joint)
     del sample  # else all that is read would be kept for it
     source = _Counts(kinds[0], _scheme_for(kinds[0], source_language), data.normalization)
     target = source if config.joint else _Counts(kinds[1], _scheme_for(kinds[1], data.target), data.normalization)

@@ -1,0 +1,136 @@
+"""A kind of data that exists only here: words with a tag each, prepared by the same pipeline."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from regard.config import AutoConfig, WhitespaceConfig
+from regard.errors import DataError
+from regard.text.files.report import ReadingReport
+from regard.text.mapped import MappedCorpus
+from regard.text.pairs.encoded import EncodedCorpus
+from regard.text.preparation import DataSchema, EncodedRows, Selection, prepare_data, read_json, select_rows
+from regard.text.report import TextsReport
+from regard.text.spool import Spool, spool_texts
+from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
+
+
+@dataclass(frozen=True)
+class TaggedSettings:
+    train: tuple[str, ...]
+    dev: tuple[str, ...] = ()
+    dev_size: int = 5
+    cache: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    columns: tuple[list[str], list[str]]
+    line: list[int]
+
+
+@dataclass(kw_only=True)
+class TaggedReport(TextsReport):
+    def render_counts(self) -> list[str]:
+        return [f"{self.train_tokens} words"]
+
+
+@dataclass(frozen=True)
+class TaggedData:
+    train: MappedCorpus
+    tokenizers: Sequence[Tokenizer]
+    report: TaggedReport
+    fingerprint: str
+
+
+class Tagged(DataSchema[Line, Spool, TaggedData]):
+    content = "tagged sentences"
+    example = "a file of tagged sentences"
+    columns = ("sentence", "tags")
+
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Line]:
+        report.files = list(paths)
+        for number, line in enumerate(Path(paths[0]).read_text().splitlines(), 1):
+            report.read, report.kept = report.read + 1, report.kept + 1
+            pairs = [word.split("/") for word in line.split()]
+            yield Line(([" ".join(word for word, _ in pairs)], [" ".join(tag for _, tag in pairs)]), [number])
+
+    def spool(self, chunks: Iterator[Line], path: Path) -> Spool:
+        return spool_texts(chunks, self.columns, path)
+
+    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection[Spool]:
+        sentences = replace(spool, hashes=spool.hashes[:1])  # many sentences have the same tags
+        found = select_rows(sentences, report, repeated="twice", beyond="", dev_size=self.dev_size, max_rows=0, seed=seed)
+        return replace(found, spool=spool)
+
+    def learn(self, texts: Iterable[Sequence[list[str]]], progress: bool) -> tuple[Tokenizer, ...]:
+        columns = list(zip(*texts, strict=True))
+        return tuple(build_tokenizer(column, config) for column, config in zip(columns, self.tokenizers, strict=True))
+
+    def arrow_schema(self, selection):
+        return EncodedCorpus.schema
+
+    def encode(self, part, positions, encoded, texts) -> EncodedRows:
+        symbols = [ids for ids, _ in encoded]
+        return EncodedRows(encoded, texts, symbols, [len(ids) for ids in symbols], 0)
+
+    def report(self, selection, train, dev, tokenizers) -> TaggedReport:
+        return TaggedReport(
+            train=train.report, dev=None, train_texts=len(train), dev_texts=len(dev), vocabulary_size=tokenizers[0].size,
+            train_tokens=train.tokens[0], notes=["tagged by hand"],
+        )  # fmt: skip
+
+    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> TaggedData:
+        report = TaggedReport.from_dict(read_json(folder / "report.json"))
+        return TaggedData(EncodedCorpus(folder / "train.arrow"), tokenizers, report, fingerprint)
+
+
+@pytest.fixture
+def settings(tmp_path) -> TaggedSettings:
+    lines = [f"the/D {noun}/N sleeps{number}/V" for noun in ("cat", "dog") for number in range(30)]
+    (tmp_path / "tagged.txt").write_text("\n".join([*lines, lines[3]]))
+    return TaggedSettings((str(tmp_path / "tagged.txt"),), cache=str(tmp_path / "cache"))
+
+
+def prepare(settings: TaggedSettings) -> TaggedData:
+    return prepare_data(Tagged(settings, (WhitespaceConfig(), AutoConfig()), None), seed=1, progress=False)
+
+
+def test_a_new_kind_of_data_needs_its_schema_only(settings):
+    data = prepare(settings)
+    assert len(data.train) == data.report.train_texts == 55
+    assert data.report.train.skipped["twice"].lines == [61]
+    words, tags = data.tokenizers
+    assert sorted(tags.vocabulary()[4:]) == ["D", "N", "V"]
+    assert "cat" in words.vocabulary()
+    assert data.report.symbols["tags"]["tokens"] == data.report.train_tokens == 165
+    assert data.report.render().splitlines()[2:] == [
+        "55 texts to train on, 5 to validate on (held out; they share no text with training)",
+        "165 words",
+        "the sentence is tokenised already: tokens are split at spaces",
+        "tagged by hand",
+    ]
+
+
+def test_it_is_found_in_the_cache_and_made_again_when_it_changes(settings, monkeypatch):
+    first = prepare(settings)
+    second = prepare(settings)
+    assert (second.train.path, second.fingerprint) == (first.train.path, first.fingerprint)
+    assert prepare(replace(settings, dev_size=2)).train.path != first.train.path
+    Path(settings.train[0]).write_text("a/D b/N\n")
+    assert prepare(settings).fingerprint != first.fingerprint
+
+
+def test_a_shortage_of_examples_to_hold_out_is_a_note(settings):
+    notes = prepare(replace(settings, dev_size=50)).report.notes
+    assert notes[-1] == (
+        "held out 6 texts instead of 50 (data.dev_size): at most one text in 10 is held out, and they share no text with "
+        "training; data.dev takes a file of its own"
+    )
+
+
+def test_no_files(settings):
+    with pytest.raises(DataError, match=r"data\.train names no file, expected a file of tagged sentences"):
+        prepare(replace(settings, train=()))
