@@ -76,6 +76,8 @@ class RecurrentDecoder(nn.Module, ABC):
 
     feeds_back: bool
     """Whether a step needs what the step before attended to or read out."""
+    feeds_readout = False
+    """Whether a step needs what the step before read out."""
 
     def __init__(
         self,
@@ -95,6 +97,11 @@ class RecurrentDecoder(nn.Module, ABC):
             RecurrentLayer(hidden_size if depth else input_size, hidden_size=hidden_size, cell=cell)
             for depth in range(num_layers)
         )
+
+    @property
+    def is_lstm(self) -> bool:
+        """Whether there is a cell state beside the hidden state."""
+        return self._layer(0).num_gates == 4
 
     @abstractmethod
     def step(
@@ -308,6 +315,7 @@ class InputFeedingDecoder(RecurrentDecoder):
     """
 
     feeds_back = True
+    feeds_readout = True
 
     def step(
         self,

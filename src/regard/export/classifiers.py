@@ -1,0 +1,41 @@
+"""The graph of a classifier: from the tokens of texts to the scores of labels, with the weight of each token."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.export.graphs import Graph
+from regard.export.recurrence import with_native_layers
+from regard.export.runtime import output_name
+from regard.models.text_classifier import TextClassifier
+
+
+class ClassifierGraph(nn.Module):
+    """A classifier that returns its scores and all its attention.
+
+    Args:
+        model: The classifier.
+    """
+
+    def __init__(self, model: TextClassifier) -> None:
+        super().__init__()
+        self.model = with_native_layers(model)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """Return logits, and the weights of each site in the order of `model.sites`."""
+        found = self.model(tokens, mask, record=self.model.sites)
+        return found.logits, *(found.attention[site] for site in self.model.sites)
+
+
+def classifier_graphs(model: TextClassifier) -> list[Graph]:
+    """Return the graph of a classifier."""
+    tokens, mask = torch.arange(21).remainder(4).view(3, 7), torch.ones(3, 7, dtype=torch.bool)
+    mask[1, 5:] = False
+    with torch.no_grad():
+        attention = model.eval()(tokens, mask, record=model.sites).attention
+    shapes = {2: "BS", 3: "BHS", 4: "BHSS"}
+    outputs = {output_name(site): shapes[cast(Tensor, attention[site]).ndim] for site in model.sites}
+    graph = ClassifierGraph(model)
+    inputs = {"tokens": "BS", "mask": "BS"}
+    return [Graph("classifier", graph, {"tokens": tokens, "mask": mask}, inputs, {"logits": "BC", **outputs})]

@@ -1,0 +1,62 @@
+"""The graph of a language model: a step of its decoder."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.export.graphs import Graph
+from regard.export.runtime import NEXT
+from regard.export.translators import attend_to_cache, embed_step, empty_cache
+from regard.layers.causal import CausalLayer
+from regard.models.language.transformer import TransformerLanguageModel
+
+
+class LanguageStepGraph(nn.Module):
+    """One step of a language model, with a cache of keys and values that grows.
+
+    Args:
+        model: The language model.
+    """
+
+    def __init__(self, model: TransformerLanguageModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, own_key: Tensor, own_value: Tensor) -> tuple[Tensor, ...]:
+        """Return log probabilities, the weights of all layers and heads, and the next caches."""
+        model = self.model
+        x = embed_step(model.positions, model.embedding(tokens) * model.scale, own_key.shape[4])
+        keys, values, own = [], [], []
+        for number, module in enumerate(model.decoder.layers):
+            layer = cast(CausalLayer, module)
+            cache = own_key[:, :, number], own_value[:, :, number]
+            context, weights, after = attend_to_cache(layer.attention, layer.attention_residual.before(x), cache)
+            x = layer.attention_residual.after(x, context)
+            x = layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
+            keys.append(after[0])
+            values.append(after[1])
+            own.append(weights)
+        features = x if model.decoder.norm is None else model.decoder.norm(x)
+        found = (torch.stack(own, 2), torch.stack(keys, 2), torch.stack(values, 2))
+        return model.output(features).log_softmax(-1), *found
+
+
+def language_graphs(model: TransformerLanguageModel) -> list[Graph]:
+    """Return the graph of a language model."""
+    cache = empty_cache(model.decoder.layers, model.output.weight.new_zeros(3, 2))
+    past = cache.new_zeros(*cache.shape[:4], 3, cache.shape[5])
+    axes = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
+    return [
+        Graph(
+            "step",
+            LanguageStepGraph(model),
+            {"tokens": torch.full((3, 2), 4), "own_key": past, "own_value": past},
+            {"tokens": "BN", **axes},
+            {
+                "log_probabilities": "BNV",
+                "decoder_heads": "BNLHT",
+                **{NEXT + name: each for name, each in axes.items()},
+            },
+        )
+    ]

@@ -1,0 +1,159 @@
+"""Exported models in onnxruntime, by the contracts of the models that they were made from.
+
+`OnnxSeq2Seq` is a `Seq2Seq`, so every search and sampler of `regard.decoding` runs over it. `OnnxClassifier` is called as a
+`TextClassifier`. Both hold no weights of their own.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import RequestError
+from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.text_classifier import Classified
+
+NEXT = "next_"
+"""Prefix of a step's outputs that are its next inputs."""
+
+Arrays = dict[str, np.ndarray]
+
+
+class Session:
+    """A graph in onnxruntime, on the CPU.
+
+    Args:
+        path: The file.
+        threads: Number of threads; 0 for as many as there are cores.
+
+    Raises:
+        RequestError: If onnxruntime is not installed.
+    """
+
+    def __init__(self, path: Path, *, threads: int = 1) -> None:
+        try:
+            import onnxruntime
+        except ModuleNotFoundError as error:
+            raise RequestError("onnxruntime is not installed; install it with: pip install 'regard[onnx]'") from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.inputs = {node.name: node.shape for node in self._session.get_inputs()}
+        self.outputs = [node.name for node in self._session.get_outputs()]
+
+    def __call__(self, given: Mapping[str, np.ndarray]) -> Arrays:
+        """Run the graph on those of the given arrays that it reads."""
+        found = self._session.run(None, {name: given[name] for name in self.inputs})
+        return dict(zip(self.outputs, found, strict=True))
+
+
+@dataclass(frozen=True)
+class OnnxState:
+    """Where the decoding of B sentences stands, N hypotheses of each."""
+
+    memory: Arrays
+    """What the encoder prepared, (B, …) each; the source mask among it."""
+    steps: Arrays
+    """The step's state, (B, N, …) each."""
+    encoder: AttentionMaps
+    """Attention within the source."""
+
+    def select(self, beam: Tensor) -> "OnnxState":
+        """Select for each new hypothesis the one that it goes on from."""
+        rows = np.arange(len(beam))[:, None]
+        return replace(self, steps={name: array[rows, beam.numpy()] for name, array in self.steps.items()})
+
+    def keep(self, rows: Tensor) -> "OnnxState":
+        """Go on with these sentences only."""
+        kept = rows.numpy()
+        return OnnxState(
+            {name: array[kept] for name, array in self.memory.items()},
+            {name: array[kept] for name, array in self.steps.items()},
+            {site: weights[rows] for site, weights in self.encoder.items()},
+        )
+
+
+class OnnxSeq2Seq(Seq2Seq[OnnxState]):
+    """A translator or language model in onnxruntime. It decodes step by step; it has no weights and cannot be trained.
+
+    Args:
+        folder: Where `step.onnx` is, and `encoder.onnx` if the model has an encoder.
+        threads: Number of threads; 0 for as many as there are cores.
+    """
+
+    feeds_back = True
+
+    def __init__(self, folder: Path, *, threads: int = 1) -> None:
+        super().__init__()
+        encoder = folder / "encoder.onnx"
+        self._encoder = Session(encoder, threads=threads) if encoder.exists() else None
+        self._step = Session(folder / "step.onnx", threads=threads)
+        self._state = [name.removeprefix(NEXT) for name in self._step.outputs if name.startswith(NEXT)]
+        with_heads = [name for name in self._step.outputs if name.endswith("_heads")]
+        self.sites = tuple(name for name in ("cross", *with_heads) if name in self._step.outputs)
+
+    def encode(self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = ()) -> OnnxState:
+        """Read the source."""
+        given = {"source": source.numpy(), "source_mask": source_mask.numpy()}
+        if self._encoder is None:
+            return OnnxState({}, {name: self._empty(name, len(source)) for name in self._state}, {})
+        found = self._encoder(given)
+        within = {"encoder_heads": torch.from_numpy(found["encoder"])} if "encoder" in found else {}
+        memory = {name: array for name, array in found.items() if name in self._step.inputs and name not in self._state}
+        first = {name: found[name] for name in self._state}
+        return OnnxState({**memory, "source_mask": given["source_mask"]}, first, within)
+
+    def _empty(self, name: str, batch: int) -> np.ndarray:
+        """Return the state before the first token of a model without an encoder: dynamic axes but the first two are empty."""
+        sizes = [size if isinstance(size, int) else 0 for size in self._step.inputs[name]]
+        return np.zeros([batch, 1, *sizes[2:]], dtype=np.float32)
+
+    def step(
+        self, tokens: Tensor, state: OnnxState, *, record: Collection[str] = ()
+    ) -> tuple[Tensor, AttentionMaps, OnnxState]:
+        """Feed one token to each hypothesis. The scores are log probabilities."""
+        found = self._step({"tokens": tokens.numpy(), **state.memory, **state.steps})
+        after = replace(state, steps={name: found[NEXT + name] for name in self._state})
+        maps = {name: torch.from_numpy(found[name]) for name in self.sites if name in record}
+        return torch.from_numpy(found["log_probabilities"]), maps, after
+
+    def decode(self, target_in: Tensor, state: OnnxState, **options: object) -> tuple[Tensor, AttentionMaps]:
+        """Refuse: the graphs decode step by step only."""
+        raise RequestError("an exported model decodes step by step; use the model that it was exported from for given targets")
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Refuse; see `decode`."""
+        raise RequestError("an exported model has no separate output layer; use the model that it was exported from")
+
+    def output_weight(self) -> tuple[Tensor, Tensor | None]:
+        """Refuse; see `decode`."""
+        raise RequestError("an exported model has no separate output layer; use the model that it was exported from")
+
+
+class OnnxClassifier:
+    """A classifier in onnxruntime.
+
+    Args:
+        folder: Where `classifier.onnx` is.
+        sites: Names of the attention sites, as in `TextClassifier.sites`.
+        threads: Number of threads; 0 for as many as there are cores.
+    """
+
+    def __init__(self, folder: Path, *, sites: Sequence[str], threads: int = 1) -> None:
+        self._session = Session(folder / "classifier.onnx", threads=threads)
+        self.sites = tuple(sites)
+
+    def __call__(self, tokens: Tensor, mask: Tensor, *, record: Collection[str] = ()) -> Classified:
+        """Score the labels of each text; see `TextClassifier.forward`."""
+        found = self._session({"tokens": tokens.numpy(), "mask": mask.numpy()})
+        attention = {site: torch.from_numpy(found[output_name(site)]) for site in self.sites if site in record}
+        return Classified(torch.from_numpy(found["logits"]), attention)
+
+
+def output_name(site: str) -> str:
+    """Return the name of a classifier's site as an output: `encoder.0` becomes `encoder_0`."""
+    return site.replace(".", "_")

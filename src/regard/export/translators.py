@@ -1,0 +1,292 @@
+"""The graphs of models that write a target word by word: an encoder, and a step of the decoder.
+
+The encoder's outputs are the memory (the source, prepared once) and the first state. The step takes tokens, the memory and the
+state, and returns log probabilities, attention and the next state, whose tensors have the prefix `next_`. Every tensor of the
+state begins with the axes B (sentences) and N (hypotheses), so that a search selects hypotheses by indexing these two.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.base import Attention, Memory
+from regard.attention.multihead import HeadMemory, MultiHead
+from regard.errors import RequestError
+from regard.export.graphs import Graph
+from regard.export.recurrence import with_native_layers
+from regard.export.runtime import NEXT
+from regard.layers.transformer import DecoderLayer
+from regard.models.recurrent.decoder import RecurrentState
+from regard.models.recurrent.translator import RecurrentTranslator
+from regard.models.transformer.translator import TransformerTranslator
+
+SOURCE = {"source": "BS", "source_mask": "BS"}
+
+
+def check_exportable(attention: Attention, place: str) -> None:
+    """Check that an attention can be part of a graph.
+
+    Args:
+        attention: The mechanism.
+        place: Where it is, for the message.
+
+    Raises:
+        RequestError: If it carries a state between steps.
+    """
+    if attention.stateful:
+        raise RequestError(
+            f"{place} is a {type(attention).__name__}, which carries earlier weights from step to step; export supports "
+            "mechanisms without such a state, for example additive, dot, general or multi-head attention"
+        )
+
+
+class RecurrentEncoderGraph(nn.Module):
+    """The encoder of a recurrent translator: memory and first state.
+
+    Args:
+        model: The translator.
+    """
+
+    def __init__(self, model: RecurrentTranslator) -> None:
+        super().__init__()
+        self.model = with_native_layers(model)
+
+    def forward(self, source: Tensor, source_mask: Tensor) -> tuple[Tensor, ...]:
+        """Return `key`, `value` and the state's tensors."""
+        model = self.model
+        states, finals = model.encoder(model.source_embedding(source), source_mask)
+        hidden, cell = model.bridge(states, source_mask, finals)
+        memory = model.decoder.attention.prepare(states, key_mask=source_mask)
+        first = [hidden[:, :, None].permute(1, 2, 0, 3)]
+        if cell is not None:
+            first.append(cell[:, :, None].permute(1, 2, 0, 3))
+        if model.decoder.feeds_readout:
+            first.append(hidden.new_zeros(source.shape[0], 1, model.decoder.readout.size))
+        return memory.key, memory.value, *first
+
+
+class RecurrentStepGraph(nn.Module):
+    """One step of a recurrent translator's decoder.
+
+    Args:
+        model: The translator.
+        names: Names of the state's tensors.
+    """
+
+    def __init__(self, model: RecurrentTranslator, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model, self.names = model, tuple(names)
+        self.memory = memory_types(model)[0]
+
+    def forward(self, tokens: Tensor, source_mask: Tensor, key: Tensor, value: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        """Return log probabilities, `cross`, and the next state's tensors."""
+        given = dict(zip(self.names, state, strict=True))
+        before = RecurrentState(
+            memory=self.memory(key, value, source_mask),
+            hidden=given["hidden"].permute(2, 0, 1, 3),
+            cell=given["cell"].permute(2, 0, 1, 3) if "cell" in given else None,
+            feed=given.get("feed"),
+        )
+        logits, attention, after = self.model.step(tokens, before, record=("cross",))
+        found = {"hidden": after.hidden.permute(1, 2, 0, 3), "feed": after.feed}
+        found["cell"] = None if after.cell is None else after.cell.permute(1, 2, 0, 3)
+        return logits.log_softmax(-1), attention["cross"], *(cast(Tensor, found[name]) for name in self.names)
+
+
+def recurrent_graphs(model: RecurrentTranslator) -> list[Graph]:
+    """Return the graphs of a recurrent translator.
+
+    Raises:
+        RequestError: If its attention cannot be part of a graph.
+    """
+    check_exportable(model.decoder.attention, "the decoder's attention")
+    axes = {"hidden": "BNLH"}
+    if model.decoder.is_lstm:
+        axes["cell"] = "BNLH"
+    if model.decoder.feeds_readout:
+        axes["feed"] = "BNR"
+    source, mask = example_source(model.source_embedding.num_embeddings)
+    with torch.no_grad():
+        encoded = model.encode(source, mask)
+        layers, _, _, width = encoded.hidden.shape
+        example = {
+            "tokens": torch.full((len(source), 2), 4),
+            "source_mask": mask,
+            "key": encoded.memory.key,
+            "value": encoded.memory.value,
+            **{name: torch.zeros(len(source), 2, layers, width) for name in axes if name != "feed"},
+        }
+    if "feed" in axes:
+        example["feed"] = torch.zeros(len(source), 2, model.decoder.readout.size)
+    memory = {"key": "BSD", "value": "BSE"}
+    return [
+        Graph("encoder", RecurrentEncoderGraph(model), {"source": source, "source_mask": mask}, SOURCE, memory | axes),
+        Graph(
+            "step",
+            RecurrentStepGraph(model, tuple(axes)),
+            example,
+            {"tokens": "BN", "source_mask": "BS", **memory, **axes},
+            {"log_probabilities": "BNV", "cross": "BNS", **{NEXT + name: each for name, each in axes.items()}},
+        ),
+    ]
+
+
+class TransformerEncoderGraph(nn.Module):
+    """The encoder of a Transformer: memory, first state, and its own attention.
+
+    Args:
+        model: The translator.
+    """
+
+    def __init__(self, model: TransformerTranslator) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, source_mask: Tensor) -> tuple[Tensor, ...]:
+        """Return `key` and `value` of all layers, empty caches, and `encoder`, the weights of all layers and heads."""
+        model = self.model
+        embedded = model.source_positions(model.source_embedding(source) * model.scale)
+        numbers = range(len(model.encoder.layers))
+        states, weights = model.encoder(embedded, source_mask, record=numbers)
+        memories = model.decoder.prepare(states, source_mask)
+        key = torch.stack([memory.key for memory in memories], 1)
+        value = torch.stack([memory.value for memory in memories], 1)
+        cache = empty_cache(model.decoder.layers, key.new_zeros(source.shape[0], 1))
+        return key, value, cache, cache, torch.stack([weights[number] for number in numbers], 1)
+
+
+class TransformerStepGraph(nn.Module):
+    """One step of a Transformer's decoder, with a cache of keys and values that grows.
+
+    Args:
+        model: The translator.
+    """
+
+    def __init__(self, model: TransformerTranslator) -> None:
+        super().__init__()
+        self.model = model
+        self.memory_types = memory_types(model)
+
+    def forward(
+        self, tokens: Tensor, source_mask: Tensor, key: Tensor, value: Tensor, own_key: Tensor, own_value: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return log probabilities, `cross`, the weights of all layers and heads, and the next caches."""
+        model = self.model
+        x = embed_step(model.target_positions, model.target_embedding(tokens) * model.scale, own_key.shape[4])
+        keys, values, own, across = [], [], [], []
+        for number, module in enumerate(model.decoder.layers):
+            layer = cast(DecoderLayer, module)
+            memory = self.memory_types[number](key[:, number], value[:, number], source_mask)
+            cache = own_key[:, :, number], own_value[:, :, number]
+            context, weights, after = attend_to_cache(layer.self_attention, layer.self_residual.before(x), cache)
+            x = layer.self_residual.after(x, context)
+            out, _ = layer.cross_attention.attend(layer.cross_residual.before(x), memory, need_weights=True)
+            x = layer.cross_residual.after(x, out.context)
+            x = layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
+            keys.append(after[0])
+            values.append(after[1])
+            own.append(weights)
+            across.append(_by_hypothesis(cast(Tensor, out.weights)))
+        features = x if model.decoder.norm is None else model.decoder.norm(x)
+        cross = across[model.alignment_layer]
+        cross = cross.mean(2) if model.alignment_head is None else cross[:, :, model.alignment_head]
+        found = (torch.stack(across, 2), torch.stack(own, 2), torch.stack(keys, 2), torch.stack(values, 2))
+        return model.output(features).log_softmax(-1), cross, *found
+
+
+def transformer_graphs(model: TransformerTranslator) -> list[Graph]:
+    """Return the graphs of a Transformer that translates."""
+    source, mask = example_source(model.source_embedding.num_embeddings)
+    encoder = TransformerEncoderGraph(model)
+    with torch.no_grad():
+        key, value, cache, _, _ = encoder(source, mask)
+    past = cache.new_zeros(*cache.shape[:1], 2, *cache.shape[2:4], 3, cache.shape[5])
+    example = {"tokens": torch.full((len(source), 2), 4), "source_mask": mask, "key": key, "value": value}
+    memory = {"key": "BLGSD" if key.ndim == 5 else "BLSD", "value": "BLGSE" if value.ndim == 5 else "BLSE"}
+    caches = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
+    return [
+        Graph("encoder", encoder, {"source": source, "source_mask": mask}, SOURCE, {**memory, **caches, "encoder": "BLHSS"}),
+        Graph(
+            "step",
+            TransformerStepGraph(model),
+            {**example, "own_key": past, "own_value": past},
+            {"tokens": "BN", "source_mask": "BS", **memory, **caches},
+            {
+                "log_probabilities": "BNV",
+                "cross": "BNS",
+                "cross_heads": "BNLHS",
+                "decoder_heads": "BNLHT",
+                **{NEXT + name: axes for name, axes in caches.items()},
+            },
+        ),
+    ]
+
+
+def memory_types(model: RecurrentTranslator | TransformerTranslator) -> list[type[Memory]]:
+    """Return the class of what each attention to the source prepares, one per layer that attends."""
+    source, mask = example_source(model.source_embedding.num_embeddings)
+    with torch.no_grad():
+        state = model.eval().encode(source, mask)
+    memories = [state.memory] if isinstance(state, RecurrentState) else state.memories
+    return [type(memory) for memory in memories]
+
+
+def example_source(vocabulary_size: int) -> tuple[Tensor, Tensor]:
+    """Return three example sources of up to seven words, and their mask."""
+    source = torch.arange(21).remainder(vocabulary_size).view(3, 7)
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    mask[1, 5:] = False
+    return source, mask
+
+
+def empty_cache(layers: nn.ModuleList, like: Tensor) -> Tensor:
+    """Return the cache before the first word, (B,N,L,G,0,D).
+
+    Args:
+        layers: The decoder's layers.
+        like: (B,N), for its sizes and type.
+    """
+    attention = self_attention_of(layers[0])
+    return like.new_zeros(*like.shape, len(layers), attention.num_kv_heads, 0, attention.head_size)
+
+
+def self_attention_of(layer: nn.Module) -> MultiHead:
+    """Return the causal attention of a decoder's layer."""
+    attention = layer.self_attention if isinstance(layer, DecoderLayer) else layer.attention
+    return cast(MultiHead, attention)
+
+
+def embed_step(positions: nn.Module, embedded: Tensor, length: int) -> Tensor:
+    """Add the position of a step: all hypotheses (B,N,D) are at the same one."""
+    return cast(Tensor, positions(embedded.flatten(0, 1)[:, None], length)).view(embedded.shape)
+
+
+def attend_to_cache(
+    attention: MultiHead, read: Tensor, cache: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+    """Attend from one more word of each hypothesis to the words before it and itself.
+
+    Args:
+        attention: Causal.
+        read: (B,N,D).
+        cache: Keys and values of the words before, (B,N,G,T,D/H) each.
+
+    Returns:
+        The context (B,N,D), the weights (B,N,H,T+1), and keys and values with the new word's.
+    """
+    batch, count = read.shape[:2]
+    rows = read.flatten(0, 1)[:, None]
+    state = HeadMemory(cache[0].flatten(0, 1), cache[1].flatten(0, 1))
+    out, after = attention.attend(rows, attention.prepare(rows), state, need_weights=True)
+    assert out.weights is not None
+    assert after is not None
+    weights = out.weights[:, :, 0].unflatten(0, (batch, count))
+    both = after.key.unflatten(0, (batch, count)), after.value.unflatten(0, (batch, count))
+    return out.context.view(read.shape), weights, both
+
+
+def _by_hypothesis(weights: Tensor) -> Tensor:
+    """(B,H,N,S) → (B,N,H,S); without heads (B,N,S) → (B,N,1,S)."""
+    return weights.transpose(1, 2) if weights.ndim == 4 else weights[:, :, None]

@@ -1,0 +1,138 @@
+"""Comparison of exported graphs with the model that they were made from, on inputs of many sizes."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import RequestError
+from regard.export.runtime import OnnxClassifier, OnnxSeq2Seq
+from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.text_classifier import TextClassifier
+from regard.text.symbols import PAD, START
+
+TOLERANCE = 1e-4
+"""Largest difference of a log probability, score or weight."""
+SIZES = ((1, 1, 1), (1, 6, 5), (2, 1, 3), (3, 9, 1), (5, 13, 4), (4, 30, 2))
+"""Sentences, their greatest length, and hypotheses of each, on which graphs are compared; one of everything included."""
+_STEPS = 4
+_FIRST_WORD = 4
+"""Ids below are special symbols."""
+
+
+def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: int, target_size: int) -> float:
+    """Compare graphs with their model.
+
+    Args:
+        model: The model, in evaluation mode.
+        folder: Where the graphs are.
+        source_size: Number of ids that inputs may have.
+        target_size: Number of ids that are fed to a decoder.
+
+    Returns:
+        The largest difference of a log probability, score or weight.
+
+    Raises:
+        RequestError: If one differs by more than `TOLERANCE`.
+    """
+    worst = 0.0
+    with torch.inference_mode():
+        for number, sizes in enumerate(SIZES):
+            source, mask = _draw_sources(sizes, source_size, seed=number)
+            if isinstance(model, TextClassifier):
+                worst = max(worst, _compare_classifier(model, folder, source, mask))
+            else:
+                tokens = _draw_steps(sizes, target_size, seed=number)
+                worst = max(worst, _compare_sequences(model, folder, source, mask, tokens))
+            if not worst <= TOLERANCE:
+                batch, length, hypotheses = sizes
+                raise RequestError(
+                    f"the exported graphs differ from the model by {worst:.2g} for {batch} texts of up to {length} tokens "
+                    f"(hypotheses: {hypotheses}); the limit is {TOLERANCE:g}, so no file was written"
+                )
+    return worst
+
+
+def _compare_classifier(model: TextClassifier, folder: Path, tokens: Tensor, mask: Tensor) -> float:
+    expected = model(tokens, mask, record=model.sites)
+    found = OnnxClassifier(folder, sites=model.sites)(tokens, mask, record=model.sites)
+    return max(difference(expected.logits, found.logits), _maps_difference(expected.attention, found.attention))
+
+
+def _compare_sequences(model: Seq2Seq[Any], folder: Path, source: Tensor, mask: Tensor, tokens: Tensor) -> float:
+    """Return the largest difference over some steps, between which hypotheses change places and sentences leave."""
+    exported = OnnxSeq2Seq(folder)
+    sites = [site for site in model.sites if site.partition(".")[0] in ("cross", "decoder")]
+    ours, theirs = model.encode(source, mask), exported.encode(source, mask)
+    beam, worst = torch.zeros_like(tokens[0]), 0.0
+    for step, words in enumerate(tokens):
+        ours, theirs = ours.select(beam), theirs.select(beam)
+        logits, maps, ours = model.step(words, ours, record=sites)
+        found, exported_maps, theirs = exported.step(words, theirs, record=exported.sites)
+        worst = max(worst, difference(logits.log_softmax(-1), found), _maps_difference(maps, by_layer(exported_maps)))
+        beam = torch.arange(words.shape[1]).flip(0).expand_as(words)
+        if step == 1 and len(words) > 1:
+            kept = torch.arange(1, len(words))
+            ours, theirs, tokens, beam = ours.keep(kept), theirs.keep(kept), tokens[:, 1:], beam[1:]
+            return max(worst, *_rest(model, exported, ours.select(beam), theirs.select(beam), tokens[step + 1 :], sites))
+    return worst
+
+
+def _rest(
+    model: Seq2Seq[Any], exported: OnnxSeq2Seq, ours: Any, theirs: Any, tokens: Tensor, sites: Sequence[str]
+) -> list[float]:
+    """Return the differences of the steps after a sentence has left."""
+    found_differences = []
+    for words in tokens:
+        logits, maps, ours = model.step(words, ours, record=sites)
+        found, exported_maps, theirs = exported.step(words, theirs, record=exported.sites)
+        found_differences.append(difference(logits.log_softmax(-1), found))
+        found_differences.append(_maps_difference(maps, by_layer(exported_maps)))
+    return found_differences
+
+
+def by_layer(maps: AttentionMaps) -> AttentionMaps:
+    """Return the weights of an exported step by the model's sites: `cross_heads` (B,N,L,H,S) as `cross.0` (B,H,N,S), …"""
+    found = {}
+    for name, weights in maps.items():
+        if name.endswith("_heads"):
+            for number, own in enumerate(weights.unbind(2)):
+                found[f"{name.removesuffix('_heads')}.{number}"] = own.transpose(1, 2)
+        else:
+            found[name] = weights
+    return found
+
+
+def _maps_difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> float:
+    shared = [(weights, found[site]) for site, weights in expected.items() if site in found]
+    return max((difference(ours, theirs.reshape(ours.shape)) for ours, theirs in shared), default=0.0)
+
+
+def difference(expected: Tensor, found: Tensor) -> float:
+    """Return the largest absolute difference; ∞ if one of the two is not finite where the other is."""
+    both = expected.isfinite() & found.isfinite()
+    if bool((expected.isfinite() != found.isfinite()).any()):
+        return float("inf")
+    return float((expected - found)[both].abs().max()) if bool(both.any()) else 0.0
+
+
+def _draw_sources(sizes: Sequence[int], vocabulary_size: int, *, seed: int) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(seed)
+    batch, length, _ = sizes
+    lengths = torch.randint(1, length + 1, (batch, 1), generator=draw)
+    lengths[0] = length
+    mask = torch.arange(length) < lengths
+    source = torch.randint(min(_FIRST_WORD, vocabulary_size - 1), vocabulary_size, (batch, length), generator=draw)
+    return source.masked_fill(~mask, PAD), mask
+
+
+def _draw_steps(sizes: Sequence[int], vocabulary_size: int, *, seed: int) -> Tensor:
+    """Return the tokens that are fed, (steps, B, N), the start symbol first."""
+    draw = torch.Generator().manual_seed(100 + seed)
+    batch, _, hypotheses = sizes
+    low = min(_FIRST_WORD, vocabulary_size - 1)
+    tokens = torch.randint(low, vocabulary_size, (_STEPS, batch, hypotheses), generator=draw)
+    tokens[0] = START
+    return tokens
