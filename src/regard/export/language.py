@@ -51,7 +51,7 @@ def language_graphs(model: TransformerLanguageModel) -> list[Graph]:
         Graph(
             "step",
             LanguageStepGraph(model),
-            {"tokens": torch.full((3, 2), 4), "own_key": past, "own_value": past},
+            {"tokens": torch.full((3, 2), 4), "own_key": past, "own_value": past.clone()},
             {"tokens": "BN", **axes},
             {
                 "log_probabilities": "BNV",

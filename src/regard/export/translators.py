@@ -154,7 +154,7 @@ class TransformerEncoderGraph(nn.Module):
         key = torch.stack([memory.key for memory in memories], 1)
         value = torch.stack([memory.value for memory in memories], 1)
         cache = empty_cache(model.decoder.layers, key.new_zeros(source.shape[0], 1))
-        return key, value, cache, cache, torch.stack([weights[number] for number in numbers], 1)
+        return key, value, cache, cache.clone(), torch.stack([weights[number] for number in numbers], 1)
 
 
 class TransformerStepGraph(nn.Module):
@@ -211,7 +211,7 @@ def transformer_graphs(model: TransformerTranslator) -> list[Graph]:
         Graph(
             "step",
             TransformerStepGraph(model),
-            {**example, "own_key": past, "own_value": past},
+            {**example, "own_key": past, "own_value": past.clone()},
             {"tokens": "BN", "source_mask": "BS", **memory, **caches},
             {
                 "log_probabilities": "BNV",
