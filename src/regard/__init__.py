@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from regard.choose import choose_config
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
+    from regard.export import export_onnx
     from regard.models.build import build_classifier, build_language_model, build_translator
     from regard.presets import load_preset
     from regard.records import (
@@ -72,6 +73,7 @@ _HOMES = {
     "choose_config": "regard.choose",
     "cross_validate": "regard.training.cross_validation",
     "curves": "regard.analysis.history",
+    "export_onnx": "regard.export",
     "fit": "regard.training",
     "from_huggingface": "regard.records",
     "info": "regard.analysis.run_info",
@@ -114,6 +116,7 @@ __all__ = [
     "choose_config",
     "cross_validate",
     "curves",
+    "export_onnx",
     "fit",
     "from_huggingface",
     "info",

@@ -37,6 +37,9 @@ Use it:
   regard look runs/mine "she kissed him ." --to map.png    the attention behind it, here and as .png .svg .pdf .html .json
   regard align runs/mine pairs.tsv                         word alignments of given pairs, in Pharaoh format
 
+Take it elsewhere:
+  regard export runs/mine --to exported/mine               ONNX graphs with attention, for onnxruntime
+
 Judge it:
   regard evaluate runs/mine test.tsv                       loss, BLEU, chrF; of classifiers accuracy, F1, calibration, mistakes;
                                                            of language models perplexity
@@ -53,7 +56,7 @@ More:
 
 COMMANDS = (
     *("demo", "presets", "train", "resume", "info", "curves", "translate", "classify", "generate", "evaluate", "score"),
-    *("compare", "faithfulness", "look", "align", "corpus"),
+    *("compare", "faithfulness", "look", "align", "corpus", "export"),
 )
 
 _OUT_OF_MEMORY = (

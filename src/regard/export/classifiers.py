@@ -5,6 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.recurrence import with_native_layers
 from regard.export.runtime import output_name
@@ -28,8 +29,14 @@ class ClassifierGraph(nn.Module):
         return found.logits, *(found.attention[site] for site in self.model.sites)
 
 
-def classifier_graphs(model: TextClassifier) -> list[Graph]:
-    """Return the graph of a classifier."""
+def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> list[Graph]:
+    """Return the graph of a classifier.
+
+    Raises:
+        RequestError: If its attention is to be overridden, which is for translators.
+    """
+    if overridable:
+        raise RequestError("overridable is for translators, whose decoders attend to a source; leave it out")
     tokens, mask = torch.arange(21).remainder(4).view(3, 7), torch.ones(3, 7, dtype=torch.bool)
     mask[1, 5:] = False
     with torch.no_grad():

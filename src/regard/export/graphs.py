@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard import disk
 from regard.errors import RequestError
 
 OPSET = 18
@@ -49,6 +50,17 @@ class Graph:
         return [letter if letter in self.dynamic else length for letter, length in zip(self.axes[name], lengths, strict=True)]
 
 
+class _Positional(nn.Module):
+    """A module whose inputs are any number of positional ones, so that the axes of all are given in one form."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.module(*inputs)
+
+
 def write_graph(graph: Graph, folder: Path) -> Path:
     """Export a graph as `folder/NAME.onnx`.
 
@@ -63,17 +75,17 @@ def write_graph(graph: Graph, folder: Path) -> Path:
     try:
         with _quiet(), torch.no_grad():
             program = torch.onnx.export(
-                graph.module.eval(),
+                _Positional(graph.module).eval(),
                 tuple(graph.example[name] for name in graph.axes),
                 dynamo=True,
                 input_names=list(graph.axes),
                 output_names=list(graph.outputs),
-                dynamic_shapes=tuple(dynamic[name] for name in graph.axes),
+                dynamic_shapes=(tuple(dynamic[name] for name in graph.axes),),
                 opset_version=OPSET,
                 verbose=False,
             )
             assert program is not None
-            program.save(path, external_data=False)
+            disk.save(path, program.model_proto.SerializeToString())
     except (torch.onnx.OnnxExporterError, RuntimeError, TypeError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise RequestError(f"the {graph.name} of this model cannot be expressed in ONNX: {reason[:500]}") from error

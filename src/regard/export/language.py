@@ -5,6 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.runtime import NEXT
 from regard.export.translators import attend_to_cache, embed_step, empty_cache
@@ -42,8 +43,14 @@ class LanguageStepGraph(nn.Module):
         return model.output(features).log_softmax(-1), *found
 
 
-def language_graphs(model: TransformerLanguageModel) -> list[Graph]:
-    """Return the graph of a language model."""
+def language_graphs(model: TransformerLanguageModel, *, overridable: bool = False) -> list[Graph]:
+    """Return the graph of a language model.
+
+    Raises:
+        RequestError: If its attention is to be overridden, which is for translators.
+    """
+    if overridable:
+        raise RequestError("overridable is for translators, whose decoders attend to a source; leave it out")
     cache = empty_cache(model.decoder.layers, model.output.weight.new_zeros(3, 2))
     past = cache.new_zeros(*cache.shape[:4], 3, cache.shape[5])
     axes = {"own_key": "BNLGTD", "own_value": "BNLGTD"}

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard import __version__
+from regard import disk
 from regard.errors import RequestError
 from regard.export.classifiers import classifier_graphs
 from regard.export.graphs import OPSET, Graph, write_graph
@@ -24,8 +24,10 @@ from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer.translator import TransformerTranslator
+from regard.tasks.loading import load
 from regard.text.symbols import END, PAD, START, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
+from regard.version import __version__
 
 FORMAT_VERSION = 1
 MANIFEST = "onnx.json"
@@ -45,8 +47,12 @@ class Exported:
 
 
 @singledispatch
-def graphs_of(model: nn.Module) -> list[Graph]:
+def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
     """Return the graphs that a model is exported as.
+
+    Args:
+        model: The model, in evaluation mode.
+        overridable: Whether a decoder's step takes attention weights that replace its own.
 
     Raises:
         RequestError: If there are none for this class of model, or a part of it cannot be expressed.
@@ -60,7 +66,7 @@ graphs_of.register(TransformerLanguageModel, language_graphs)
 graphs_of.register(TextClassifier, classifier_graphs)
 
 
-def export_onnx(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exported:
+def export_onnx(run: Any, folder: str | Path, *, overridable: bool = False, overwrite: bool = False) -> Exported:
     """Write a trained model as ONNX graphs, with its tokenizers, its configuration and an example that uses them.
 
     A translator becomes `encoder.onnx` and `step.onnx`, a language model `step.onnx`, a classifier `classifier.onnx`. Attention
@@ -70,6 +76,8 @@ def export_onnx(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exp
     Args:
         run: A trained model's folder, or a loaded `Translator`, `Classifier` or `LanguageModel`.
         folder: Where to write.
+        overridable: Whether a translator's step takes two further inputs, `override` and `overridden`: attention weights that
+            replace the model's own, and where they do.
         overwrite: Whether to replace an export that is already there.
 
     Returns:
@@ -82,8 +90,6 @@ def export_onnx(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exp
     Example:
         regard.export_onnx("runs/deu", "exported/deu")
     """
-    from regard import load
-
     predictor = load(run, device="cpu") if isinstance(run, str | Path) else run
     folder = Path(folder)
     _check_folder(folder, overwrite=overwrite)
@@ -91,7 +97,7 @@ def export_onnx(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exp
     bundle, model = predictor.bundle, predictor.model.float().cpu().eval()
     tokenizers = [getattr(bundle, field.name) for field in fields(bundle)]
     sizes = [tokenizer.size for tokenizer in tokenizers if isinstance(tokenizer, Tokenizer)]
-    graphs = graphs_of(model)
+    graphs = graphs_of(model, overridable=overridable)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         made = Path(temporary) / "export"
@@ -103,12 +109,12 @@ def export_onnx(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exp
             write_graph(graph, made)
         worst = verify(model, made, source_size=sizes[0], target_size=sizes[-1])
         manifest = _describe(graphs, bundle, model, worst)
-        (made / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        disk.save(made / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         example = Path(__file__).with_name("examples") / f"{bundle.config.task}.py"
-        shutil.copyfile(example, made / _EXAMPLE)
+        disk.save(made / _EXAMPLE, example.read_text(encoding="utf-8"))
         if folder.exists():
             shutil.rmtree(folder)
-        made.rename(folder)
+        disk.rename(made, folder)
     return Exported(folder, tuple(sorted(path.name for path in folder.iterdir())), worst)
 
 

@@ -5,7 +5,7 @@ gates are in another order than PyTorch's: GRU z, r, h (PyTorch: r, z, n), LSTM 
 """
 
 import copy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -25,6 +25,10 @@ class NativeRecurrentLayer(nn.Module):
     Args:
         layer: The layer whose weights it takes.
     """
+
+    input_weight: Tensor
+    state_weight: Tensor
+    bias: Tensor
 
     def __init__(self, layer: RecurrentLayer) -> None:
         super().__init__()
@@ -47,7 +51,7 @@ class NativeRecurrentLayer(nn.Module):
         """Run over each row's valid positions, from zero; see `RecurrentLayer.forward`."""
         assert initial is None
         batch, steps = inputs.shape[:2]
-        attributes: dict[str, int | str] = {"hidden_size": self.hidden_size}
+        attributes: dict[str, Any] = {"hidden_size": self.hidden_size}
         attributes["direction"] = "bidirectional" if self.num_directions == 2 else "forward"
         if not self.is_lstm:
             attributes["linear_before_reset"] = 1  # PyTorch multiplies by the reset gate after the state's linear map

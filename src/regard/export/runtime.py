@@ -116,10 +116,19 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         self, tokens: Tensor, state: OnnxState, *, record: Collection[str] = ()
     ) -> tuple[Tensor, AttentionMaps, OnnxState]:
         """Feed one token to each hypothesis. The scores are log probabilities."""
-        found = self._step({"tokens": tokens.numpy(), **state.memory, **state.steps})
+        given = {"tokens": tokens.numpy(), **state.memory, **state.steps}
+        if "override" in self._step.inputs:
+            given |= self._nothing_overridden(tokens, state)
+        found = self._step(given)
         after = replace(state, steps={name: found[NEXT + name] for name in self._state})
         maps = {name: torch.from_numpy(found[name]) for name in self.sites if name in record}
         return torch.from_numpy(found["log_probabilities"]), maps, after
+
+    def _nothing_overridden(self, tokens: Tensor, state: OnnxState) -> Arrays:
+        fixed = [size for size in self._step.inputs["override"][2:] if isinstance(size, int)]
+        rows = (*tokens.shape, *fixed)
+        length = state.memory["source_mask"].shape[1]
+        return {"override": np.zeros((*rows, length), np.float32), "overridden": np.zeros(rows, bool)}
 
     def decode(self, target_in: Tensor, state: OnnxState, **options: object) -> tuple[Tensor, AttentionMaps]:
         """Refuse: the graphs decode step by step only."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
+from regard.attention.capabilities import Reweight
 from regard.attention.multihead import HeadMemory, MultiHead
 from regard.errors import RequestError
 from regard.export.graphs import Graph
@@ -73,15 +74,21 @@ class RecurrentStepGraph(nn.Module):
     Args:
         model: The translator.
         names: Names of the state's tensors.
+        overridable: Whether the last two inputs are `override` (B,N,S) and `overridden` (B,N), which put other attention
+            weights in place of the model's own.
     """
 
-    def __init__(self, model: RecurrentTranslator, names: Sequence[str]) -> None:
+    def __init__(self, model: RecurrentTranslator, names: Sequence[str], *, overridable: bool = False) -> None:
         super().__init__()
         self.model, self.names = model, tuple(names)
-        self.memory = memory_types(model)[0]
+        self.memory, self.overridable = memory_type(model.decoder.attention), overridable
 
     def forward(self, tokens: Tensor, source_mask: Tensor, key: Tensor, value: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Return log probabilities, `cross`, and the next state's tensors."""
+        reweight = None
+        if self.overridable:
+            *state, override, overridden = state  # type: ignore[assignment]
+            reweight = overriding(override, overridden)
         given = dict(zip(self.names, state, strict=True))
         before = RecurrentState(
             memory=self.memory(key, value, source_mask),
@@ -89,14 +96,28 @@ class RecurrentStepGraph(nn.Module):
             cell=given["cell"].permute(2, 0, 1, 3) if "cell" in given else None,
             feed=given.get("feed"),
         )
-        logits, attention, after = self.model.step(tokens, before, record=("cross",))
+        logits, attention, after = self.model.step(tokens, before, record=("cross",), reweight=reweight)
         found = {"hidden": after.hidden.permute(1, 2, 0, 3), "feed": after.feed}
         found["cell"] = None if after.cell is None else after.cell.permute(1, 2, 0, 3)
         return logits.log_softmax(-1), attention["cross"], *(cast(Tensor, found[name]) for name in self.names)
 
 
-def recurrent_graphs(model: RecurrentTranslator) -> list[Graph]:
+def overriding(override: Tensor, overridden: Tensor) -> Reweight:
+    """Return the function that puts given weights in place of a mechanism's own.
+
+    Args:
+        override: The weights, (…,Q,S).
+        overridden: True for rows that they replace, (…,Q).
+    """
+    return lambda weights, mask: torch.where(overridden[..., None], override, weights)
+
+
+def recurrent_graphs(model: RecurrentTranslator, *, overridable: bool = False) -> list[Graph]:
     """Return the graphs of a recurrent translator.
+
+    Args:
+        model: The translator.
+        overridable: Whether the step takes attention weights that replace the model's own.
 
     Raises:
         RequestError: If its attention cannot be part of a graph.
@@ -120,14 +141,17 @@ def recurrent_graphs(model: RecurrentTranslator) -> list[Graph]:
         }
     if "feed" in axes:
         example["feed"] = torch.zeros(len(source), 2, model.decoder.readout.size)
-    memory = {"key": "BSD", "value": "BSE"}
+    inputs = {"tokens": "BN", "source_mask": "BS", **(memory := {"key": "BSD", "value": "BSE"}), **axes}
+    if overridable:
+        example |= {"override": torch.zeros(len(source), 2, mask.shape[1]), "overridden": torch.zeros(len(source), 2) > 0}
+        inputs |= {"override": "BNS", "overridden": "BN"}
     return [
         Graph("encoder", RecurrentEncoderGraph(model), {"source": source, "source_mask": mask}, SOURCE, memory | axes),
         Graph(
             "step",
-            RecurrentStepGraph(model, tuple(axes)),
+            RecurrentStepGraph(model, tuple(axes), overridable=overridable),
             example,
-            {"tokens": "BN", "source_mask": "BS", **memory, **axes},
+            inputs,
             {"log_probabilities": "BNV", "cross": "BNS", **{NEXT + name: each for name, each in axes.items()}},
         ),
     ]
@@ -167,12 +191,23 @@ class TransformerStepGraph(nn.Module):
     def __init__(self, model: TransformerTranslator) -> None:
         super().__init__()
         self.model = model
-        self.memory_types = memory_types(model)
+        self.memory_types = [memory_type(cast(DecoderLayer, layer).cross_attention) for layer in model.decoder.layers]
 
     def forward(
-        self, tokens: Tensor, source_mask: Tensor, key: Tensor, value: Tensor, own_key: Tensor, own_value: Tensor
+        self,
+        tokens: Tensor,
+        source_mask: Tensor,
+        key: Tensor,
+        value: Tensor,
+        own_key: Tensor,
+        own_value: Tensor,
+        override: Tensor | None = None,
+        overridden: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Return log probabilities, `cross`, the weights of all layers and heads, and the next caches."""
+        """Return log probabilities, `cross`, the weights of all layers and heads, and the next caches.
+
+        `override` (B,N,L,H,S) replaces the weights of attention to the source where `overridden` (B,N,L,H) is True.
+        """
         model = self.model
         x = embed_step(model.target_positions, model.target_embedding(tokens) * model.scale, own_key.shape[4])
         keys, values, own, across = [], [], [], []
@@ -182,7 +217,11 @@ class TransformerStepGraph(nn.Module):
             cache = own_key[:, :, number], own_value[:, :, number]
             context, weights, after = attend_to_cache(layer.self_attention, layer.self_residual.before(x), cache)
             x = layer.self_residual.after(x, context)
-            out, _ = layer.cross_attention.attend(layer.cross_residual.before(x), memory, need_weights=True)
+            reweight = None
+            if override is not None and overridden is not None:
+                reweight = _overriding_layer(override[:, :, number], overridden[:, :, number])
+            read = layer.cross_residual.before(x)
+            out, _ = layer.cross_attention.attend(read, memory, reweight=reweight, need_weights=True)
             x = layer.cross_residual.after(x, out.context)
             x = layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
             keys.append(after[0])
@@ -196,8 +235,8 @@ class TransformerStepGraph(nn.Module):
         return model.output(features).log_softmax(-1), cross, *found
 
 
-def transformer_graphs(model: TransformerTranslator) -> list[Graph]:
-    """Return the graphs of a Transformer that translates."""
+def transformer_graphs(model: TransformerTranslator, *, overridable: bool = False) -> list[Graph]:
+    """Return the graphs of a Transformer that translates; see `recurrent_graphs`."""
     source, mask = example_source(model.source_embedding.num_embeddings)
     encoder = TransformerEncoderGraph(model)
     with torch.no_grad():
@@ -206,13 +245,20 @@ def transformer_graphs(model: TransformerTranslator) -> list[Graph]:
     example = {"tokens": torch.full((len(source), 2), 4), "source_mask": mask, "key": key, "value": value}
     memory = {"key": "BLGSD" if key.ndim == 5 else "BLSD", "value": "BLGSE" if value.ndim == 5 else "BLSE"}
     caches = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
+    example |= {"own_key": past, "own_value": past.clone()}  # two tensors: one that is given twice becomes one input
+    inputs = {"tokens": "BN", "source_mask": "BS", **memory, **caches}
+    if overridable:
+        heads = encoder_heads(model)
+        example["override"] = torch.zeros(len(source), 2, len(model.decoder.layers), heads, mask.shape[1])
+        example["overridden"] = torch.zeros(example["override"].shape[:-1]) > 0
+        inputs |= {"override": "BNLHS", "overridden": "BNLH"}
     return [
         Graph("encoder", encoder, {"source": source, "source_mask": mask}, SOURCE, {**memory, **caches, "encoder": "BLHSS"}),
         Graph(
             "step",
             TransformerStepGraph(model),
-            {**example, "own_key": past, "own_value": past.clone()},
-            {"tokens": "BN", "source_mask": "BS", **memory, **caches},
+            example,
+            inputs,
             {
                 "log_probabilities": "BNV",
                 "cross": "BNS",
@@ -224,13 +270,10 @@ def transformer_graphs(model: TransformerTranslator) -> list[Graph]:
     ]
 
 
-def memory_types(model: RecurrentTranslator | TransformerTranslator) -> list[type[Memory]]:
-    """Return the class of what each attention to the source prepares, one per layer that attends."""
-    source, mask = example_source(model.source_embedding.num_embeddings)
+def memory_type(attention: Attention) -> type[Memory]:
+    """Return the class of what an attention prepares."""
     with torch.no_grad():
-        state = model.eval().encode(source, mask)
-    memories = [state.memory] if isinstance(state, RecurrentState) else state.memories
-    return [type(memory) for memory in memories]
+        return type(attention.prepare(torch.zeros(1, 2, attention.key_size)))
 
 
 def example_source(vocabulary_size: int) -> tuple[Tensor, Tensor]:
@@ -285,6 +328,23 @@ def attend_to_cache(
     weights = out.weights[:, :, 0].unflatten(0, (batch, count))
     both = after.key.unflatten(0, (batch, count)), after.value.unflatten(0, (batch, count))
     return out.context.view(read.shape), weights, both
+
+
+def encoder_heads(model: TransformerTranslator) -> int:
+    """Return the number of heads that attend to the source in each layer; 1 for a mechanism without heads."""
+    attention = cast(DecoderLayer, model.decoder.layers[0]).cross_attention
+    return attention.num_heads if isinstance(attention, MultiHead) else 1
+
+
+def _overriding_layer(override: Tensor, overridden: Tensor) -> Reweight:
+    """Return the function for one layer, from (B,N,H,S) and (B,N,H); its weights are (B,H,N,S), without heads (B,N,S)."""
+
+    def reweight(weights: Tensor, mask: Tensor) -> Tensor:
+        if weights.ndim == 3:
+            return torch.where(overridden, override[:, :, 0], weights)
+        return torch.where(overridden.transpose(1, 2)[..., None], override.transpose(1, 2), weights)
+
+    return reweight
 
 
 def _by_hypothesis(weights: Tensor) -> Tensor:

@@ -38,14 +38,15 @@ def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: i
         RequestError: If one differs by more than `TOLERANCE`.
     """
     worst = 0.0
+    exported: Any = OnnxClassifier(folder, sites=model.sites) if isinstance(model, TextClassifier) else OnnxSeq2Seq(folder)
     with torch.inference_mode():
         for number, sizes in enumerate(SIZES):
             source, mask = _draw_sources(sizes, source_size, seed=number)
             if isinstance(model, TextClassifier):
-                worst = max(worst, _compare_classifier(model, folder, source, mask))
+                worst = max(worst, _compare_classifier(model, exported, source, mask))
             else:
                 tokens = _draw_steps(sizes, target_size, seed=number)
-                worst = max(worst, _compare_sequences(model, folder, source, mask, tokens))
+                worst = max(worst, _compare_sequences(model, exported, source, mask, tokens))
             if not worst <= TOLERANCE:
                 batch, length, hypotheses = sizes
                 raise RequestError(
@@ -55,15 +56,14 @@ def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: i
     return worst
 
 
-def _compare_classifier(model: TextClassifier, folder: Path, tokens: Tensor, mask: Tensor) -> float:
+def _compare_classifier(model: TextClassifier, exported: OnnxClassifier, tokens: Tensor, mask: Tensor) -> float:
     expected = model(tokens, mask, record=model.sites)
-    found = OnnxClassifier(folder, sites=model.sites)(tokens, mask, record=model.sites)
+    found = exported(tokens, mask, record=model.sites)
     return max(difference(expected.logits, found.logits), _maps_difference(expected.attention, found.attention))
 
 
-def _compare_sequences(model: Seq2Seq[Any], folder: Path, source: Tensor, mask: Tensor, tokens: Tensor) -> float:
+def _compare_sequences(model: Seq2Seq[Any], exported: OnnxSeq2Seq, source: Tensor, mask: Tensor, tokens: Tensor) -> float:
     """Return the largest difference over some steps, between which hypotheses change places and sentences leave."""
-    exported = OnnxSeq2Seq(folder)
     sites = [site for site in model.sites if site.partition(".")[0] in ("cross", "decoder")]
     ours, theirs = model.encode(source, mask), exported.encode(source, mask)
     beam, worst = torch.zeros_like(tokens[0]), 0.0

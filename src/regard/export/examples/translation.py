@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 UNKNOWN, START, END, MOST = 1, 2, 3, 100
 
 
-def load(side):
+def load(side: str) -> tuple[dict, dict]:
     path = FOLDER / f"tokenizer.{side}.json"
     saved = json.loads((path if path.exists() else FOLDER / "tokenizer.json").read_text(encoding="utf-8"))
     vocabulary = saved["tokenizer"]["model"]["vocab"]
@@ -26,7 +26,7 @@ def load(side):
     ) else vocabulary
 
 
-def encode(text, saved, vocabulary):
+def encode(text: str, saved: dict, vocabulary: dict) -> list[int]:
     text = text.lower() if saved["lowercase"] else text
     try:
         from tokenizers import Tokenizer
@@ -43,14 +43,19 @@ def encode(text, saved, vocabulary):
     return [*ids, END]
 
 
-def translate(text):
+def translate(text: str) -> tuple[list[str], np.ndarray]:
     (saved, source), (_, target) = load("source"), load("target")
     words = {number: token for token, number in target.items()}
     encoder, step = (onnxruntime.InferenceSession(str(FOLDER / f"{name}.onnx")) for name in ("encoder", "step"))
     ids = np.array([encode(text, saved, source)])
     given = {"source": ids, "source_mask": np.ones(ids.shape, dtype=bool)}
     given.update(zip([node.name for node in encoder.get_outputs()], encoder.run(None, given), strict=True))
-    written, token = [], START
+    for node in step.get_inputs():
+        if node.name.startswith("overrid"):  # attention of the caller's own, which this program does not use
+            shape = [{"B": 1, "N": 1, "S": ids.shape[1]}.get(size, size) for size in node.shape]
+            given[node.name] = np.zeros(shape, bool if node.name == "overridden" else np.float32)
+    written: list[tuple[str, np.ndarray]] = []
+    token = START
     while token != END and len(written) < MOST:
         inputs = {node.name: given[node.name] for node in step.get_inputs() if node.name != "tokens"}
         found = dict(
@@ -65,7 +70,8 @@ def translate(text):
         scores[[0, START]] = -np.inf
         token = int(scores.argmax())
         written.append((words.get(token, "?"), found["cross"][0, 0]))
-    return [word for word, _ in written[:-1]], np.stack([weights for _, weights in written])
+    words_out = [word for word, _ in written]
+    return words_out[:-1] if token == END else words_out, np.stack([weights for _, weights in written])
 
 
 if __name__ == "__main__":

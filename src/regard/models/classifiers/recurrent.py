@@ -1,6 +1,7 @@
 """Embedding → dropout → recurrent layers → attention pooling → dropout → linear."""
 
 from collections.abc import Collection
+from typing import cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -72,8 +73,7 @@ class RecurrentClassifier(TextClassifier):
             embedded = self.embed(self.word_dropout(tokens, mask))
         states = self.embedding_dropout(embedded)
         for depth, layer in enumerate(self.layers):
-            assert isinstance(layer, RecurrentLayer)
-            states = layer.states(self.layer_dropout(states) if depth else states, mask)
+            states = cast(RecurrentLayer, layer).states(self.layer_dropout(states) if depth else states, mask)
         context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
         logits = self.output(self.output_dropout(context))
         return Classified(logits, {"pool": weights} if "pool" in record else {})
