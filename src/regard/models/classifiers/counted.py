@@ -228,7 +228,10 @@ def _every(example: Example, start: int, step: int) -> Example:
 
 
 def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
-    """Where a number stands for the first time in its column."""
+    """Return True where a number occurs for the first time in its column."""
+    if torch.compiler.is_exporting():  # ONNX has no stable sort; comparing all pairs needs S² numbers a text
+        earlier = torch.ones(rows.shape[1], rows.shape[1], dtype=torch.bool, device=rows.device).tril(-1)
+        return ~((rows[:, :, None] == rows[:, None]) & earlier[:, :, None]).any(2)
     ordered, order = rows.sort(dim=1, stable=True)
     again = functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 0, 1, 0))[:, : rows.shape[1]]
     return torch.zeros_like(again).scatter(1, order, ~again)
