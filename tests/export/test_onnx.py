@@ -17,6 +17,7 @@ from regard.errors import RequestError
 from regard.export import export_onnx
 from regard.export.runtime import OnnxClassifier, OnnxSeq2Seq, Session
 from regard.models.build import build_translator
+from regard.tasks.translation.bundle import TranslationBundle
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
 TEXTS = ["a blue car stops .", "two men see a dog .", "she sees the blue house .", "a dog ."]
@@ -48,8 +49,6 @@ def make(folder, model):
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)  # so that words differ
-    from regard.bundle import TranslationBundle
-
     made = TranslationBundle(
         config=config, model=built, source_tokenizer=source, target_tokenizer=target, custom="", signature={"seed": 1}
     )

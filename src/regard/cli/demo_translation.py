@@ -1,7 +1,6 @@
 """The demo of a translator: train, score, and show a translation with its attention."""
 
 import argparse
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +31,7 @@ def demonstrate(options: argparse.Namespace) -> None:
     config, held_out = _prepare(options)
     translator = fit(config)
     out = Path(config.out)
-    shutil.copyfile(config.data.train[0], out / "train.tsv")
+    disk.save(out / "train.tsv", Path(config.data.train[0]).read_bytes())
     held_out_file = out / "held-out.tsv"
     disk.write(held_out_file, "".join(f"{pair.source}\t{pair.target}\n" for pair in held_out))
     _score(translator, held_out)

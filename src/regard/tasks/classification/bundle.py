@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard import disk
 from regard.bundle.bundle import WEIGHTS, fingerprint_vocabulary
 from regard.bundle.load import first_line
 from regard.bundle.save import add_file, render_json
@@ -56,7 +57,7 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
         """Write the tokenizer, and the labels with the temperature."""
         bundle.tokenizer.save(folder / TOKENIZER)
         labels = {"labels": bundle.labels.to_dict(), "temperature": bundle.temperature}
-        (folder / LABELS).write_text(render_json(labels), encoding="utf-8")
+        disk.save(folder / LABELS, render_json(labels))
 
     def read_parts(self, files: BundleFiles) -> ClassifierParts:
         """Read the tokenizer, the labels and the temperature."""
