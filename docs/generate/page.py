@@ -87,6 +87,7 @@ def _declarations(entry: Mechanism) -> str:
         ("normalized", "the weights of a row sum to one, or to zero where there is nothing to attend to"),
         ("permutation_equivariant", "permuting the keys permutes the weights"),
         ("stateful", "the weights depend on earlier queries, which are taken in order"),
+        ("sequential", "queries are computed one after the other; `torch.export` then needs to know their number"),
     ):
         rows.append(f"| `{name}` | {_declared(entry, name)} | {meaning} |")
     table = "\n".join(["| | | |", "|---|---|---|", *rows])
@@ -95,11 +96,12 @@ def _declarations(entry: Mechanism) -> str:
 
 def _declared(entry: Mechanism, name: str) -> str:
     if entry.name == "AttentionPooling":
-        return {"normalized": "as its normalizer", "permutation_equivariant": "yes", "stateful": "no"}[name]
+        return {"normalized": "as its normalizer", "permutation_equivariant": "yes", "stateful": "no", "sequential": "no"}[name]
     if entry.name == "MultiHead" and name != "normalized":
         return {
             "permutation_equivariant": "yes, unless it is causal or has a window or positions",
             "stateful": "where it is causal, or its window ends at the query",
+            "sequential": "no",
         }[name]
     made = _small(entry)
     value = "yes" if getattr(made, name) else "no"

@@ -166,7 +166,7 @@ class _TanhAttention(ScoredAttention):
     ) -> AdditiveMemory:
         """Project the keys once, and make their exponentials ready where that pays."""
         memory = super().prepare(key, value, key_mask=key_mask)
-        pays = memory.key.device.type == "cpu" and memory.key.numel() >= PREPARE
+        pays = not torch.compiler.is_exporting() and memory.key.device.type == "cpu" and memory.key.numel() >= PREPARE
         return AdditiveMemory(memory.key, memory.value, key_mask, exponential(memory.key) if pays else None)
 
     def attend(

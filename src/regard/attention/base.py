@@ -116,6 +116,9 @@ class Attention(Observable, nn.Module, ABC):
     stateful: bool = False
     """Whether the weights depend on earlier queries, which are then taken in order."""
 
+    sequential: bool = False
+    """Whether the queries of a call are computed one after the other. Then `torch.export` needs to know their number (B and K
+    may be open): export the step of one query."""
     has_loss: bool = False
     """Whether the output has a loss of its own, for the training loss."""
     supports_fused: bool = False
@@ -266,6 +269,18 @@ class Attention(Observable, nn.Module, ABC):
         if state is not None:
             raise RequestError(
                 f"{type(self).__name__}.attend got a state, but its weights do not depend on earlier queries; leave it out"
+            )
+
+    def refuse_open_axis(self, query: Float[Tensor, "B Q Dq"]) -> None:
+        """Refuse an export with an open number of queries, for sequential mechanisms.
+
+        Raises:
+            RequestError: If `torch.export` runs and leaves Q open.
+        """
+        if torch.compiler.is_exporting() and not isinstance(query.shape[1], int):
+            raise RequestError(
+                f"{type(self).__name__} takes its queries one after the other, so torch.export needs to know their number; "
+                "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export the step of one query"
             )
 
     def _check_self_attention(self, query: object, value: object) -> None:

@@ -51,6 +51,7 @@ class HistoryAttention(ScoredAttention):
     """
 
     stateful: bool = True
+    sequential: bool = True
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class HistoryAttention(ScoredAttention):
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with one query after the other; see `Attention.attend`."""
+        self.refuse_open_axis(query)
         mask = self.check(query, memory, attn_mask)
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         if mask is not None:

@@ -53,12 +53,12 @@ def expected_chunks(
     ones beside them are lost.
     """
     check_shape("scores", scores, "B Q K", check_shape("alignments", alignments, "B Q K"))
-    keys, before = scores.shape[-1], chunk_size - 1
+    before = chunk_size - 1
     allowed = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand(scores.shape)
     parts = alignments[..., None] * masked_softmax(_windows(scores.to(alignments.dtype), before), _windows(allowed, before))
     weights = parts[..., before]
-    for back in range(1, min(chunk_size, keys)):
-        weights = weights + nn.functional.pad(parts[..., back:, before - back], (0, back))
+    for back in range(1, chunk_size):
+        weights = weights + nn.functional.pad(parts[..., before - back], (0, back))[..., back:]
     return weights
 
 

@@ -24,6 +24,9 @@ from regard.attention.scored import ScoredAttention
 from regard.errors import ConfigError
 from regard.shapes import check_shape
 
+EXPORTED_KEYS = 1 << 16
+"""Number of keys up to which a mechanism exported with an open axis K is right."""
+
 
 def expected_alignments(
     energies: Float[Tensor, "B Q K"],
@@ -66,9 +69,8 @@ def expected_alignments(
     alignments = []
     for i in range(sizes["Q"]):
         reached = previous
-        for product in products:
-            reach = sizes["K"] - product.shape[2]
-            reached = reached + nn.functional.pad(product[:, i] * reached[:, : product.shape[2]], (reach, 0))
+        for reach, product in products:
+            reached = reached + product[:, i] * _shift(reached, reach)
         previous = stop[:, i] * reached
         alignments.append(previous)
     return torch.stack(alignments, 1) if alignments else stop
@@ -98,9 +100,8 @@ def stopping_points(
     check_shape("previous", previous, "B", sizes)
     chosen = energies > 0 if mask is None else (energies > 0) & mask
     # For each start the first key from there on: a minimum from the right. A start past the end stays there.
-    index = torch.arange(sizes["K"], device=energies.device)
-    first = torch.where(chosen, index, sizes["K"]).flip(-1).cummin(-1).values.flip(-1)
-    first = nn.functional.pad(first, (0, 1), value=sizes["K"])
+    index = torch.arange(sizes["K"] + 1, device=energies.device)
+    first = torch.where(nn.functional.pad(chosen, (0, 1), value=True), index, index[-1]).flip(-1).cummin(-1).values.flip(-1)
     points = []
     for i in range(sizes["Q"]):
         previous = first[:, i].gather(1, previous[:, None])[:, 0]
@@ -193,6 +194,7 @@ class MonotonicAttention(Attention):
     """Energies e_ij = scorer(q_i, k_j) + r: what the soft and the hard forms have in common."""
 
     normalized = False
+    sequential: bool = True
     permutation_equivariant: bool = False
     stateful: bool = True
 
@@ -290,6 +292,7 @@ class SoftMonotonic(MonotonicAttention):
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: SoftMonotonicState | None, mask: Tensor | None
     ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
         """α of each query, in float32 at least, and the state after them."""
+        self.refuse_open_axis(query)
         energies = self.energies(query, memory)
         if self.training and self.noise:
             energies = energies + self.noise * torch.randn_like(energies)
@@ -390,7 +393,8 @@ class HardMonotonic(MonotonicAttention):
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: HardMonotonicState | None, mask: Tensor | None
     ) -> tuple[Int[Tensor, "B Q"], HardMonotonicState]:
         """Where each query stops, and the state after them."""
-        previous = query.new_zeros(len(query), dtype=torch.long) if state is None else state.position
+        self.refuse_open_axis(query)
+        previous = query.new_zeros(query.shape[0], dtype=torch.long) if state is None else state.position
         points = stopping_points(self.energies(query, memory), previous, mask=mask)
         return points, HardMonotonicState(points[:, -1] if points.shape[1] else previous)
 
@@ -448,14 +452,23 @@ def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:
     return first.to(energies.dtype).expand(energies.shape[0], -1)
 
 
-def _products(go_on: Float[Tensor, "B Q K"]) -> list[Tensor]:
-    """For s = 1, 2, 4, … < K, the product of the s factors before each key from s on: (B,Q,K−s)."""
-    keys, reach = go_on.shape[2], 1
-    products: list[Tensor] = []
-    while reach < keys:
-        products.append(go_on[..., :-1] if reach == 1 else products[-1][..., reach // 2 :] * products[-1][..., : -(reach // 2)])
-        reach *= 2
+def _products(go_on: Float[Tensor, "B Q K"]) -> list[tuple[int, Tensor]]:
+    """Return for s = 1, 2, 4, … < K the product of the s factors before each key; zero for the first s keys, which have fewer.
+
+    Where `torch.export` leaves K open, the steps are those of `EXPORTED_KEYS`; the surplus ones add zeros.
+    """
+    keys = go_on.shape[2]
+    limit, reach, product = keys if isinstance(keys, int) else EXPORTED_KEYS, 1, _shift(go_on, 1)
+    products = []
+    while reach < limit:
+        products.append((reach, product))
+        product, reach = product * _shift(product, reach), 2 * reach
     return products
+
+
+def _shift(x: Float[Tensor, "*any K"], reach: int) -> Float[Tensor, "*any K"]:
+    """Move along the last axis by so many places, with zeros before."""
+    return nn.functional.pad(x, (reach, 0))[..., : x.shape[-1]]
 
 
 def _compute_type(tensor: Tensor) -> torch.dtype:

@@ -54,8 +54,11 @@ class HeadMemory(Memory):
         return HeadMemory(key, value, torch.cat([self._all(), later._all()], 1))
 
     def last(self, count: int) -> "HeadMemory":
-        """Keep the last keys, at most `count` of them."""
-        start = -count if count else self.key.shape[2]
+        """Keep the last keys, at most `count` of them; all where `torch.export` leaves their number open."""
+        keys = self.key.shape[2]
+        if not isinstance(keys, int):
+            return self  # an export with an open number of keys; more than are needed change nothing
+        start = max(keys - count, 0)
         mask = None if self.key_mask is None else self.key_mask[:, start:]
         return HeadMemory(self.key[:, :, start:], self.value[:, :, start:], mask)
 

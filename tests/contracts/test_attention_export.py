@@ -1,0 +1,46 @@
+"""Every mechanism under `torch.export`: the axes B, K and, unless it is sequential, Q stay open."""
+
+import pytest
+import torch
+from contracts.attention_cases import CASES
+from contracts.battery import inputs, made
+from contracts.cases.base import B, Case, K, Q
+from torch.export import Dim
+
+from regard.errors import RequestError
+
+OTHERS = [(3, 5, 11), (1, 1, 4), (4, 7, 40)]
+
+
+def shapes(*, open_queries: bool) -> dict[str, dict[int, object]]:
+    batch, keys = Dim("batch", min=1, max=64), Dim("keys", min=2, max=512)
+    query = {0: batch, 1: Dim("queries", min=1, max=512)} if open_queries else {0: batch}
+    return {"query": query} | {name: {0: batch, 1: keys} for name in ("key", "value", "key_mask")}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_open_axes(case: Case, unchecked):
+    attention = made(case, torch.float32).eval()
+    tensors, mask = inputs(case, attention, dtype=torch.float32), torch.arange(K) < torch.tensor([[K], [9]])
+    dynamic = shapes(open_queries=not attention.sequential)
+    # Without guards: PyTorch 2.13 writes one wrongly where a name (key) begins another (key_mask).
+    exported = torch.export.export(attention, tensors, {"key_mask": mask}, dynamic_shapes=dynamic).module(check_guards=False)
+    for batch, queries, keys in OTHERS:
+        shape = batch, Q if attention.sequential else queries, keys
+        tensors = inputs(case, attention, shape, torch.float32, seed=1)
+        mask = torch.arange(keys) < 2 * torch.arange(batch)[:, None]  # the first row has nothing to attend to
+        found, wanted = exported(*tensors, key_mask=mask), attention(*tensors, key_mask=mask)
+        torch.testing.assert_close(found.context, wanted.context, rtol=0, atol=1e-5)
+        torch.testing.assert_close(found.weights, wanted.weights, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.build().sequential], ids=lambda case: case.name)
+def test_an_open_number_of_queries_is_refused_by_what_is_sequential(case: Case, unchecked):
+    attention = made(case, torch.float32).eval()
+    tensors = inputs(case, attention, (B, Q, K), torch.float32)
+    mask = torch.ones(B, K, dtype=torch.bool)
+    with pytest.raises(
+        RequestError, match=r"takes its queries one after the other, .* leave axis 1 of the query out of dynamic"
+    ):
+        torch.export.export(attention, tensors, {"key_mask": mask}, dynamic_shapes=shapes(open_queries=True))
