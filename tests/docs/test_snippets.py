@@ -1,0 +1,96 @@
+"""Every Python snippet of the documentation runs, and every command in it has the options that it is given."""
+
+import re
+from pathlib import Path
+
+import pytest
+from docs.site.generated import help_of
+from sybil import Sybil
+from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
+
+from regard.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+GENERATED = {"mechanisms", "lessons", "_build", "generated"}  # tested where they are made, or run when the documentation is built
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted(
+        path for path in (ROOT / "docs").rglob("*.md") if not GENERATED & set(path.relative_to(ROOT / "docs").parts)
+    ),
+]
+NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+_FENCE = re.compile(r"^```shell\n(.*?)^```", re.M | re.S)
+
+
+def run(path: Path, *, quick: bool) -> int:
+    """Run the snippets of a document in order, in one namespace; `quick` leaves out those that train."""
+    document = Sybil(parsers=[PythonCodeBlockParser(), SkipParser()]).parse(path)
+    document.namespace.update(quick=quick, __name__="snippets")
+    number = 0
+    for example in document.examples():
+        try:
+            example.evaluate()
+        except pytest.skip.Exception:
+            continue
+        except Exception as error:
+            error.add_note(f"in the snippet at line {example.line} of {path}")
+            raise
+        number += 1
+    return number
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
+def test_the_snippets_run(path, workspace):
+    run(path, quick=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if "if(quick" in path.read_text(encoding="utf-8")], ids=str)
+def test_the_snippets_that_train_run(path, workspace):
+    assert run(path, quick=False)
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of each `regard` command of the shell snippets."""
+    found = []
+    for block in _FENCE.findall(text):
+        for line in re.sub(r"\\\n\s*", " ", block).splitlines():
+            for match in re.finditer(r"(?:^|[|;$] ?|python |do |-no-python |[0-9] )regard ([a-z].*?)(?=$| #| \| |;)", line):
+                found.append(match[1].split())
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
+def test_the_commands_have_the_options_that_are_documented(path):
+    for words in commands(path.read_text(encoding="utf-8")):
+        command = words[:2] if words[0] == "train" and len(words) > 1 else words[:1]
+        assert command[0] in COMMANDS, f"no command is named {command[0]}"
+        if command == ["train", "…"] or command == ["train"]:
+            continue
+        known = set(re.findall(r"--[\w.-]+", help_of(command)))
+        if command[0] == "resume":
+            known |= set(re.findall(r"--[\w.]+", help_of(["train", "translation"])))
+        options = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert options <= known, f"regard {' '.join(words)}: no option {sorted(options - known)}"
+
+
+def test_commands_are_found_in_all_forms():
+    text = "```shell\nregard info runs/deu\ntorchrun --nproc-per-node 8 --no-python regard train translation --out x   # eight\n"
+    text += "cat a | regard translate runs/deu \\\n    --beam 5 > b\n```\n"
+    assert commands(text) == [
+        ["info", "runs/deu"],
+        ["train", "translation", "--out", "x"],
+        ["translate", "runs/deu", "--beam", "5", ">", "b"],
+    ]
+
+
+def test_snippets_are_fenced():
+    """An indented block is neither coloured nor tested."""
+    indented = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in DOCUMENTS
+        if "explanation" not in path.parts and path.name != "architecture.md"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.match(r"    (regard|import|from|torchrun|srun|pip|make) ", line)
+    ]
+    assert not indented
