@@ -1,10 +1,16 @@
-"""Docstrings are written in plain text with `code`; turn them into the reStructuredText that Sphinx expects."""
+"""Docstrings are written in plain text with `code`; turn them into the reStructuredText that Sphinx expects.
+
+Names whose docstring has no example get theirs from `docs.site.examples`.
+"""
 
 import re
 from typing import Any
 
 from sphinx.application import Sphinx
 
+from docs.site.examples import examples
+
+_EXAMPLE = ("Example:", "Examples:")
 _CODE = re.compile(r"(`+[^`]+`+)")
 _SPECIAL = re.compile(r"([|*\\]|(?<=\w)_(?=\W|$))")
 
@@ -16,10 +22,22 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    if what in ("class", "function", "exception", "data") and not any(line.strip() in _EXAMPLE for line in lines):
+        code = examples().get(name.rpartition(".")[2])
+        if code:
+            lines += [
+                "",
+                "Example:",
+                "",
+                "    .. code-block:: python",
+                "",
+                *(f"        {row}" for row in code.splitlines()),
+                "",
+            ]
     example = False
     for place, line in enumerate(lines):
         if line.strip() and not line.startswith(" "):
-            example = line.strip() in ("Example:", "Examples:")
+            example = line.strip() in _EXAMPLE
         if not example and not line.lstrip().startswith((">>>", "...")):
             lines[place] = escape(line)
 

@@ -1,4 +1,4 @@
-"""Pages that are written from the code when the documentation is built: commands, settings and presets.
+"""Pages that are written from the code when the documentation is built: commands, settings, presets and errors.
 
 They are written into docs/reference/generated, which is not part of the repository.
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from docs.site import errors
+
 FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 
 
@@ -24,7 +26,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def write_pages() -> None:
     """Write all pages; leave files as they are whose text has not changed, so that Sphinx does not read them again."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in {"commands.md": commands(), "settings.md": settings(), "presets.md": presets()}.items():
+    pages = {"commands.md": commands(), "settings.md": settings(), "presets.md": presets(), "errors.md": errors.page()}
+    for name, text in pages.items():
         file = FOLDER / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")

@@ -11,12 +11,12 @@ from regard.cli.main import main
 
 _TRANSFORMER = [
     *("--preset=transformer-tiny", "--data.source=en", "--data.target=de", "--device=cpu", "--threads=1"),
-    *("--tokenizers.source.max_size=60", "--tokenizers.target.max_size=60", "--training.tensorboard=false"),
-    *("--model.embedding_size=16", "--model.feed_forward_size=32", "--model.num_heads=4", "--training.max_steps=20"),
+    *("--tokenizers.source.size=100", "--tokenizers.target.size=100", "--training.tensorboard=false"),
+    *("--model.hidden_size=16", "--model.feed_forward_size=32", "--training.max_steps=20"),
 ]
 _LANGUAGE = [
-    *("--preset=language-tiny", "--device=cpu", "--threads=1", "--training.tensorboard=false", "--tokenizer.max_size=60"),
-    *("--model.embedding_size=16", "--model.feed_forward_size=32", "--model.num_heads=4", "--training.max_steps=5"),
+    *("--preset=language-tiny", "--device=cpu", "--threads=1", "--training.tensorboard=false", "--tokenizer.size=100"),
+    *("--model.hidden_size=16", "--model.feed_forward_size=32", "--training.max_steps=5"),
 ]
 
 

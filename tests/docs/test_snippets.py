@@ -1,6 +1,7 @@
 """Every Python snippet of the documentation runs, and every command in it has the options that it is given."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 from regard.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
-GENERATED = {"mechanisms", "lessons", "_build", "generated"}  # tested where they are made, or run when the documentation is built
+GENERATED = {
+    "mechanisms",
+    "lessons",
+    "_build",
+    "generated",
+}  # tested where they are made, or run when the documentation is built
 DOCUMENTS = [
     ROOT / "README.md",
-    *sorted(
-        path for path in (ROOT / "docs").rglob("*.md") if not GENERATED & set(path.relative_to(ROOT / "docs").parts)
-    ),
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if not GENERATED & set(path.relative_to(ROOT / "docs").parts)),
 ]
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 _FENCE = re.compile(r"^```shell\n(.*?)^```", re.M | re.S)
@@ -25,7 +29,7 @@ _FENCE = re.compile(r"^```shell\n(.*?)^```", re.M | re.S)
 def run(path: Path, *, quick: bool) -> int:
     """Run the snippets of a document in order, in one namespace; `quick` leaves out those that train."""
     document = Sybil(parsers=[PythonCodeBlockParser(), SkipParser()]).parse(path)
-    document.namespace.update(quick=quick, __name__="snippets")
+    document.namespace.update(quick=quick, no_transformers=find_spec("transformers") is None, __name__="snippets")
     number = 0
     for example in document.examples():
         try:
@@ -75,7 +79,9 @@ def test_the_commands_have_the_options_that_are_documented(path):
 
 
 def test_commands_are_found_in_all_forms():
-    text = "```shell\nregard info runs/deu\ntorchrun --nproc-per-node 8 --no-python regard train translation --out x   # eight\n"
+    text = (
+        "```shell\nregard info runs/deu\ntorchrun --nproc-per-node 8 --no-python regard train translation --out x   # eight\n"
+    )
     text += "cat a | regard translate runs/deu \\\n    --beam 5 > b\n```\n"
     assert commands(text) == [
         ["info", "runs/deu"],
@@ -86,11 +92,14 @@ def test_commands_are_found_in_all_forms():
 
 def test_snippets_are_fenced():
     """An indented block is neither coloured nor tested."""
-    indented = [
-        f"{path.relative_to(ROOT)}:{number}"
-        for path in DOCUMENTS
-        if "explanation" not in path.parts and path.name != "architecture.md"
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if re.match(r"    (regard|import|from|torchrun|srun|pip|make) ", line)
-    ]
+    indented = []
+    for path in DOCUMENTS:
+        if path.name != "architecture.md":
+            text = re.sub(
+                r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), path.read_text(encoding="utf-8"), flags=re.M | re.S
+            )
+            lines = enumerate(text.splitlines(), 1)
+            indented += [
+                f"{path.name}:{number}" for number, line in lines if re.match(r"    (regard|import|from|torchrun|pip) ", line)
+            ]
     assert not indented

@@ -62,7 +62,11 @@ def build_attention(config: AttentionConfig, *, query_size: int, key_size: int) 
 
 
 def build_pooling(config: PoolingConfig, *, size: int) -> Pooling:
-    """Build the pooling that a config describes, of values `size` wide; its context is `output_size` wide.
+    """Build the pooling that a configuration describes. Its context has the width `output_size`.
+
+    Args:
+        config: The configuration.
+        size: Width of the values.
 
     Raises:
         ConfigError: If a width or the number of heads is below 1.

@@ -89,6 +89,9 @@ def render_config(config: Any) -> str:
 def read_config(path: str | Path) -> RunConfig:
     """Read a configuration from a YAML file.
 
+    Args:
+        path: The file.
+
     Raises:
         ConfigError: As `load_config`, or if the file cannot be read.
     """

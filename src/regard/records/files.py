@@ -10,6 +10,9 @@ from regard.records.data import AttentionRecord
 def load_record(path: str | Path) -> AttentionRecord:
     """Read a record from a .json or .npz file.
 
+    Args:
+        path: The file, which `AttentionRecord.save` wrote.
+
     Raises:
         RequestError: If the file has another ending.
         DataError: If it cannot be read, is too large, or holds no record.

@@ -1,0 +1,18 @@
+"""Examples of public names that have none in their docstring: one `## Name` section each in a file of this folder."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+_SECTION = re.compile(r"^## (\w+)\n(?:% [^\n]*\n+)?```python\n(.*?)```", re.M | re.S)
+
+
+@cache
+def examples() -> dict[str, str]:
+    """Return the code of each name's example; those of the mechanisms are the ones of their pages."""
+    from docs.generate.page import MECHANISMS, example_code
+
+    found = {entry.name: example_code(entry.example) + "\n" for entry in MECHANISMS}
+    for file in sorted(Path(__file__).parent.glob("*.md")):
+        found |= dict(_SECTION.findall(file.read_text(encoding="utf-8")))
+    return found

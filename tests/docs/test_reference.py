@@ -1,0 +1,64 @@
+"""The API reference has every public name, and each name has an example and describes its parameters."""
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from docs.site.errors import collect, page
+from docs.site.examples import examples
+
+import regard
+import regard.analysis
+import regard.attention
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = [(module, name) for module in (regard, regard.attention, regard.analysis) for name in module.__all__]
+_CURRENT = re.compile(r"currentmodule:: (\S+)\n.*?:nosignatures:\n\n(.*?)```", re.S)
+
+
+def listed() -> set[tuple[str, str]]:
+    text = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
+    return {(module, name) for module, names in _CURRENT.findall(text) for name in names.split()}
+
+
+def test_the_reference_lists_every_public_name_once():
+    names = [(module.__name__, name) for module, name in PUBLIC]
+    assert listed() == set(names), "add the name to docs/reference/api.md, or remove it there"
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC, ids=lambda value: getattr(value, "__name__", value))
+def test_every_public_name_has_an_example(module, name):
+    doc = inspect.getdoc(getattr(module, name)) or ""
+    assert re.search(r"^Examples?:$", doc, re.M) or name in examples(), "add an example to docs/site/examples"
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC, ids=lambda value: getattr(value, "__name__", value))
+def test_every_parameter_is_described(module, name):
+    public = getattr(module, name)
+    if dataclasses.is_dataclass(public) or (inspect.isclass(public) and issubclass(public, Exception)):
+        return  # their fields are described one by one
+    made = public.__init__ if inspect.isclass(public) else public
+    if inspect.isclass(public) and ("__init__" not in vars(public) or inspect.isabstract(public)):
+        return
+    doc = (inspect.getdoc(public) or "") + "\n" + (inspect.cleandoc(made.__doc__ or "") if made is not public else "")
+    described = set(re.findall(r"^ {0,4}(\w+)(?: \([^)]*\))?: ", doc, re.M))
+    parameters = {
+        parameter.name
+        for parameter in inspect.signature(made).parameters.values()
+        if parameter.name != "self" and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
+    assert parameters <= described, f"{name}: describe {sorted(parameters - described)} under Args"
+
+
+def test_no_example_is_left_over():
+    names = {name for _, name in PUBLIC}
+    assert examples().keys() <= names
+
+
+def test_the_error_index_has_the_messages():
+    text = page()
+    assert len(collect()) > 300
+    assert "already holds a run" in text
+    assert "MultiHead(size=…" in text
