@@ -66,10 +66,6 @@ def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | 
     Returns:
         The tensor, with zeros where the mask is False.
 
-    Args:
-        tensor: Keys or values.
-        key_mask: Boolean (B,K); True where there is a key. None for no mask.
-
     Raises:
         ShapeError: If the mask is not boolean or not (B,K).
 
@@ -134,29 +130,22 @@ def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Te
 def causal_mask(queries: int, keys: int | None = None, *, device: torch.device | None = None) -> Bool[Tensor, "Q K"]:
     """Build the mask with which each query may attend to its own position and those before it.
 
-        With Q ≠ K the ends are aligned (the last query sits at the last key), which is what step-by-step decoding with kept
-    <<<<<<< HEAD
-        keys needs: query i may attend to key k if k ≤ i + K − Q. (`is_causal` of `scaled_dot_product_attention` aligns the
-        beginnings.)
-    =======
-        keys needs: query i may attend to key k if k ≤ i + K − Q.
-    >>>>>>> 36ff932 (Generate the reference: examples, error index, file formats; test snippets)
+    With Q ≠ K the ends are aligned (the last query sits at the last key), which is what step-by-step decoding with kept
+    keys needs: query i may attend to key k if k ≤ i + K − Q. (`is_causal` of `scaled_dot_product_attention` aligns the
+    beginnings.)
 
-        Args:
-            queries: Q.
-            keys: K; None for Q.
-            device: Device of the mask.
-    <<<<<<< HEAD
+    Args:
+        queries: Q.
+        keys: K; None for Q.
+        device: Device of the mask.
 
-        Returns:
-            The mask, True where a query may attend to a key.
+    Returns:
+        The mask, True where a query may attend to a key.
 
-        Example:
-            >>> causal_mask(2, 3).int()
-            tensor([[1, 1, 0],
-                    [1, 1, 1]], dtype=torch.int32)
-    =======
-    >>>>>>> 36ff932 (Generate the reference: examples, error index, file formats; test snippets)
+    Example:
+        >>> causal_mask(2, 3).int()
+        tensor([[1, 1, 0],
+                [1, 1, 1]], dtype=torch.int32)
     """
     keys = queries if keys is None else keys
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
@@ -167,33 +156,26 @@ def window_mask(
 ) -> Bool[Tensor, "Q K"]:
     """Build a sliding window: each query may attend to its own position, `before` positions before and `after` after it.
 
-        Query i sits at position p = i + K − Q, as in `causal_mask`, and may attend to p − before ≤ k ≤ p + after.
+    Query i sits at position p = i + K − Q, as in `causal_mask`, and may attend to p − before ≤ k ≤ p + after.
 
-        Args:
-            queries: Q.
-            keys: K; None for Q.
-    <<<<<<< HEAD
-            before: Number of positions before a query's own, ≥ 0.
-            after: Number of positions after a query's own, ≥ 0.
-            device: Device of the mask.
+    Args:
+        queries: Q.
+        keys: K; None for Q.
+        before: Number of positions before a query's own, ≥ 0.
+        after: Number of positions after a query's own, ≥ 0.
+        device: Device of the mask.
 
-        Returns:
-            The mask, True where a query may attend to a key.
+    Returns:
+        The mask, True where a query may attend to a key.
 
-    =======
-            before: Number of earlier positions, ≥ 0.
-            after: Number of later positions, ≥ 0.
-            device: Device of the mask.
+    Raises:
+        ShapeError: If the window has a negative side.
 
-    >>>>>>> 36ff932 (Generate the reference: examples, error index, file formats; test snippets)
-        Raises:
-            ShapeError: If the window has a negative side.
-
-        Example:
-            >>> window_mask(3, before=1).int()
-            tensor([[1, 0, 0],
-                    [1, 1, 0],
-                    [0, 1, 1]], dtype=torch.int32)
+    Example:
+        >>> window_mask(3, before=1).int()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 1, 1]], dtype=torch.int32)
     """
     if before < 0 or after < 0:
         raise ShapeError(f"window_mask(before={before}, after={after}): both sides of a window must be 0 or more")
