@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention import Coverage, LocalMonotonic, MultiHead
 from regard.attention.build import build_attention
 from regard.attention.linear import LinearConcat
-from regard.bundle.weights import pack, unpack
+from regard.bundle import weights as stored
 from regard.config import (
     AdditiveConfig,
     BahdanauDecoderConfig,
@@ -30,6 +30,7 @@ from regard.config import (
     TransformerConfig,
 )
 from regard.decoding import beam_search, force, greedy
+from regard.inference import pack
 from regard.models.build import build_language_model, build_translator
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.seq2seq import Seq2Seq
@@ -336,14 +337,55 @@ def test_searched_and_forced_agree(model, batch):
                 )
 
 
+def walk(model: Seq2Seq, batch) -> list[Tensor]:
+    """Logits and weights of steps in which hypotheses change places and sentences finish."""
+    source, mask, _, _ = batch
+    draw = torch.Generator().manual_seed(5)
+    state, rows, count, found = model.encode(source, mask, record=model.sites), BATCH, 1, []
+    for step in range(9):
+        tokens = torch.randint(4, TARGETS, (rows, count), generator=draw)
+        logits, attention, state = model.step(tokens, state, record=model.sites)
+        found += [logits, *(attention[site] for site in model.sites)]
+        if step in (3, 5):
+            state, rows = state.keep(torch.arange(1, rows)), rows - 1
+        state, count = state.select(torch.randint(0, count, (rows, 3), generator=draw)), 3
+    return found
+
+
+@torch.no_grad()
+def test_packed_steps_equal_plain_ones(model, batch):
+    packed = pack(model, BATCH)
+    assert packed is not model
+    assert pack(packed, BATCH) is packed
+    for ours, expected in zip(walk(packed, batch), walk(model, batch), strict=True):
+        same(ours, expected)
+    same(read(packed, batch)[0], read(model, batch)[0])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", CASES)
+def test_packed_steps_in_bfloat16_are_as_exact_as_plain_ones(name, batch):
+    torch.manual_seed(0)
+    model = create(CASES[name])
+    model.to(torch.bfloat16).double()  # rounded weights: what is compared is the arithmetic
+    exact = walk(model, batch)
+    model.to(torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        plain, packed = walk(model, batch), walk(pack(model, BATCH), batch)
+    for number, expected in enumerate(exact):
+        assert packed[number].shape == expected.shape
+        plain_error, error = ((found[number].double() - expected).abs().max() for found in (plain, packed))
+        assert error <= 1.25 * plain_error + 0.005 * expected.abs().max()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_save_and_load_are_equal(name, batch):
     model = build(CASES[name])
     torch.manual_seed(99)
     other = create(CASES[name])
-    unpack(other, pack(model), name)
+    stored.unpack(other, stored.pack(model), name)
     assert torch.equal(read(model, batch)[0], read(other, batch)[0])
-    assert pack(other) == pack(model)
+    assert stored.pack(other) == stored.pack(model)
 
 
 def test_bfloat16_autocast_runs_and_stays_near(model, batch):

@@ -10,6 +10,7 @@ from regard.attention import ALiBi, MultiHead
 from regard.inference.transformer import PooledState, pack_decoder
 from regard.layers.transformer import DecoderLayer, LayersToRecord, TransformerDecoder
 from regard.layers.transformer_build import Blueprint, build_decoder
+from regard.models.transformer.state import CachedState
 
 WIDTH, HEADS, LAYERS, SOURCE = 12, 3, 2, 7
 RECORD = LayersToRecord(own=(0, 1), across=(1,))
@@ -56,7 +57,7 @@ class Plain:
 def begin(decoder: TransformerDecoder, states: Tensor, mask: Tensor) -> PooledState:
     packed = pack_decoder(decoder.parts(), len(mask))
     assert packed is not None
-    return packed.begin(decoder.prepare(states, mask), {}, mask, 1)
+    return packed.begin(CachedState(memories=decoder.prepare(states, mask), encoder={}), mask)
 
 
 @pytest.mark.parametrize(("order", "rotary"), [("post", False), ("pre", False), ("pre", True)])

@@ -6,23 +6,37 @@ one, that says nothing (since somebody hooked, patched or replaced something) ru
 """
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.inference.linear import pack_linear
-from regard.inference.transformer import PackedDecoder, pack_decoder
-from regard.models.search_parts import EnsembleParts, Features, StepParts
+from regard.inference.recurrent import pack_recurrent
+from regard.inference.transformer import pack_decoder
+from regard.models.search_parts import EnsembleParts, Features, RecurrentParts, StepParts
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
+
+
+class Packed(Protocol):
+    """A packed decoder."""
+
+    def begin(self, state: Any, mask: Bool[Tensor, "B S"]) -> Any:
+        """Return the state that its steps start from: the model's own state, taken over.
+
+        Args:
+            state: What the model's `encode` returned.
+            mask: True at the source's tokens.
+        """
+        ...
 
 
 class PackedModel(Seq2Seq[Any]):
     """A model whose search steps run from packed weights; everything else is the model's own."""
 
     def __init__(
-        self, model: Seq2Seq[Any], *, features: Features, output: Callable[[Tensor], Tensor], decoder: PackedDecoder | None
+        self, model: Seq2Seq[Any], *, features: Features, output: Callable[[Tensor], Tensor], decoder: Packed | None
     ) -> None:
         """Args:
         model: The model.
@@ -38,9 +52,7 @@ class PackedModel(Seq2Seq[Any]):
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()) -> Any:
         state = self.model.encode(source, source_mask, record=record)
-        if self._decoder is None or (state.memories and not bool(source_mask.any(1).all())):
-            return state  # the plain decoder defines what attention to an empty source gives
-        return self._decoder.begin(state.memories, state.encoder, source_mask, state.count)
+        return state if self._decoder is None else self._decoder.begin(state, source_mask)
 
     def decode(
         self,
@@ -89,7 +101,10 @@ def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
     return PackedModel(model, features=parts.features, output=output or parts.output, decoder=decoder)
 
 
-def _pack_decoder(parts: StepParts, sentences: int) -> PackedDecoder | None:
+def _pack_decoder(parts: StepParts, sentences: int) -> Packed | None:
     """Pack the decoder if it is on a CPU."""
-    on_cpu = parts.output.weight.device.type == "cpu"
-    return pack_decoder(parts.decoder, sentences) if on_cpu and parts.decoder is not None else None
+    if parts.decoder is None or parts.output.weight.device.type != "cpu":
+        return None
+    if isinstance(parts.decoder, RecurrentParts):
+        return pack_recurrent(parts.decoder, sentences)
+    return pack_decoder(parts.decoder, sentences)

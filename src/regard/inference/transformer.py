@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.base import HeadMaps, Memory
+from regard.attention.base import HeadMaps
 from regard.attention.multihead import HeadMemory
 from regard.inference.linear import PackedLinear, pack_linear
 from regard.layers.feed_forward import PositionWise
@@ -84,30 +84,33 @@ class PackedDecoder:
     dtype: torch.dtype
     """The dtype of features, keys, values and sums."""
 
-    def begin(
-        self, memories: Sequence[Memory], encoder: dict[str, Tensor], mask: Bool[Tensor, "B S"], count: int
-    ) -> "PooledState":
+    def begin(self, state: Any, mask: Bool[Tensor, "B S"]) -> Any:
         """Build the state before the first word.
 
         Args:
-            memories: The keys and values of the source for each layer; empty in a decoder without a source.
-            encoder: The weights recorded in the encoder.
-            mask: True at the source's tokens, at least one for each sentence.
-            count: The number of hypotheses N.
+            state: The state of the plain decoder (`CachedState`).
+            mask: True at the source's tokens.
+
+        Returns:
+            A `PooledState`. If a source is empty, the given state: the plain decoder defines what attention to it gives.
         """
+        memories = state.memories
+        if memories and not bool(mask.any(1).all()):
+            return state
         rows, heads = len(mask), self.num_heads
         sources = tuple(
-            HeadMemory(memory.key.to(self.dtype).contiguous(), memory.value.to(self.dtype).contiguous()) for memory in memories
+            HeadMemory(memory.key.to(self.dtype).contiguous(), memory.value.to(self.dtype).contiguous(), mask)
+            for memory in memories
         )
         hidden = torch.zeros(mask.shape, dtype=self.dtype).masked_fill_(~mask, -torch.inf)
         words = hidden.new_empty(len(self.layers), 2, rows, heads, 0, 1, self.head_size)
         return PooledState(
             decoder=self,
-            encoder=encoder,
+            encoder=state.encoder,
             sources=sources,
             source_bias=hidden.repeat_interleave(heads, 0)[:, None] if sources else None,
             words=Pool.empty(words, 4),
-            bias=hidden.new_zeros(rows, count, 0, 1),
+            bias=hidden.new_zeros(rows, state.count, 0, 1),
             num_rows=rows,
         )
 
@@ -155,7 +158,7 @@ class PooledState:
         bias, heads = self.source_bias, self.decoder.num_heads
         return replace(
             kept,
-            sources=tuple(HeadMemory(one.key.index_select(0, alive), one.value.index_select(0, alive)) for one in self.sources),
+            sources=tuple(source.select(alive) for source in self.sources),
             source_bias=None if bias is None else bias.unflatten(0, (-1, heads)).index_select(0, alive).flatten(0, 1),
             words=Pool(self.words.storage.index_select(2, alive), self.words.axis, self.length, [self.length]),
             num_rows=len(rows),

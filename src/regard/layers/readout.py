@@ -1,10 +1,23 @@
 """What a decoder predicts its next word from, for output o of its cell, context c and embedding y of the word before."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from regard.attention.original import runs_original
+
+
+@dataclass(frozen=True)
+class ReadoutMaps:
+    """The maps of tanh(C c + W_h o + E y)."""
+
+    context: nn.Linear
+    output: nn.Linear
+    embedding: nn.Linear | None = None
+    """E; None if the embedding is not read."""
 
 
 class Readout(nn.Module, ABC):
@@ -17,6 +30,10 @@ class Readout(nn.Module, ABC):
         self, output: Float[Tensor, "B T H"], context: Float[Tensor, "B T Dv"], embedded: Float[Tensor, "B T E"]
     ) -> Float[Tensor, "B T R"]:
         """One step or all of them."""
+
+    def maps(self) -> ReadoutMaps | None:
+        """Return the maps if a call computes the formula of `ReadoutMaps` and nothing else."""
+        return None
 
 
 class OutputReadout(Readout):
@@ -53,6 +70,9 @@ class AttentionalReadout(Readout):
     def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         return torch.tanh(self.context_map(context) + self.output_map(output))
 
+    def maps(self) -> ReadoutMaps | None:
+        return ReadoutMaps(self.context_map, self.output_map) if runs_original(self, AttentionalReadout) else None
+
 
 class DeepReadout(Readout):
     """tanh(C c + W_h o + E y + b): a deep output, with tanh for Bahdanau's maxout (Bahdanau et al. 2015, appendix A.2.2)."""
@@ -66,3 +86,7 @@ class DeepReadout(Readout):
 
     def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         return torch.tanh(self.context_map(context) + self.output_map(output) + self.embedding_map(embedded))
+
+    def maps(self) -> ReadoutMaps | None:
+        original = runs_original(self, DeepReadout)
+        return ReadoutMaps(self.context_map, self.output_map, self.embedding_map) if original else None

@@ -7,6 +7,7 @@ Where only the states are wanted, an LSTM on a CPU takes oneDNN's loop in place 
 fifth of a single sentence's. It says nothing of the cell states between, which a decoder may start from.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,10 +16,22 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from regard.attention.original import runs_original
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
 
 State = tuple[Tensor, Tensor | None]
 """The state of a recurrent layer, and the cell state where it is an LSTM."""
+
+
+@dataclass(frozen=True)
+class CellWeights:
+    """The weights of a step: x_gates = W_x x + b_x and h_gates = W_h h + b_h, and then the formula of the cell."""
+
+    input_weight: Float[Tensor, "G D"]
+    input_bias: Float[Tensor, " G"]
+    state_weight: Float[Tensor, "G H"]
+    state_bias: Float[Tensor, " G"]
+    cell: Cell
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
@@ -139,6 +152,13 @@ class RecurrentLayer(nn.Module):
         if cell is None:
             return gru_cell(x_gates, h_gates, hidden), None
         return lstm_cell(x_gates, h_gates, cell)
+
+    def step_weights(self) -> CellWeights | None:
+        """Return the weights of `step` if it computes the formula of `CellWeights` and nothing else."""
+        if not runs_original(self, RecurrentLayer):
+            return None
+        cell: Cell = "gru" if self.num_gates == NUM_GATES["gru"] else "lstm"
+        return CellWeights(self.weight_ih[0], self.bias_ih[0], self.weight_hh[0], self.bias_hh[0], cell)
 
     def _split(self, state: Tensor | None) -> Tensor | None:
         """(B, directions · H) to (directions, B, H)."""

@@ -4,16 +4,31 @@ A model that returns its parts promises that its step computes their formula. A 
 its `step`. So whoever packs models needs to know no class of model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
+from regard.layers.readout import ReadoutMaps
+from regard.layers.recurrent import CellWeights
 from regard.layers.transformer import DecoderParts
 
 Features = Callable[..., tuple[Tensor, dict[str, Tensor], Any]]
 """features(tokens, state, record=…) → features (B,N,D), attention by site, state: a step without the output layer."""
+
+
+@dataclass(frozen=True)
+class RecurrentParts:
+    """The parts of a recurrent decoder that a packed form can replace."""
+
+    layers: tuple[CellWeights, ...]
+    """The weights of each layer's step."""
+    readout_maps: ReadoutMaps | None
+    """The maps of the readout; None for a readout without maps, or with others."""
+    readout: nn.Module
+    with_parts: Callable[[Sequence[nn.Module], nn.Module], Any]
+    """Builds a decoder with other layers and another readout; see `RecurrentDecoder.with_parts`."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +37,8 @@ class StepParts:
 
     features: Features
     output: nn.Linear
-    decoder: DecoderParts | None
-    """The parts of a decoder that `features` runs by `state.advance`; None if only its own `step` computes what it does."""
+    decoder: DecoderParts | RecurrentParts | None
+    """The parts of the decoder; None if only its own `step` computes what it does."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,10 +13,12 @@ from torch.nn import functional
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Reweight
+from regard.attention.original import runs_original
 from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
+from regard.models.search_parts import RecurrentParts
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class RecurrentState:
     """The readout of the step before, where it is fed back."""
     attention: Any = None
     """What a stateful attention carries, with B·N rows."""
+
+    stepper: "RecurrentDecoder | None" = None
+    """A decoder that runs the steps in place of the model's, from packed weights; None for the model's."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
         """For each new hypothesis, the index of the one it goes on from."""
@@ -147,6 +153,33 @@ class RecurrentDecoder(nn.Module, ABC):
         weights = [output.weights for output in outputs if output.weights is not None]
         return Decoded(torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None, _mean_loss(outputs, real))
 
+    def parts(self) -> RecurrentParts | None:
+        """Return the parts if `step` uses its layers and its readout only by calling `layer.step` and the readout.
+
+        A decoder that returns them promises that `with_parts` with equal parts gives an equal `step`.
+        """
+        return None
+
+    def _parts(self, cls: type["RecurrentDecoder"]) -> RecurrentParts | None:
+        """Return the parts if nobody changed a method of this class, or the step of a layer."""
+        weights = [self._layer(depth).step_weights() for depth in range(len(self.layers))]
+        known = tuple(each for each in weights if each is not None)
+        if len(known) < len(weights) or not runs_original(self, cls):
+            return None
+        return RecurrentParts(known, self.readout.maps(), self.readout, self.with_parts)
+
+    def with_parts(self, layers: Sequence[nn.Module], readout: nn.Module) -> Self:
+        """Return a decoder that shares everything with this one but the layers and the readout of its steps.
+
+        Args:
+            layers: Modules whose `step` has the contract of `RecurrentLayer.step`.
+            readout: A module whose call has the contract of `Readout`.
+        """
+        made = copy(self)
+        made._modules = dict(self._modules)  # a copy of a module shares this dictionary with the original
+        made._modules |= {"layers": nn.ModuleList(layers), "readout": readout}
+        return made
+
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """One step of all the layers."""
         hidden, cells = [], []
@@ -226,6 +259,9 @@ class BahdanauDecoder(RecurrentDecoder):
 
     feeds_back = True
 
+    def parts(self) -> RecurrentParts | None:
+        return self._parts(BahdanauDecoder)
+
     def step(
         self,
         embedded: Tensor,
@@ -267,6 +303,9 @@ class LuongDecoder(RecurrentDecoder):
     """
 
     feeds_back = False
+
+    def parts(self) -> RecurrentParts | None:
+        return self._parts(LuongDecoder)
 
     def step(
         self,
@@ -316,6 +355,9 @@ class InputFeedingDecoder(RecurrentDecoder):
 
     feeds_back = True
     feeds_readout = True
+
+    def parts(self) -> RecurrentParts | None:
+        return self._parts(InputFeedingDecoder)
 
     def step(
         self,

@@ -100,11 +100,12 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, RecurrentState]:
         """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
         embedded = self.embedding_dropout(self.target_embedding(tokens))
-        features, out, state = self.decoder.step(embedded, state, reweight=reweight, need_weights="cross" in record)
+        decoder = self.decoder if state.stepper is None else state.stepper
+        features, out, state = decoder.step(embedded, state, reweight=reweight, need_weights="cross" in record)
         return self.readout_dropout(features), {} if out.weights is None else {"cross": out.weights}, state
 
     def search_parts(self) -> StepParts | None:
-        return StepParts(self.features, self.output, None) if runs_original(self, RecurrentTranslator) else None
+        return StepParts(self.features, self.output, self.decoder.parts()) if runs_original(self, RecurrentTranslator) else None
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:
