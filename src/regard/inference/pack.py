@@ -88,12 +88,14 @@ def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
         sentences: Number of sentences to search for.
     """
     parts = model.search_parts()
-    if parts is None or torch.is_grad_enabled() or model.training or torch.compiler.is_compiling():
+    if parts is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return model
     if isinstance(parts, EnsembleParts):
         packed: Seq2Seq[Any] = parts.build([pack(member, sentences) for member in parts.members])
         packed.training = model.training
         return packed
+    if model.training:
+        return model
     output = pack_linear(parts.output, sentences)
     decoder = _pack_decoder(parts, sentences)
     if output is None and decoder is None:

@@ -1,0 +1,199 @@
+"""When a model is packed, which parts of it are, and that searches find the same."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.config import EncoderConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
+from regard.decoding import beam_search, greedy
+from regard.inference import pack
+from regard.inference.pack import PackedModel
+from regard.inference.transformer import PooledState
+from regard.models.build import build_translator
+from regard.models.ensemble import Ensemble
+from regard.models.seq2seq import Seq2Seq
+from regard.models.transformer.state import CachedState
+from regard.text.symbols import END, PAD
+
+WORDS, BATCH, SOURCE = 31, 7, 5
+TRANSFORMER = TransformerConfig(hidden_size=20, num_heads=2, feed_forward_size=23, encoder_layers=1, decoder_layers=2)
+RECURRENT = RecurrentConfig(
+    embedding_size=13,
+    encoder=EncoderConfig(hidden_size=11, num_layers=2),
+    decoder=LuongDecoderConfig(hidden_size=17, num_layers=2, input_feeding=True, cell="gru"),
+)
+CONFIGS = {"transformer": TRANSFORMER, "recurrent": RECURRENT}
+
+
+def build(config: TransformerConfig | RecurrentConfig, seed: int = 0) -> Seq2Seq:
+    torch.manual_seed(seed)
+    model = build_translator(config, source_size=WORDS, target_size=WORDS).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    return model
+
+
+@pytest.fixture
+def texts() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(1)
+    lengths = torch.randint(2, SOURCE + 1, (BATCH,))
+    mask = torch.arange(SOURCE) < lengths[:, None]
+    source = torch.randint(4, WORDS, (BATCH, SOURCE))
+    source[torch.arange(BATCH), lengths - 1] = END
+    return source.masked_fill(~mask, PAD), mask
+
+
+def found(model: Seq2Seq, texts: tuple[Tensor, Tensor]) -> list[list[int]]:
+    beams = beam_search(model, *texts, beam_size=3, max_length=12)
+    return [one.tokens for [one] in beams] + [one.tokens for one in greedy(model, *texts, max_length=12)]
+
+
+class Unpacked(Seq2Seq):
+    """A model that says nothing of its step, so that searches call it."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__()
+        self.model, self.sites, self.feeds_back = model, model.sites, model.feeds_back
+        self.encode, self.decode, self.step = model.encode, model.decode, model.step
+        self.logits, self.output_weight = model.logits, model.output_weight
+
+    def encode(self, *inputs, **options): ...
+    def decode(self, *inputs, **options): ...
+    def step(self, *inputs, **options): ...
+    def logits(self, *inputs, **options): ...
+    def output_weight(self, *inputs, **options): ...
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("sentences", [1, BATCH])
+def test_searches_find_what_they_find_with_the_plain_step(config, sentences, texts):
+    model = build(config)
+    some = texts[0][:sentences], texts[1][:sentences]
+    assert found(model, some) == found(Unpacked(model), some)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_an_ensemble_packs_its_members(config, texts):
+    ensemble = Ensemble([build(config), build(config, 1)])
+    with torch.no_grad():
+        packed = pack(ensemble, BATCH)
+    assert all(isinstance(member, PackedModel) for member in packed.members)
+    assert found(ensemble, texts) == found(Unpacked(ensemble), texts)
+
+
+@torch.no_grad()
+def test_nothing_is_packed_in_training_with_gradients_or_where_a_method_is_replaced():
+    model = build(TRANSFORMER)
+    assert isinstance(pack(model, BATCH), PackedModel)
+    with torch.enable_grad():
+        assert pack(model, BATCH) is model
+    assert pack(model.train(), BATCH) is model
+    model.eval().step = model.step
+    assert pack(model, BATCH) is model
+
+
+class Adapter(nn.Module):
+    """A low-rank addition to a linear map, as PEFT's LoRA makes it."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self.down, self.up = nn.Linear(linear.in_features, 3), nn.Linear(3, linear.out_features)
+
+    @property
+    def weight(self) -> Tensor:
+        return self.linear.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) + 5 * self.up(self.down(x))
+
+
+def adapt_a_projection(model: Seq2Seq) -> None:
+    layer = model.decoder.layers[1]
+    layer.self_attention.value_projection = Adapter(layer.self_attention.value_projection)
+
+
+def adapt_the_output(model: Seq2Seq) -> None:
+    model.output = Adapter(model.output)
+
+
+def adapt_the_feed_forward(model: Seq2Seq) -> None:
+    part = model.decoder.layers[0].feed_forward
+    part.outer = Adapter(part.outer)
+
+
+def hook_the_output(model: Seq2Seq) -> None:
+    model.output.register_forward_hook(lambda module, inputs, output: output.roll(1, -1))
+
+
+def hook_a_norm(model: Seq2Seq) -> None:
+    model.decoder.layers[1].feed_forward_residual.norm.register_forward_hook(lambda module, inputs, output: output.roll(1, -1))
+
+
+def patch_the_attention(model: Seq2Seq) -> None:
+    attention, attend = model.decoder.layers[0].self_attention, model.decoder.layers[0].self_attention.attend
+
+    def halved(*inputs, **options):
+        out, state = attend(*inputs, **options)
+        return type(out)(out.context / 2, out.weights), state
+
+    attention.attend = halved
+
+
+@pytest.mark.parametrize(
+    "change",
+    [adapt_a_projection, adapt_the_output, adapt_the_feed_forward, hook_the_output, hook_a_norm, patch_the_attention],
+    ids=lambda change: change.__name__,
+)
+@torch.no_grad()
+def test_what_a_user_adds_takes_effect(change, texts):
+    model = build(TRANSFORMER)
+    before = found(model, texts)
+    torch.manual_seed(2)
+    change(model)
+    assert found(model, texts) == found(Unpacked(model), texts) != before
+
+
+@torch.no_grad()
+def test_an_adapter_in_a_recurrent_readout_takes_effect(texts):
+    model = build(RECURRENT)
+    before = found(model, texts)
+    model.decoder.readout.output_map = Adapter(model.decoder.readout.output_map)
+    assert found(model, texts) == found(Unpacked(model), texts) != before
+
+
+@torch.no_grad()
+def test_a_decoder_with_an_adapter_keeps_a_packed_output_layer(texts):
+    model = build(TRANSFORMER)
+    adapt_a_projection(model)
+    packed = pack(model, BATCH)
+    assert isinstance(packed, PackedModel)
+    assert isinstance(packed.encode(*texts), CachedState)
+
+
+@torch.no_grad()
+def test_empty_sources_are_left_to_the_plain_decoder(texts):
+    packed = pack(build(TRANSFORMER), BATCH)
+    assert isinstance(packed.encode(*texts), PooledState)
+    assert isinstance(packed.encode(texts[0], texts[1] & (torch.arange(BATCH) > 0)[:, None]), CachedState)
+
+
+def test_changed_weights_are_seen_by_the_next_search(texts):
+    model = build(TRANSFORMER)
+    before = found(model, texts)
+    model.output.weight.data.copy_(model.output.weight.data.roll(1, 0))
+    assert found(model, texts) != before
+    assert found(model, texts) == found(Unpacked(model), texts)
+
+
+@torch.no_grad()
+def test_attention_is_recorded_in_the_beam(texts):
+    model = build(TRANSFORMER)
+    record = ("cross", "cross.0", "decoder.1", "encoder.0", "norm.1")
+    ours, plain = (beam_search(one, *texts, beam_size=3, max_length=9, record=record) for one in (model, Unpacked(model)))
+    for [one], [other] in zip(ours, plain, strict=True):
+        for site in record:
+            torch.testing.assert_close(
+                torch.tensor(one.attention[site]), torch.tensor(other.attention[site]), atol=1e-4, rtol=1e-3
+            )
