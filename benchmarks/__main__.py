@@ -9,6 +9,7 @@ classifier training the attention classifier against a plain loop, classifying, 
 joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
+precision  decoding with a trained translator in float32 and in bfloat16
 streaming  memory while a file of a million lines is translated
 """
 
@@ -25,6 +26,7 @@ NAMES = (
     "joeynmt",
     "transformer",
     "decoding",
+    "precision",
     "streaming",
 )
 SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"], ["classifier"])

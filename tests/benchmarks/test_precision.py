@@ -1,0 +1,35 @@
+"""The comparison of precisions: its figures on a small model, and what it says of files that it cannot read."""
+
+import json
+
+import pytest
+from benchmarks import precision
+
+from regard.errors import RegardError
+
+
+def test_figures(capsys, tmp_path, monkeypatch):
+    class Translator:
+        def translate(self, texts, *, beam_size, precision, record):
+            text = type("Text", (), {"text": "ein Hund bellt laut ."})()
+            other = type("Text", (), {"text": "eine Katze ."})()
+            return [other if precision == "bfloat16" and number == 1 else text for number in range(len(texts))]
+
+    monkeypatch.setattr("regard.load", lambda folder, device: Translator())
+    sources, references = tmp_path / "a.en", tmp_path / "a.de"
+    sources.write_text("a dog barks .\na cat .\na man .\na bird .\n")
+    references.write_text("ein Hund bellt laut .\n" * 4)
+    precision.main(["model", str(sources), "--references", str(references), "--rounds", "2", "--alone", "2", "--beams", "3"])
+    found = json.loads(capsys.readouterr().out)["by_beam"]["3"]
+    assert found["same"] == 0.75
+    assert found["bleu"]["float32"] == 100 > found["bleu"]["bfloat16"]
+    assert found["ratio"]["lowest"] <= found["ratio"]["median"] <= found["ratio"]["highest"]
+    assert set(found["one"]) == {"float32", "bfloat16"}
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(RegardError, match=r"missing\.en: cannot be read: .*; expected a text file in UTF-8"):
+        precision._lines(tmp_path / "missing.en", 0)
+    (tmp_path / "empty.en").write_text("")
+    with pytest.raises(RegardError, match=r"empty\.en: is empty; expected one sentence per line"):
+        precision._lines(tmp_path / "empty.en", 0)
