@@ -185,7 +185,7 @@ def test_a_label_unseen_in_training(classifier, tmp_path, capsys):
     file = tmp_path / "test.tsv"
     file.write_text("text\tlabel\na good film\tpositive\na so-so film\tpositiv\n")
     code = main(["evaluate", str(classifier), str(file)])
-    fails(capsys, code, r"test.tsv, line 3: the label 'positiv' is none .*mean 'positive'")
+    fails(capsys, code, r"test.tsv, line 3: label 'positiv' is unknown; .*mean 'positive'")
 
 
 def test_models_of_the_other_task(run, classifier, reviews, capsys):

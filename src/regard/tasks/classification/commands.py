@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
-from sys import stderr
 from typing import TYPE_CHECKING, ClassVar
 
 from regard.errors import RequestError
@@ -44,7 +44,7 @@ class ClassificationCommands(Commands["Classifier"]):
         if options.confusion and predictor.labels.multiple:
             raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
         texts, labels, report = read_given_texts(options, predictor)
-        print(report.render(), file=stderr)
+        print(report.render(), file=sys.stderr)
         return predictor.evaluate(texts, labels, progress=True)
 
     def after_evaluation(self, predictor: Classifier, result: LabelledEvaluation, options: Namespace) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
-from sys import stderr
 from typing import TYPE_CHECKING, ClassVar
 
 from regard.task import Commands, Look
@@ -33,7 +33,7 @@ class LanguageCommands(Commands["LanguageModel"]):
     def evaluate(self, predictor: LanguageModel, options: Namespace) -> LanguageEvaluation:
         """Score how well the model predicts texts."""
         texts, report = read_plain_texts(options, predictor.config)
-        print(report.render(), file=stderr)
+        print(report.render(), file=sys.stderr)
         return predictor.evaluate(texts, progress=True)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from sys import stderr
 from typing import TYPE_CHECKING, ClassVar
 
 from regard.task import Commands, Look, Option
@@ -85,7 +85,7 @@ def read_all_pairs(options: Namespace, config: TranslationConfig) -> tuple[list[
     for chunk in chunks:
         sources += chunk.source
         targets += chunk.target
-    print(report.render(), file=stderr)
+    print(report.render(), file=sys.stderr)
     return sources, targets
 
 
