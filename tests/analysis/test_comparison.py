@@ -6,9 +6,10 @@ import pytest
 from tasks.conftest import make as make_translator
 
 from regard.analysis import compare_classifiers, compare_translators
-from regard.analysis.comparison import ClassifierComparison, TranslationScore, TranslatorComparison
 from regard.errors import DataError, RequestError
 from regard.evaluation import Bootstrap, McNemar
+from regard.tasks.classification.comparison import ClassifierComparison
+from regard.tasks.translation.comparison import TranslationScore, TranslatorComparison
 
 TEXTS = ["good", "bad", "fine", "dull"] * 5
 RIGHT = ["for", "against", "for", "against"] * 5

@@ -1,9 +1,10 @@
 """What can be said about a trained model."""
 
 from regard.analysis.alignments import evaluate_alignment
-from regard.analysis.comparison import compare_classifiers, compare_translators
 from regard.analysis.decisive import decisive_share
 from regard.analysis.faithfulness import measure_faithfulness
+from regard.tasks.classification.comparison import compare_classifiers
+from regard.tasks.translation.comparison import compare_translators
 
 __all__ = [
     "compare_classifiers",

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from regard import disk
 from regard.cli.options import record_of
-from regard.config import WhitespaceConfig
-from regard.tasks.classification.config import ClassificationConfig
 
 if TYPE_CHECKING:
     from regard.demo import Review
@@ -87,15 +85,12 @@ def _train(preset: str, file: Path, options: argparse.Namespace) -> "Classifier"
         "overwrite": options.overwrite,
         "device": options.device,
         "threads": options.threads,
+        "tokenizer.kind": "whitespace",  # words as the corpus counts them, so that those which decide are known
     }
     if preset != _PRESETS[0]:
         settings |= _SHORTER
-    config = load_preset(preset, settings)
-    assert isinstance(config, ClassificationConfig)
     print(f"\nPreset {preset}:", flush=True)
-    # Words as the corpus counts them, so that those which decide are known.
-    config = replace(config, tokenizer=WhitespaceConfig())
-    return fit(config)
+    return fit(load_preset(preset, settings))
 
 
 def _score(preset: str, classifier: "Classifier", held_out: "list[Review]") -> _Row:

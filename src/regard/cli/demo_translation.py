@@ -3,14 +3,14 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from regard import disk
 from regard.cli.options import record_of
-from regard.tasks.translation.config import TranslationConfig
 
 if TYPE_CHECKING:
     from regard.demo import DemoPair
+    from regard.tasks.translation.config import TranslationConfig
     from regard.tasks.translation.predictor import Translator
 
 PRESETS = {"recurrent": "demo", "transformer": "transformer-demo"}
@@ -54,8 +54,7 @@ def _prepare(options: argparse.Namespace) -> "tuple[TranslationConfig, list[Demo
     from regard.text.cache import cache_folder
 
     settings = {"out": options.out, "overwrite": options.overwrite, "device": options.device, "threads": options.threads}
-    config = load_preset(PRESETS[options.model], settings)
-    assert isinstance(config, TranslationConfig)
+    config = cast("TranslationConfig", load_preset(PRESETS[options.model], settings))
     corpus = DemoCorpus(seed=config.seed)
     file = cache_folder(config.data) / f"demo-{config.seed}-{options.examples}.tsv"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -76,13 +76,12 @@ def _parser() -> Parser:
 
 
 def _load_others(options: argparse.Namespace) -> "list[Classifier]":
-    from regard.tasks.classification.predictor import Classifier
     from regard.tasks.loading import load
 
     others = []
     for folder in options.seeds:
         other = load(folder, device=options.device)
-        if not isinstance(other, Classifier):
+        if other.config.task != "classification":
             raise RequestError(f"faithfulness: {folder} holds {kind_of(other)}, expected a classifier like {options.dir}")
         others.append(other)
     return others

@@ -17,7 +17,7 @@ class TaskOptions:
         command: The command.
     """
 
-    def __init__(self, parser: argparse.ArgumentParser, command: Literal["look", "evaluate"]) -> None:
+    def __init__(self, parser: argparse.ArgumentParser, command: Literal["look", "evaluate", "compare"]) -> None:
         self._parser, self._command = parser, command
         self._tasks: dict[str, Commands] = {}
         self._options: dict[str, Option] = {}
@@ -62,4 +62,9 @@ class TaskOptions:
 
     def _of(self, name: str) -> tuple[Option, ...]:
         commands = self._tasks[name]
-        return tuple(commands.look_options if self._command == "look" else commands.evaluate_options)
+        options = {
+            "look": commands.look_options,
+            "evaluate": commands.evaluate_options,
+            "compare": commands.compare_options,
+        }
+        return tuple(options[self._command])

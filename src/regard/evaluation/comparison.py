@@ -15,6 +15,9 @@ from regard.evaluation.classification import macro_f1
 _AT_ONCE = 1 << 24
 """Counts held at once while resampling."""
 
+CERTAIN = 0.05
+"""Significance level: a difference that chance makes less often than this counts as one."""
+
 
 @dataclass(frozen=True)
 class McNemar:
@@ -179,3 +182,8 @@ def _check_pair(caller: str, first: np.ndarray, second: np.ndarray) -> None:
             f"{caller}: the first model has scores {first.shape}, the second {second.shape}, expected (N,) of the same texts, "
             "at least one"
         )
+
+
+def describe_p(p: float) -> str:
+    """Write a p-value as text."""
+    return f"p = {p:.4f}" if p >= 0.0001 else "p < 0.0001"

@@ -60,6 +60,9 @@ class Commands(ABC, Generic[PredictorT]):
 
     look_options: ClassVar[Sequence[Option]] = ()
     evaluate_options: ClassVar[Sequence[Option]] = ()
+    compares: ClassVar[bool] = False
+    """Whether `regard compare` compares two models of the task."""
+    compare_options: ClassVar[Sequence[Option]] = ()
     layout: ClassVar[Sequence[str]] = ()
     """Settings under `data` that describe the layout of a file, such as `columns`; commands that read files have them."""
 
@@ -80,6 +83,12 @@ class Commands(ABC, Generic[PredictorT]):
     def after_evaluation(self, predictor: PredictorT, result: Any, options: Namespace) -> None:
         """Draw what the options ask for, once the result has been printed."""
 
-    def compare(self, first: PredictorT, second: PredictorT, options: Namespace) -> Result | None:
-        """Compare two models on the files in `options.files`; None if the task has no comparison."""
-        return None
+    def compare(self, first: PredictorT, second: PredictorT, options: Namespace) -> Result:
+        """Compare two models on the files in `options.files`; only called if `compares` is True.
+
+        Args:
+            first: A model, from `options.first`.
+            second: Another model, from `options.second`.
+            options: With `resamples`, None for the task's default.
+        """
+        raise NotImplementedError

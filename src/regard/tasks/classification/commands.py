@@ -16,6 +16,7 @@ from regard.tasks.arguments import file_ending, is_given, lay_out, split_files, 
 if TYPE_CHECKING:
     from regard.config import LabelledDataConfig
     from regard.evaluation.labelled import LabelledEvaluation
+    from regard.tasks.classification.comparison import ClassifierComparison
     from regard.tasks.classification.predictor import Classifier
     from regard.text.files.report import ReadingReport
 
@@ -31,6 +32,7 @@ class ClassificationCommands(Commands["Classifier"]):
         Option("--confusion", f"draw the confusion matrix ({' '.join(_PICTURES)})", "FILE", endings=_PICTURES),
         Option("--reliability", f"draw the reliability diagram ({' '.join(_PICTURES)})", "FILE", endings=_PICTURES),
     )
+    compares: ClassVar[bool] = True
     layout: ClassVar[Sequence[str]] = TEXT_LAYOUT
 
     def look(self, predictor: Classifier, options: Namespace, sites: list[str] | None) -> Look:
@@ -53,6 +55,22 @@ class ClassificationCommands(Commands["Classifier"]):
             _draw_confusion(predictor, result, options.confusion, caption=options.caption)
         if options.reliability:
             _draw_reliability(predictor, result, options.reliability, caption=options.caption)
+
+    def compare(self, first: Classifier, second: Classifier, options: Namespace) -> ClassifierComparison:
+        """Compare accuracy and macro F1 of some texts."""
+        from regard.tasks.classification.comparison import compare_classifiers
+
+        texts, labels, report = read_given_texts(options, first)
+        print(report.render(), file=sys.stderr)
+        return compare_classifiers(
+            first,
+            second,
+            texts,
+            labels,
+            names=(options.first, options.second),
+            resamples=options.resamples or 10_000,
+            progress=True,
+        )
 
 
 def _draw_confusion(classifier: Classifier, found: LabelledEvaluation, path: str, *, caption: bool) -> None:

@@ -14,6 +14,7 @@ from regard.tasks.translation.config import TranslationConfig
 
 if TYPE_CHECKING:
     from regard.evaluation.translation import Evaluation
+    from regard.tasks.translation.comparison import TranslatorComparison
     from regard.tasks.translation.predictor import Translator
     from regard.text.files.report import ReadingReport
     from regard.text.pairs.readers import PairChunk
@@ -49,6 +50,8 @@ class TranslationCommands(Commands["Translator"]):
         BEAM,
     )
     evaluate_options: ClassVar[Sequence[Option]] = (BEAM, LENGTH_PENALTY, LENGTH_REWARD, ENSEMBLE)
+    compares: ClassVar[bool] = True
+    compare_options: ClassVar[Sequence[Option]] = (BEAM,)
     layout: ClassVar[Sequence[str]] = PAIR_LAYOUT
 
     def look(self, predictor: Translator, options: Namespace, sites: list[str] | None) -> Look:
@@ -70,6 +73,22 @@ class TranslationCommands(Commands["Translator"]):
             beam_size=options.beam,
             length_penalty=options.length_penalty,
             length_reward=options.length_reward,
+            progress=True,
+        )
+
+    def compare(self, first: Translator, second: Translator, options: Namespace) -> TranslatorComparison:
+        """Compare BLEU and chrF of some pairs."""
+        from regard.tasks.translation.comparison import compare_translators
+
+        sources, targets = read_all_pairs(options, first.config)
+        return compare_translators(
+            first,
+            second,
+            sources,
+            targets,
+            names=(options.first, options.second),
+            beam_size=options.beam,
+            resamples=options.resamples or 1000,
             progress=True,
         )
 
