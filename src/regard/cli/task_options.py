@@ -3,9 +3,8 @@
 import argparse
 from typing import Literal
 
-from regard.config.tasks import task_names
-from regard.errors import ConfigError, RequestError
-from regard.task import Commands, Option, find_task
+from regard.errors import RequestError
+from regard.task import Commands, Option, all_tasks, find_task
 from regard.tasks.arguments import add_layout_options
 
 
@@ -22,11 +21,8 @@ class TaskOptions:
         self._tasks: dict[str, Commands] = {}
         self._options: dict[str, Option] = {}
         self._owners: dict[str, list[str]] = {}
-        for name in task_names():
-            try:
-                self._tasks[name] = find_task(name).commands
-            except ConfigError:
-                continue  # a package with a broken task must not break the others
+        for name, task in all_tasks().items():
+            self._tasks[name] = task.commands
             for option in self._of(name):
                 if option.flag not in self._options:
                     self._options[option.flag] = option

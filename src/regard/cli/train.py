@@ -15,7 +15,7 @@ from regard.config.run import RunConfig
 from regard.config.tasks import is_task, task_names
 from regard.errors import RequestError, nearest
 from regard.processes.ranks import read_ranks
-from regard.task import find_task
+from regard.task import all_tasks, find_task
 from regard.tasks.arguments import split_files
 
 _NOTE = """\
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str]) -> None:
     """Train, or explain how."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: regard train TASK --data.train FILE [...]\n")
-        for name in task_names():
-            summary = find_task(name).words.summary
+        for name, known in all_tasks().items():
+            summary = known.words.summary
             print(f"  regard train {name:<15} {summary[0].lower()}{summary[1:-1]} (`regard train {name} --help`)")
         return
     task, *rest = arguments

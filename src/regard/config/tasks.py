@@ -3,7 +3,7 @@
 A package offers a task in its `pyproject.toml`, as the path of a `regard.task.Task` object:
 
     [project.entry-points."regard.tasks"]
-    tagging = "tagger:TASK"
+    summaries = "my_package:TASK"
 """
 
 from functools import cache

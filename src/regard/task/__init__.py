@@ -7,7 +7,7 @@ your own" shows another. Nothing in this package imports torch.
 
 from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Custom, Inventory
 from regard.task.commands import Commands, Look, Option, Result
-from regard.task.interface import Predictor, Task, TaskWords, find_task
+from regard.task.interface import Predictor, Task, TaskWords, all_tasks, find_task
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.task.training import Corpus, Data, FoldScore, Report, Scores, Start, Trainable, Training, Validator
 
@@ -37,5 +37,6 @@ __all__ = [
     "Training",
     "UserSettings",
     "Validator",
+    "all_tasks",
     "find_task",
 ]

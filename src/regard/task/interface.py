@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from regard.config.run import RunConfig
-from regard.config.tasks import locate_task
+from regard.config.tasks import locate_task, task_names
 from regard.errors import ConfigError, RequestError
 from regard.task.bundle import BundleFormat, BundleT
 from regard.task.commands import Commands
@@ -129,4 +130,13 @@ def find_task(name: str) -> Task[Any, Any, Any, Any]:
     found = locate_task(name)
     if not isinstance(found, Task):
         raise ConfigError(f"the entry point of task {name!r} is a {type(found).__name__}, expected a regard.task.Task object")
+    return found
+
+
+def all_tasks() -> dict[str, Task[Any, Any, Any, Any]]:
+    """Return all tasks by name, without those that cannot be imported: a broken package must not break the other tasks."""
+    found = {}
+    for name in task_names():
+        with suppress(ConfigError):
+            found[name] = find_task(name)
     return found

@@ -1,0 +1,477 @@
+"""A task of one's own: tag each word of a sentence. regard finds it through an entry point, and no line of regard knows it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from regard.config import DataSettings, ModelSettings, RunConfig
+from regard.errors import BundleError, DataError
+from regard.task import (
+    Bundle,
+    BundleFiles,
+    BundleFormat,
+    Card,
+    Commands,
+    Inventory,
+    Look,
+    Option,
+    Scores,
+    Task,
+    TaskWords,
+    Trainable,
+    Training,
+    Validator,
+)
+
+LEXICON = "lexicon.json"
+PAD, UNKNOWN = 0, 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingDataConfig(DataSettings):
+    """Files of tagged sentences."""
+
+    train: tuple[str, ...] = ()
+    """Text files with one sentence per line: `the/DET cat/NOUN sleeps/VERB`."""
+    dev: tuple[str, ...] = ()
+    """Sentences to validate on, in the same form."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingModelConfig(ModelSettings):
+    """Embeddings, self-attention, linear."""
+
+    hidden_size: int = 16
+    num_heads: int = 2
+    layer_dropout: float = 0.1
+    """Dropout on what the attention adds."""
+    freeze: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingConfig(RunConfig):
+    """A tagging run."""
+
+    task: Literal["tagging"] = "tagging"
+    data: TaggingDataConfig = field(default_factory=TaggingDataConfig)
+    model: TaggingModelConfig = field(default_factory=TaggingModelConfig)
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """Check that the heads divide the width."""
+        yield from super().misfits()
+        if self.model.hidden_size % self.model.num_heads:
+            message = f"model.num_heads is {self.model.num_heads}, expected a divisor of {self.model.hidden_size}"
+            yield "model.num_heads", message
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Words and tags by number; words 0 and 1 are padding and the unknown word."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Numbers of the words."""
+        return {word: number for number, word in enumerate(self.words, 2)}
+
+    def encode(self, words: Sequence[str]) -> np.ndarray:
+        """Turn words into numbers."""
+        return np.array([self.ids.get(word, UNKNOWN) for word in words])
+
+
+@dataclass(frozen=True)
+class TaggingReport:
+    """Number of sentences."""
+
+    train_sentences: int
+    dev_sentences: int
+
+    def render(self) -> str:
+        """As a line of text."""
+        return f"{self.train_sentences} tagged sentences, {self.dev_sentences} held out"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return vars(self)
+
+
+@dataclass(frozen=True)
+class TaggedBatch:
+    """Sentences as tensors."""
+
+    words: Any  # (B,T)
+    tags: Any  # (B,T), -1 where there is no word
+
+
+@dataclass(frozen=True)
+class TaggedSentences:
+    """Sentences with their tags, as numbers."""
+
+    rows: list[tuple[np.ndarray, np.ndarray]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of each."""
+        return np.array([len(words) for words, _ in self.rows])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, indices: Any) -> TaggedBatch:
+        """Sentences as tensors."""
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        words, tags = zip(*(self.rows[index] for index in indices), strict=True)
+        return TaggedBatch(
+            pad_sequence([torch.from_numpy(row) for row in words], batch_first=True, padding_value=PAD),
+            pad_sequence([torch.from_numpy(row) for row in tags], batch_first=True, padding_value=-1),
+        )
+
+
+@dataclass(frozen=True)
+class TaggingData:
+    """Prepared sentences."""
+
+    train: TaggedSentences
+    dev: TaggedSentences
+    lexicon: Lexicon
+    fingerprint: str
+    report: TaggingReport
+
+
+def read_sentences(path: str) -> list[tuple[list[str], list[str]]]:
+    """Read tagged sentences."""
+    found = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        pairs = [token.rpartition("/") for token in line.split()]
+        if not pairs or not all(word and tag for word, _, tag in pairs):
+            raise DataError(f"{path}, line {number}: expected words with their tags, such as `the/DET cat/NOUN`")
+        found.append(([word for word, _, _ in pairs], [tag for _, _, tag in pairs]))
+    return found
+
+
+def prepare(config: TaggingDataConfig, learned: Lexicon | None) -> TaggingData:
+    """Read the files; the words and tags are those of `learned` if it is given."""
+    files = (*config.train, *config.dev)
+    train, dev = ([pair for name in names for pair in read_sentences(name)] for names in (config.train, config.dev))
+    lexicon = learned or Lexicon(
+        tuple(sorted({word for words, _ in train for word in words})), tuple(sorted({tag for _, tags in train for tag in tags}))
+    )
+    numbers = {tag: number for number, tag in enumerate(lexicon.tags)}
+    encode = lambda pairs: TaggedSentences(  # noqa: E731
+        [(lexicon.encode(words), np.array([numbers[tag] for tag in tags])) for words, tags in pairs]
+    )
+    digest = hashlib.sha256(b"".join(Path(name).read_bytes() for name in files)).hexdigest()
+    return TaggingData(encode(train), encode(dev), lexicon, digest, TaggingReport(len(train), len(dev)))
+
+
+def build(config: TaggingModelConfig, lexicon: Lexicon) -> Any:
+    """Build the model."""
+    from torch import nn
+
+    from regard.attention import MultiHead
+
+    class TaggingModel(nn.Module):
+        """Embeddings, self-attention, and a linear layer for each word."""
+
+        sites = ("encoder.0",)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(len(lexicon.words) + 2, config.hidden_size, padding_idx=PAD)
+            self.attention = MultiHead(config.hidden_size, config.num_heads)
+            self.dropout = nn.Dropout(config.layer_dropout)
+            self.output = nn.Linear(config.hidden_size, len(lexicon.tags))
+
+        def forward(self, words: Any, need_weights: bool = False) -> tuple[Any, Any]:
+            states = self.embedding(words)
+            context, weights = self.attention(states, key_mask=words != PAD, need_weights=need_weights)
+            return self.output(states + self.dropout(context)), weights
+
+    return TaggingModel()
+
+
+@dataclass(frozen=True)
+class TaggingScores(Scores):
+    """Loss and accuracy of the words."""
+
+    nll: float
+    accuracy: float
+
+    @property
+    def loss(self) -> float:
+        """Mean loss of a word."""
+        return self.nll
+
+    def monitored(self, name: str) -> float:
+        """The loss is always monitored."""
+        return -self.nll
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"loss": self.nll, "accuracy": self.accuracy}
+
+    def to_row(self) -> dict[str, float]:
+        """As columns of the logs."""
+        return {"dev_nll": self.nll, "accuracy": self.accuracy}
+
+    def describe(self, *, first: bool) -> tuple[str, list[str]]:
+        """As a line of text."""
+        return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}", []
+
+
+def tag_loss(logits: Any, tags: Any) -> Any:
+    """Sum −log p(tag) over the words."""
+    from torch.nn import functional
+
+    return functional.cross_entropy(logits.flatten(0, 1).float(), tags.flatten(), ignore_index=-1, reduction="sum")
+
+
+class TaggingValidator(Validator[Any]):
+    """Scores a model on all sentences at once."""
+
+    num_batches = 1
+
+    def __init__(self, dev: TaggedSentences, machine: Any) -> None:
+        self._batch, self._machine = dev.batch(range(len(dev))), machine
+
+    def validate(self, model: Any, *, after_batch: Callable[[], None] = lambda: None) -> TaggingScores:
+        """Score a model."""
+        from regard.training.contexts import evaluating
+        from regard.training.data import to_device
+
+        batch = to_device(self._batch, self._machine.device)
+        with evaluating(model), self._machine.autocast():
+            logits, _ = model(batch.words)
+        after_batch()
+        real = batch.tags >= 0
+        right = (logits.argmax(-1) == batch.tags)[real]
+        return TaggingScores(float(tag_loss(logits, batch.tags)) / int(real.sum()), float(right.float().mean()))
+
+
+class TrainableTagger(Trainable[TaggingConfig, Any, TaggedBatch, "TaggingBundle"]):
+    """Summed over words."""
+
+    unit: ClassVar[str] = "words"
+    columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy")
+    data: TaggingData
+
+    def sampler(self) -> Any:
+        """Batches by length."""
+        from regard.text.batching import BucketBatchSampler
+
+        training, lengths = self.config.training, self.data.train.lengths
+        return BucketBatchSampler(lengths, lengths, batch_tokens=training.batch_tokens, seed=self.config.seed)
+
+    def count(self, indices: np.ndarray) -> int:
+        """Words of a batch."""
+        return int(self.data.train.lengths[indices].sum())
+
+    def loss(self, batch: TaggedBatch, step: int, total_steps: int) -> tuple[Any, Any]:
+        """The same to differentiate and to report."""
+        loss = tag_loss(self.model(batch.words)[0], batch.tags)
+        return loss, loss.detach()
+
+    def validator(self, machine: Any) -> TaggingValidator | None:
+        """None if nothing is held out."""
+        return TaggingValidator(self.data.dev, machine) if len(self.data.dev) else None
+
+    def describe_scores(self, scores: dict[str, Any]) -> str:
+        """As a line of text."""
+        return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}"
+
+    def bundle(self, signature: dict[str, Any]) -> TaggingBundle:
+        """The model with its words and tags."""
+        report = self.data.report.to_dict()
+        own = {"config": self.config, "model": self.model, "lexicon": self.data.lexicon}
+        return TaggingBundle(**own, signature=signature, report=report, custom=self.custom)
+
+
+class TaggingTraining(Training[TaggingConfig, Lexicon, "TaggingBundle"]):
+    """Builds the model for the words and tags of the data."""
+
+    def prepare(self, config: TaggingConfig, *, model: Any, attention: Any, start: Any, progress: bool) -> TrainableTagger:
+        """Read the sentences and build the model."""
+        from regard.machine import seed_step
+
+        data = prepare(config.data, start.parts if start else None)
+        seed_step(config.seed, 0)
+        built = build(config.model, data.lexicon)
+        if start:
+            start.load_into(built)
+        return TrainableTagger(config, data, built, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingBundle(Bundle):
+    """A trained tagger."""
+
+    config: TaggingConfig
+    lexicon: Lexicon
+
+
+class TaggingFormat(BundleFormat[TaggingConfig, Lexicon, TaggingBundle]):
+    """The lexicon as JSON."""
+
+    def write_parts(self, bundle: TaggingBundle, folder: Path) -> None:
+        """Write the lexicon."""
+        plain = {"words": bundle.lexicon.words, "tags": bundle.lexicon.tags}
+        (folder / LEXICON).write_text(json.dumps(plain), encoding="utf-8")
+
+    def read_parts(self, files: BundleFiles) -> Lexicon:
+        """Read the lexicon."""
+        try:
+            plain = json.loads(files.content[LEXICON])
+            return Lexicon(tuple(plain["words"]), tuple(plain["tags"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BundleError(f"{files.path(LEXICON)} is damaged: it holds no words and tags") from error
+
+    def build_model(self, config: TaggingConfig, parts: Lexicon, attention: Any = None) -> Any:
+        """Build the model."""
+        return build(config.model, parts)
+
+    def vocabulary(self, parts: Lexicon) -> str:
+        """Hash words and tags."""
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def bundle(
+        self, config: TaggingConfig, model: Any, parts: Lexicon, files: BundleFiles, facts: Mapping[str, Any]
+    ) -> TaggingBundle:
+        """Put a tagger together."""
+        return TaggingBundle(config=config, model=model, lexicon=parts, **facts)
+
+    def inventory(self, parts: Lexicon) -> Inventory:
+        """The tags are labels."""
+        return Inventory({}, parts.tags)
+
+    def render_report(self, report: dict[str, Any]) -> str:
+        """As a line of text."""
+        return TaggingReport(**report).render()
+
+    def card(self, bundle: TaggingBundle) -> Card:
+        """Describe the tagger."""
+        return Card(
+            title="Tags of words",
+            summary="A tagger with self-attention",
+            pipeline_tag="token-classification",
+            languages=[],
+            commands=['regard look DIR "a sentence"'],
+            code=["tagger = LOAD", '[result] = tagger.tag(["a sentence"])'],
+            model_rows=[("tags", ", ".join(bundle.lexicon.tags))],
+            data_rows=[],
+            examples="sentences",
+            limits=["It gives a tag to every word."],
+        )
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence with its tags."""
+
+    words: list[str]
+    tags: list[str]
+    attention: Any
+
+
+@dataclass(frozen=True)
+class TaggingEvaluation:
+    """Accuracy of the words."""
+
+    accuracy: float
+
+    def render(self) -> str:
+        """As a line of text."""
+        return f"accuracy {self.accuracy:.1%}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return vars(self)
+
+
+class Tagger:
+    """Tags sentences."""
+
+    def __init__(self, bundle: TaggingBundle) -> None:
+        self.bundle, self.config, self.model = bundle, bundle.config, bundle.model.eval()
+
+    def tag(self, sentences: Sequence[str]) -> list[Tagged]:
+        """Tag each word."""
+        import torch
+
+        from regard.records import record
+
+        found = []
+        for sentence in sentences:
+            words = sentence.split()
+            with torch.no_grad():
+                logits, weights = self.model(torch.from_numpy(self.bundle.lexicon.encode(words))[None], need_weights=True)
+            tags = [self.bundle.lexicon.tags[number] for number in logits[0].argmax(-1)]
+            found.append(Tagged(words, tags, record(weights[0], words, tags)))
+        return found
+
+    def evaluate(self, files: Sequence[str]) -> TaggingEvaluation:
+        """Compare tags with those of files."""
+        pairs = [pair for name in files for pair in read_sentences(name)]
+        right = [
+            own == gold
+            for (words, tags), found in zip(pairs, self.tag([" ".join(words) for words, _ in pairs]), strict=True)
+            for own, gold in zip(found.tags, tags, strict=True)
+        ]
+        return TaggingEvaluation(sum(right) / len(right))
+
+
+class TaggingCommands(Commands[Tagger]):
+    """On the command line."""
+
+    look_options: ClassVar[Sequence[Option]] = (Option("--upper", "print the tags in upper case", "yes|no"),)
+
+    def look(self, predictor: Tagger, options: Namespace, sites: list[str] | None) -> Look:
+        """Tag a sentence."""
+        [found] = predictor.tag([options.sentence])
+        tags = [tag.upper() for tag in found.tags] if options.upper == "yes" else found.tags
+        return Look(" ".join(f"{word}/{tag}" for word, tag in zip(found.words, tags, strict=True)), found.attention)
+
+    def evaluate(self, predictor: Tagger, options: Namespace) -> TaggingEvaluation:
+        """Score the tags of a file."""
+        return predictor.evaluate([options.files])
+
+
+class TaggingTask(Task[TaggingConfig, Lexicon, TaggingBundle, Tagger]):
+    """Tagging, as a task."""
+
+    name = "tagging"
+    config_class = TaggingConfig
+    words = TaskWords(
+        predictor="a tagger",
+        predictors="taggers",
+        summary="Train a tagger on tagged sentences.",
+        examples="  regard train tagging --data.train tagged.txt\n",
+        data="a text file with one tagged sentence per line",
+        missing="a file of tagged sentences",
+        use=('regard look DIR "a sentence"',),
+        short={"width": "model.hidden_size"},
+    )
+    files = (frozenset({LEXICON}),)
+
+    training = TaggingTraining()
+    bundle_format = TaggingFormat()
+    commands = TaggingCommands()
+
+    def predictor(self, bundle: TaggingBundle) -> Tagger:
+        """Return a tagger."""
+        return Tagger(bundle)
+
+
+TASK = TaggingTask()

@@ -1,0 +1,317 @@
+"""A task that exists only here (own_task/tagger.py): it trains, resumes, saves, loads, predicts, and has its commands."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import regard
+from regard.config.loading import load_config
+from regard.config.tasks import BUILT_IN, locate_task, task_names
+from regard.errors import BundleError, ConfigError
+from regard.task import find_task
+
+HOME = Path(__file__).with_name("own_task")
+SOURCES = Path(regard.__file__).parent
+WORDS = {"the": "DET", "a": "DET", "cat": "NOUN", "dog": "NOUN", "fish": "NOUN", "sees": "VERB", "likes": "VERB", "old": "ADJ"}
+
+
+def sentences(count: int, seed: int) -> str:
+    """Return sentences with the tag of each word; `fish` is a verb before an article, so that a tagger has to look around."""
+    random = np.random.default_rng(seed)
+    lines = []
+    for _ in range(count):
+        words = ["the", "old", "dog", "sees", "a", "fish"] if random.random() < 0.3 else ["the", "cat", "fish", "the", "dog"]
+        words = [
+            word if random.random() < 0.8 else random.choice(["the", "a"]) if WORDS[word] == "DET" else word for word in words
+        ]
+        tags = [
+            "VERB" if word == "fish" and words[place + 1 : place + 2] in (["the"], ["a"]) else WORDS[word]
+            for place, word in enumerate(words)
+        ]
+        lines.append(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """Two folders of Python packages: that of the task, and one that says that it is installed."""
+    installed = tmp_path / "site"
+    info = installed / "tagger-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tagger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[regard.tasks]\ntagging = tagger:TASK\n")
+    paths = [str(HOME), str(installed)]
+    for path in paths:
+        monkeypatch.syspath_prepend(path)
+    locate_task.cache_clear()
+    yield paths
+    locate_task.cache_clear()
+    sys.modules.pop("tagger", None)
+
+
+@pytest.fixture
+def settings(packages, tmp_path):
+    (tmp_path / "train.txt").write_text(sentences(60, 1))
+    (tmp_path / "dev.txt").write_text(sentences(20, 2))
+    return {
+        "task": "tagging",
+        "out": str(tmp_path / "run"),
+        "threads": 1,
+        "data": {"train": [str(tmp_path / "train.txt")], "dev": [str(tmp_path / "dev.txt")]},
+        "training": {"max_epochs": 8, "batch_tokens": 60, "learning_rate": 0.02, "precision": "float32", "tensorboard": False},
+    }
+
+
+def run(packages, *arguments):
+    """Run `regard`, and return what it printed."""
+    result = start(packages, "-m", "regard", *arguments)
+    out, err = result.communicate(timeout=120)
+    return result.returncode, out, err
+
+
+def start(packages, *arguments):
+    paths = os.pathsep.join([*packages, str(SOURCES.parent)])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    return subprocess.Popen(
+        [sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_it_trains_predicts_with_attention_saves_and_loads(settings, tmp_path):
+    tagger = regard.fit(load_config(settings), progress=False)
+    [found] = tagger.tag(["the cat fish a dog"])
+    assert found.tags == ["DET", "NOUN", "VERB", "DET", "NOUN"]
+    matrix = found.attention.matrix()
+    assert matrix.shape == (5, 5)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-5)
+    found.attention.save(tmp_path / "map.png")
+
+    loaded = regard.load(settings["out"])
+    [again] = loaded.tag(["the cat fish a dog"])
+    assert again.tags == found.tags
+    np.testing.assert_array_equal(again.attention.matrix(), matrix)
+    assert tagger.bundle.signature["scores"]["accuracy"] > 0.95
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "# Tags of words\n\nA tagger with self-attention, trained with regard" in card
+    assert "| tags | ADJ, DET, NOUN, VERB |" in card
+    assert "On the held-out sentences:" in card
+
+
+def test_it_starts_from_a_trained_model_and_overwrites_one(settings, tmp_path):
+    regard.fit(load_config(settings), progress=False)
+    (tmp_path / "more.txt").write_text(sentences(20, 3))
+    start_from = {"data.train": [str(tmp_path / "more.txt")], "out": str(tmp_path / "more"), "training.max_epochs": 1}
+    tuned = regard.fit(start_from, start_from=settings["out"], progress=False)
+    assert tuned.bundle.signature["started_from"]["folder"] == settings["out"]
+    assert tuned.bundle.lexicon == regard.load(settings["out"]).bundle.lexicon
+    # A run of another task in the same folder leaves no file of this one.
+    assert (tmp_path / "run" / "lexicon.json").exists()
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the cat sees a dog\n" * 3)
+    tiny = {"kind": "transformer", "hidden_size": 4, "num_heads": 1, "num_layers": 1, "feed_forward_size": 4}
+    other = {"task": "language", "data": {"train": [str(texts)], "dev_size": 0}, "tokenizer": {"kind": "whitespace"}}
+    training = {"max_epochs": 1, "tensorboard": False}
+    config = load_config(other, {"model": tiny, "training": training, "out": settings["out"], "overwrite": True})
+    regard.fit(config, progress=False)
+    assert not (tmp_path / "run" / "lexicon.json").exists()
+
+
+@pytest.mark.parametrize("updates", [2, 7])
+def test_killed_and_resumed_it_ends_with_the_same_bytes(settings, packages, tmp_path, updates):
+    config = load_config(settings, {"training": {"checkpoint_every": 1, "max_epochs": 2}})
+    regard.fit(replace(config, out=str(tmp_path / "whole")), progress=False)
+    from regard.config.loading import render_config
+
+    (tmp_path / "config.yaml").write_text(render_config(config))
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import sys, time\nimport regard\nfrom regard.training.callbacks import Checkpointing\n"
+        "inner = Checkpointing.after_update\n"
+        "def slowly(self, update):\n    inner(self, update)\n    print('update', flush=True)\n    time.sleep(0.05)\n"
+        "Checkpointing.after_update = slowly\n"
+        "regard.fit(regard.read_config(sys.argv[1]), progress=False)\n"
+    )
+    process = start(packages, str(script), str(tmp_path / "config.yaml"))
+    for _ in range(updates):
+        assert process.stdout.readline() == "update\n"
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    code, _, err = run(packages, "resume", settings["out"])
+    assert code == 0, err
+    assert "going on with" in err
+    whole, resumed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "run"))
+    assert resumed == whole
+
+
+def test_the_command_line_has_it(settings, packages, tmp_path):
+    data = settings["data"]["train"][0]
+    code, out, err = run(packages, "train", "--help")
+    assert code == 0, err
+    assert "regard train tagging         train a tagger on tagged sentences (`regard train tagging --help`)" in out
+    code, out, err = run(packages, "train", "tagging", "--help")
+    assert code == 0, err
+    assert "a text file with one tagged sentence per line" in out
+    assert "--model.num_heads  (default: 2)" in out
+
+    folder = str(tmp_path / "mine")
+    options = ["--data.train", data, "--training.max_epochs", "6", "--training.learning_rate", "0.02", "--width", "12"]
+    code, out, err = run(packages, "train", "tagging", *options, "--training.batch_tokens", "60", "--out", folder)
+    assert code == 0, err
+    assert "60 tagged sentences, 0 held out" in err
+    assert f'The model is in {folder}. Next:\n  regard look {folder} "a sentence"' in out
+    code, out, err = run(packages, "look", folder, "the cat fish a dog", "--to", str(tmp_path / "map.json"))
+    assert code == 0, err
+    assert out.startswith("the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n")
+    assert regard.records.load_record(tmp_path / "map.json").matrix().shape == (5, 5)
+    code, out, err = run(packages, "evaluate", folder, data, "--json")
+    assert code == 0, err
+    assert out == '{"accuracy": 1.0}\n'
+    code, out, err = run(packages, "info", folder)
+    assert code == 0, err
+    assert f"{folder}: tagger\n" in out
+    assert "ADJ, DET, NOUN, VERB" in out
+    assert "hidden_size: 12" in out
+
+
+def test_mistakes_are_explained(settings, packages, tmp_path):
+    run(packages, "train", "tagging", "--data.train", settings["data"]["train"][0], "--out", str(tmp_path / "mine"))
+    for arguments, message in (
+        (["train", "tagging"], "train tagging: nothing to train on; name a file of tagged sentences with --data.train FILE"),
+        (["train", "taging"], "train: nothing is named 'taging'; did you mean 'tagging'?"),
+        (["train", "tagging", "--data.train", "x", "--model.num_heads", "3"], "model.num_heads is 3, expected a divisor of 16"),
+        (["translate", str(tmp_path / "mine"), "x"], "holds a tagger, expected a translator"),
+        (["evaluate", str(tmp_path / "mine"), "x", "--beam", "3"], "--beam is for translators, and"),
+    ):
+        code, _, err = run(packages, *arguments)
+        assert (code, message in err) == (2, True), err
+        assert "Traceback" not in err
+
+
+def test_its_files_are_checked(settings, packages, tmp_path):
+    regard.fit(load_config(settings), progress=False)
+    lexicon = tmp_path / "run" / "lexicon.json"
+    lexicon.write_text("{}")
+    with pytest.raises(BundleError, match=r"lexicon.json is damaged: its content is not what signature.json has the checksum"):
+        regard.load(settings["out"])
+    lexicon.unlink()
+    with pytest.raises(BundleError, match=r"lexicon.json is missing"):
+        regard.load(settings["out"])
+
+
+def test_without_its_package_there_is_no_such_task(settings, monkeypatch):
+    regard.fit(load_config(settings), progress=False)
+    locate_task.cache_clear()
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("site")])
+    assert "tagging" not in task_names()
+    with pytest.raises(ConfigError, match="task is 'tagging', expected one of: translation, classification, language"):
+        load_config(settings)
+    with pytest.raises(BundleError, match="task is 'tagging', expected one of: translation, classification, language"):
+        regard.load(settings["out"])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("tagger:NOTHING", r"task is 'broken', whose entry point 'tagger:NOTHING' cannot be loaded: .*NOTHING"),
+        ("no_such_package:TASK", r"task is 'broken', whose entry point 'no_such_package:TASK' cannot be loaded: No module"),
+        ("tagger:Tagger", r"the entry point of task 'broken' is a type, expected a regard.task.Task object"),
+    ],
+)
+def test_a_broken_entry_point_is_explained(packages, value, message):
+    (Path(packages[1]) / "tagger-1.0.dist-info" / "entry_points.txt").write_text(f"[regard.tasks]\nbroken = {value}\n")
+    with pytest.raises(ConfigError, match=message):
+        find_task("broken")
+
+
+def test_a_broken_task_does_not_break_commands_for_others(packages, tmp_path):
+    (Path(packages[1]) / "tagger-1.0.dist-info" / "entry_points.txt").write_text("[regard.tasks]\nbroken = tagger:NOTHING\n")
+    for arguments in (["evaluate", "--help"], ["train", "--help"]):
+        code, out, err = run(packages, *arguments)
+        assert code == 0, err
+        assert "regard" in out
+
+
+def test_built_in_tasks_are_found_without_a_search(monkeypatch):
+    def refused(**names):
+        raise AssertionError("entry points were searched")
+
+    monkeypatch.setattr("regard.config.tasks.entry_points", refused)
+    for name in BUILT_IN:
+        assert find_task(name).name == name
+
+
+def test_settings_and_words_of_tasks_need_no_torch():
+    code = (
+        "import sys\nfrom regard.task import find_task\nfrom regard.config.loading import load_config\n"
+        "for name in ('translation', 'classification', 'language'):\n"
+        "    load_config({'task': name}), find_task(name).words.summary\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules, sorted(sys.modules)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+
+
+def task_classes() -> set[str]:
+    """Return the names of all classes that are defined in `regard.tasks`."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in (SOURCES / "tasks").rglob("*.py"))
+    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def type_tests(tree: ast.AST) -> list[tuple[int, set[str]]]:
+    """Return the classes by which code branches (isinstance, issubclass, `match`, `type(…) is`), with their lines."""
+
+    def names(node: ast.AST) -> set[str]:
+        return {
+            part.id if isinstance(part, ast.Name) else part.attr
+            for part in ast.walk(node)
+            if isinstance(part, ast.Name | ast.Attribute)
+        }
+
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+            found.append((node.lineno, names(node.args[1])))
+        elif isinstance(node, ast.MatchClass):
+            found.append((node.lineno, names(node.cls)))
+        elif isinstance(node, ast.Compare) and "type" in names(node.left):
+            found.append((node.lineno, set().union(*map(names, node.comparators))))
+    return found
+
+
+def test_no_code_outside_tasks_asks_for_the_class_of_a_task():
+    classes = task_classes()
+    assert {"TranslationConfig", "ClassificationBundle", "LanguageModel", "Translator"} <= classes
+    wrong = [
+        f"{path.relative_to(SOURCES)}:{line}: {', '.join(sorted(named & classes))}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        if path.relative_to(SOURCES).parts[0] != "tasks"
+        for line, named in type_tests(ast.parse(path.read_text(encoding="utf-8")))
+        if named & classes
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(config, TranslationConfig)",
+        "isinstance(config, (int, config_module.TranslationConfig))",
+        "assert isinstance(x, int | TranslationConfig)",
+        "match x:\n    case TranslationConfig(model=m):\n        pass",
+        "type(x) is TranslationConfig",
+    ],
+)
+def test_such_code_is_found(code):
+    assert any("TranslationConfig" in named for _, named in type_tests(ast.parse(code)))
+
+
+def test_no_line_of_regard_knows_this_task():
+    texts = {path: path.read_text(encoding="utf-8").lower() for path in SOURCES.rglob("*.py")}
+    assert [path for path, text in texts.items() if "tagging" in text or "tagger" in text] == []
