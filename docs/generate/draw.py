@@ -16,7 +16,7 @@ from PIL import Image
 from regard.viz import colour
 
 _STYLE: Any = {"font.family": "DejaVu Sans", "font.size": 9.0, "axes.edgecolor": "#999999", "text.usetex": False}
-_INK, _GREY, _WRONG = "#111111", "#555555", "#b2182b"
+_INK, _GREY, _WRONG, _OTHERWISE = "#111111", "#555555", "#b2182b", "#c26a00"
 _DPI = 140
 _EDGE, _ROW_LABELS, _TITLE, _COLUMN_LABELS, _BETWEEN = 0.1, 0.62, 0.24, 0.22, 0.14  # inches
 
@@ -31,6 +31,8 @@ class Panel:
     columns: Sequence[str] = ()
     wrong: frozenset[int] = frozenset()
     """Rows whose names are red."""
+    otherwise: frozenset[int] = frozenset()
+    """Rows whose names are orange."""
     scale: float = 1.0
     """What gets the darkest colour; the least negative number's colour is as dark."""
     form: str = ""
@@ -120,6 +122,8 @@ def _map(axes: Axes, panel: Panel, *, large: bool) -> None:
     for number, name in enumerate(axes.get_yticklabels()):
         if number in panel.wrong:
             name.set_color(_WRONG)
+        elif number in panel.otherwise:
+            name.set_color(_OTHERWISE)
     if panel.form:
         for (row, column), number in np.ndenumerate(matrix):
             ink = colour.ink(np.array(colours(norm(number))[:3]))

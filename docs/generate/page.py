@@ -15,13 +15,15 @@ from docs.generate.docstring import call, describe, signature
 from docs.generate.entry import Mechanism
 from docs.generate.heads import HEADS
 from docs.generate.ordered import ORDERED
-from docs.generate.pictures import percent
+from docs.generate.pictures import percent, solved_otherwise
 from docs.generate.scored import SCORED
 from docs.generate.toy import TASKS
 
 MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *ORDERED]
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
 Results = Mapping[str, Any]
+_BETTER_THAN_CHANCE, _NEARLY_ALWAYS = 0.2, 0.9
+"""Of eight letters, writing one that is always the same is right in 0.125 of the steps."""
 
 
 def render(entry: Mechanism, results: Results) -> str:
@@ -127,8 +129,36 @@ def _results(entry: Mechanism, results: Results) -> str:
     return (
         f"![Weights of {entry.name} in three toy problems](figures/{entry.slug}.png)\n\n"
         f"Letters right in 512 sequences not seen before: {scores}. {entry.picture}".rstrip()
-        + "\n\n[How to read it](index.md#the-toy-problem)."
+        + f"\n\n{_meaning(found)}\n\n[How to read it](index.md#the-toy-problem)."
     )
+
+
+def _meaning(found: Mapping[str, Any]) -> str:
+    """Return sentences that say whether the weights show what was solved, and where it was solved otherwise."""
+    shares = ", ".join(f"{task} {percent(found[task]['attended'])}" for task in TASKS)
+    sentences = [f"The letter to be written has the largest weight in {shares} of the steps."]
+    rows = [
+        f"in {task} `{found[task]['target'][row]}` is written while "
+        + (f"`{letter}` has a weight of {weight:.2f}" if weight >= 0.005 else "no letter has a weight")
+        for task in TASKS
+        for row, (letter, weight) in solved_otherwise(found[task]).items()
+        if found[task]["accuracy"] >= _BETTER_THAN_CHANCE
+    ]
+    if all(found[task]["accuracy"] < _BETTER_THAN_CHANCE for task in TASKS):
+        sentences.append("That is chance, and so is an orange row: it is right although another letter has the largest weight.")
+    elif rows:
+        listed = "; ".join(rows[:3]) + (f"; and {len(rows) - 3} more" if len(rows) > 3 else "")
+        sentences.append(f"Orange rows are right although another letter has the largest weight: {listed}.")
+    gaps = {task: found[task]["accuracy"] - found[task]["attended"] for task in TASKS}
+    largest = max(gaps, key=lambda task: gaps[task])
+    if gaps[largest] >= 0.02:
+        sentences.append(
+            f"So in {largest} more letters are right than the largest weights explain: there the output layer has learnt to "
+            "read some contexts as a letter that they hold little of ([why](index.md#what-the-weights-mean))."
+        )
+    elif not rows and min(found[task]["attended"] for task in TASKS) > _NEARLY_ALWAYS:
+        sentences.append("So the largest weights show which letter is copied.")
+    return " ".join(sentences)
 
 
 def _arguments(documented: Callable[..., Any]) -> str:

@@ -35,7 +35,19 @@ def panel(task: str, found: dict[str, Any], head: int | None = None, *, title: s
     pairs = list(zip(found["target"], found["output"], strict=True))
     names = [right if right == wrote else f"{right} ({wrote})" for right, wrote in pairs]
     wrong = frozenset(i for i, (right, wrote) in enumerate(pairs) if right != wrote)
-    return Panel(f"{title or task}: {percent(found['accuracy'])}", matrix, names, list(found["source"]), wrong)
+    otherwise = frozenset(solved_otherwise(found))
+    return Panel(f"{title or task}: {percent(found['accuracy'])}", matrix, names, list(found["source"]), wrong, otherwise)
+
+
+def solved_otherwise(found: dict[str, Any]) -> dict[int, tuple[str, float]]:
+    """Return the rows that are right although another letter has the largest weight, with that letter and weight."""
+    matrix = np.array(found["thousandths"]).mean(0) / 1000
+    rows = {}
+    for row, (right, wrote) in enumerate(zip(found["target"], found["output"], strict=True)):
+        largest = int(matrix[row].argmax())
+        if right == wrote != found["source"][largest]:
+            rows[row] = (found["source"][largest], float(matrix[row, largest]))
+    return rows
 
 
 def percent(accuracy: float) -> str:

@@ -47,6 +47,7 @@ def train_one(name: str, task: str) -> list[dict[str, Any]]:
     return [
         {
             "accuracy": result.accuracy,
+            "attended": result.attended,
             "source": result.source,
             "target": result.target,
             "output": result.output,

@@ -80,6 +80,15 @@ wrong: the letter wanted, and in parentheses the one written. The number above i
 other sequences, rounded down; one letter of the source for all rows gives 12%. It is a problem to look at, no
 benchmark: it shows what a mechanism *can* express and how readily it learns it, not which translates best. The numbers
 and weights are in [toy.json](toy.json).
+
+### What the weights mean
+
+A weight says how large a part of the context is that letter's vector. It doesn't say what the output layer makes of the
+context. Usually the letter with the largest weight is the one that is written. An **orange** row is right although another
+letter has the largest weight. This is possible because attention, embeddings and output layer are trained together, and
+nothing in the loss asks for a letter to be written from its own vector: the output layer can learn that 0.6 of `b` and 0.4
+of `c` mean "write c", or even that the vector of `k` alone means `b` in one position. The model has then solved the task,
+and its picture doesn't show how. Each page says how often the letter that is to be written has the largest weight.
 """
 
 

@@ -29,6 +29,8 @@ class Result:
 
     accuracy: float
     """Share of the letters that are right, the letters before them given."""
+    attended: float
+    """Share of the letters where the source letter to be written has the largest weight (of the mean of the heads)."""
     source: str
     target: str
     output: str
@@ -101,14 +103,17 @@ def look(model: Toy, task: str) -> Result:
     logits, out = model(source, target)
     output = logits.argmax(-1)
     assert out.weights is not None
-    weights = out.weights[0].double().numpy()
+    heads = out.weights.flatten(1, -3) if out.weights.ndim == 4 else out.weights[:, None]
+    largest = source.gather(1, heads.mean(1).argmax(-1))
+    weights = heads[0].double().numpy()
     letters = ["".join(LETTERS[i] for i in row[0].tolist()) for row in (source, target, output)]
     return Result(
         accuracy=round((output == target).double().mean().item(), 3),
+        attended=round((largest == target).double().mean().item(), 3),
         source=letters[0],
         target=letters[1],
         output=letters[2],
-        weights=weights.reshape(-1, LENGTH, LENGTH),
+        weights=weights,
     )
 
 

@@ -9,11 +9,12 @@ from docs.generate import toy
 from docs.generate.docstring import describe, signature
 from docs.generate.entry import slug
 from docs.generate.page import MECHANISMS, example_code, is_public_mechanism, run_example
+from docs.generate.pictures import solved_otherwise
 from docs.generate.results import FOLDER, RESULTS
 from docs.generate.topics import pages
 
 import regard.attention
-from regard.attention import Additive, MultiHead
+from regard.attention import Additive, AttentionOutput, MultiHead
 
 ROOT = FOLDER.parent.parent
 REMEDY = "write the pages again: python -m docs.generate --text (make docs-figures for the pictures too)"
@@ -134,3 +135,27 @@ def test_a_docstring_is_taken_apart():
 
 def test_slugs():
     assert [slug(name) for name in ("Dot", "SumConcat", "MoChA", "HardMoChA")] == ["dot", "sum-concat", "mocha", "hard-mocha"]
+
+
+def test_rows_that_are_right_for_another_reason_are_found_and_named(written):
+    weights = [[[0, 900, 100], [0, 1000, 0], [0, 0, 0]]]
+    found = {"source": "abc", "target": "aba", "output": "abc", "thousandths": weights, "accuracy": 0.9, "attended": 0.8}
+    assert solved_otherwise(found) == {0: ("b", 0.9)}
+    assert "in sort `b` is written while `k` has a weight of 0.99" in written["coverage.md"]
+    assert "That is chance" in written["linear-concat.md"]
+
+
+def test_how_often_the_letter_to_be_written_has_the_largest_weight():
+    """A model that attends to the right place is counted as such, and one that attends elsewhere is not."""
+
+    class Fixed(torch.nn.Module):
+        def __init__(self, shift: int) -> None:
+            super().__init__()
+            self.shift = shift
+
+        def forward(self, query, key):
+            weights = torch.eye(toy.LENGTH).roll(self.shift, 1).expand(len(query), -1, -1)
+            return AttentionOutput(weights @ key, weights)
+
+    assert toy.look(toy.Toy(Fixed(0)), "copy").attended == 1
+    assert toy.look(toy.Toy(Fixed(1)), "copy").attended == 0
