@@ -64,7 +64,7 @@ docs-figures: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.generate
 
 clean:
-	rm -rf $(VENV) build dist runs docs/_build docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
+	rm -rf $(VENV) build dist runs docs/_build docs/reference/generated docs/lessons/notebooks .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
