@@ -16,6 +16,7 @@ _CODE = re.compile(r"^```\{code-cell\} ipython3\n(.*?)^```\n", re.M | re.S)
 _HEADER = re.compile(r"\A---\n.*?^---\n", re.M | re.S)
 _DOWNLOAD = re.compile(r"\s*\{download\}`[^`]*`\.?")
 _DROPDOWN = re.compile(r"^:::\{dropdown\} (.*?)\n(.*?)^:::\n?", re.M | re.S)
+_ADMONITION = re.compile(r"^:::\{admonition\} (.*?)\n(.*?)^:::\n?", re.M | re.S)
 _IMAGE = re.compile(r"^```\{image\} \S+\n:alt: (.*?)\n.*?^```\n", re.M | re.S)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\([^)\s]+\.md[^)]*\)")
 _INSTALL = "To run this notebook, install regard in the environment of its kernel: `pip install regard`."
@@ -54,6 +55,7 @@ def plain_markdown(text: str) -> str:
     """Return Markdown without the directives that only the site knows."""
     text = _DOWNLOAD.sub("", text)
     text = _DROPDOWN.sub(r"<details><summary>\1</summary>\n\n\2\n</details>\n", text)
+    text = _ADMONITION.sub(lambda found: f"**{found[1]}.** {found[2]}", text)
     text = _IMAGE.sub(r"*Picture on the page of the lesson: \1.*\n", text)
     return _LINK.sub(r"\1", text).strip()
 

@@ -36,7 +36,9 @@ def test_a_lesson_has_what_every_lesson_has(page):
 
 
 def test_markdown_of_the_site_becomes_plain():
-    text = "See [two](02.md#a) and [a paper](https://x.org). {download}`Get it <notebooks/a.ipynb>`.\n:::{dropdown} S\n1. a\n:::\n"
+    text = (
+        "See [two](02.md#a) and [a paper](https://x.org). {download}`Get it <notebooks/a.ipynb>`.\n:::{dropdown} S\n1. a\n:::\n"
+    )
     assert plain_markdown(text) == (
         "See two and [a paper](https://x.org).\n<details><summary>S</summary>\n\n1. a\n\n</details>"
     )
