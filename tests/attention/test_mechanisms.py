@@ -13,7 +13,6 @@ from regard.attention import (
     LinearConcat,
     ScaledDot,
     SumConcat,
-    build_attention,
 )
 from regard.config import AdditiveConfig, ConcatConfig, DotConfig, GeneralConfig, LinearConfig, SumConcatConfig
 from regard.errors import ConfigError
@@ -78,7 +77,7 @@ def test_concat_is_additive_with_its_matrix_split():
     ],
 )
 def test_a_config_builds_its_mechanism(config, kind):
-    attention = build_attention(config, query_size=6, key_size=6)
+    attention = config.build(query_size=6, key_size=6)
     assert type(attention) is kind
     assert getattr(attention, "attention_size", None) in (None, getattr(config, "attention_size", 0) or 6)
     assert attention(torch.randn(1, 2, 6), torch.randn(1, 3, 6)).context.shape == (1, 2, 6)
@@ -87,7 +86,7 @@ def test_a_config_builds_its_mechanism(config, kind):
 @pytest.mark.parametrize("config", [DotConfig(), SumConcatConfig()])
 def test_unequal_widths_are_refused_with_a_remedy(config):
     with pytest.raises(ConfigError, match=r"query_size=6, key_size=8\).*one width. Make them equal, or choose 'general'"):
-        build_attention(config, query_size=6, key_size=8)
+        config.build(query_size=6, key_size=8)
 
 
 def test_a_width_below_one_is_refused():

@@ -16,9 +16,15 @@ from regard.attention import (
     Pooling,
     Sigmoid,
     Sparsemax,
-    build_pooling,
 )
-from regard.config import AdditivePoolingConfig, LinearPoolingConfig, MeanPoolingConfig, MultiHeadPoolingConfig
+from regard.config import (
+    AdditivePoolingConfig,
+    Entmax15Config,
+    LinearPoolingConfig,
+    MeanPoolingConfig,
+    MultiHeadPoolingConfig,
+    SparsemaxConfig,
+)
 from regard.errors import ConfigError, ShapeError
 
 BATCH, KEYS, WIDTH, HEADS, HIDDEN = 5, 7, 11, 3, 13
@@ -182,8 +188,8 @@ def test_autocast_rounds_neither_weights_nor_context(pool, values):
 
 
 CONFIGS = {
-    "linear": (LinearPoolingConfig(normalizer="sparsemax"), AttentionPooling),
-    "additive": (AdditivePoolingConfig(attention_size=HIDDEN, normalizer="entmax15"), AdditivePooling),
+    "linear": (LinearPoolingConfig(normalizer=SparsemaxConfig()), AttentionPooling),
+    "additive": (AdditivePoolingConfig(attention_size=HIDDEN, normalizer=Entmax15Config()), AdditivePooling),
     "multi-head": (MultiHeadPoolingConfig(num_heads=HEADS), MultiHeadPooling),
     "mean": (MeanPoolingConfig(), MeanPooling),
 }
@@ -192,11 +198,11 @@ CONFIGS = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_from_a_config(name, values):
     config, kind = CONFIGS[name]
-    pool = build_pooling(config, size=WIDTH).double()
+    pool = config.build(size=WIDTH).double()
     assert type(pool) is kind
     assert pool(values).context.shape == (BATCH, pool.output_size)
     if hasattr(config, "normalizer"):
-        assert type(pool.normalizer).__name__.lower() == config.normalizer
+        assert type(pool.normalizer).__name__.lower() == config.normalizer.kind
     if hasattr(config, "attention_size"):
         assert pool.projection.out_features == (config.attention_size or WIDTH)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.attention.build import build_attention
 from regard.bundle import folder as folder_module
 from regard.bundle import load_bundle, save_bundle
 from regard.config import GeneralConfig
@@ -205,7 +204,7 @@ def test_a_place_that_cannot_be_written(bundle, tmp_path):
 
 def test_an_own_attention_is_asked_for(bundle, tmp_path):
     def mechanism():
-        return build_attention(GeneralConfig(), query_size=7, key_size=10)
+        return GeneralConfig().build(query_size=7, key_size=10)
 
     made = bundle(attention=mechanism(), custom="attention")
     save_bundle(tmp_path / "m", made)
@@ -215,7 +214,7 @@ def test_an_own_attention_is_asked_for(bundle, tmp_path):
         load_bundle(tmp_path / "m")
     assert equal(load_bundle(tmp_path / "m", attention=mechanism()).model, made.model)
     with pytest.raises(BundleError, match=r"the tensor '.*attention.*' has shape"):
-        load_bundle(tmp_path / "m", attention=build_attention(GeneralConfig(), query_size=7, key_size=11))
+        load_bundle(tmp_path / "m", attention=GeneralConfig().build(query_size=7, key_size=11))
 
 
 def test_an_own_model_is_asked_for(bundle, tmp_path):

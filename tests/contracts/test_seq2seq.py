@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from regard.attention import Coverage, LocalMonotonic, MultiHead
-from regard.attention.build import build_attention
 from regard.attention.linear import LinearConcat
 from regard.bundle import weights as stored
 from regard.config import (
@@ -402,7 +401,7 @@ def test_bfloat16_autocast_runs_and_stays_near(model, batch):
 
 def test_a_mechanism_of_ones_own(batch):
     config = CASES["luong"]
-    mechanism = build_attention(GeneralConfig(), query_size=HIDDEN, key_size=38)
+    mechanism = GeneralConfig().build(query_size=HIDDEN, key_size=38)
     model = build_translator(config, source_size=SOURCES, target_size=TARGETS, attention=mechanism).double().eval()
     assert any(module is mechanism for module in model.modules())
     same(read(model, batch)[0], step_by_step(model, batch)[0])

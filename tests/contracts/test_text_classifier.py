@@ -16,11 +16,13 @@ from regard.config import (
     ClassifierConfig,
     CombinedClassifierConfig,
     CountedClassifierConfig,
+    Entmax15Config,
     HierarchicalClassifierConfig,
     LinearPoolingConfig,
     MeanPoolingConfig,
     MultiHeadPoolingConfig,
     RecurrentClassifierConfig,
+    SparsemaxConfig,
     TransformerClassifierConfig,
 )
 from regard.models.classifiers.build import build_classifier
@@ -32,7 +34,7 @@ LENGTHS = torch.tensor([SIZE, 1, 4, 0, 8, 2, SIZE])
 MASK = torch.arange(SIZE) < LENGTHS[:, None]
 ENDS = (5, 6)
 HEADS = MultiHeadPoolingConfig(num_heads=5, attention_size=19)
-SPARSE = AdditivePoolingConfig(attention_size=19, normalizer="sparsemax")
+SPARSE = AdditivePoolingConfig(attention_size=19, normalizer=SparsemaxConfig())
 
 
 def recurrent(**settings) -> RecurrentClassifierConfig:
@@ -60,7 +62,7 @@ CASES: dict[str, ClassifierConfig] = {
     "bag": bag(word_dropout=0.1),
     "bag-heads": bag(pooling=HEADS, max_ngram=3),
     "hierarchical": hierarchical(),
-    "hierarchical-lstm": hierarchical(cell="lstm", pooling=LinearPoolingConfig(normalizer="entmax15"), max_sentence=60),
+    "hierarchical-lstm": hierarchical(cell="lstm", pooling=LinearPoolingConfig(normalizer=Entmax15Config()), max_sentence=60),
     "hierarchical-heads": hierarchical(pooling=HEADS, word_dropout=0.1),
     "combined": CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=31), recurrent=recurrent(pooling=HEADS)),
     "combined-three": CombinedClassifierConfig(

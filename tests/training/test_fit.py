@@ -15,7 +15,6 @@ from tiny import TinyTranslator
 
 import regard
 from regard.attention import Additive
-from regard.attention.build import build_attention
 from regard.config import (
     AdditiveConfig,
     AutoConfig,
@@ -68,7 +67,7 @@ def test_loss_falls(config, change):
 
 def test_own_attention_goes_into_the_configured_decoder(config, change):
 
-    own = build_attention(AdditiveConfig(), query_size=12, key_size=24)
+    own = AdditiveConfig().build(query_size=12, key_size=24)
     config = change(replace(config, model=SMALL), max_epochs=1)
     before = [parameter.detach().clone() for parameter in own.parameters()]
     translator = fit(config, attention=own, progress=False)
@@ -89,7 +88,7 @@ def test_own_model_must_be_one(config):
     with pytest.raises(ConfigError, match=r"model predicts 5 words, but the target vocabulary has 12"):
         fit(config, model=TinyTranslator(12, 5), progress=False)
     with pytest.raises(ConfigError, match="fit was given a model and an attention"):
-        fit(config, model=TinyTranslator, attention=build_attention(AdditiveConfig(), query_size=2, key_size=2), progress=False)
+        fit(config, model=TinyTranslator, attention=AdditiveConfig().build(query_size=2, key_size=2), progress=False)
     assert not Path(config.out).exists()
 
 

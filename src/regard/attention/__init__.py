@@ -2,7 +2,6 @@
 
 from regard.attention.additive import Additive, AdditiveMemory, Concat, SumConcat, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.build import build_attention, build_pooling
 from regard.attention.capabilities import LinearScore, Observation
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
 from regard.attention.history import HistoryAttention, HistoryState
@@ -82,8 +81,6 @@ __all__ = [
     "WeightNormAdditive",
     "additive_attention",
     "additive_scores",
-    "build_attention",
-    "build_pooling",
     "causal_mask",
     "combine_masks",
     "coverage_loss",

@@ -19,6 +19,9 @@ from regard.attention.arguments import check_instance, check_number
 from regard.attention.masks import masked_softmax
 from regard.errors import ConfigError, nearest
 
+Normalizer = nn.Module
+"""A module that is called with scores (…,K) and a mask, and returns weights of their shape and type."""
+
 
 class Softmax(nn.Module):
     """w_k = exp(s_k) / Σ_j exp(s_j) over the positions that the mask allows; zeros where it allows none.

@@ -11,7 +11,6 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import combine_masks, zero_masked
 from regard.attention.normalizers import build_normalizer
-from regard.errors import ConfigError
 from regard.shapes import check_shape
 
 
@@ -110,15 +109,3 @@ class ScoredAttention(Attention):
         batch, keys = memory.value.shape[:2]
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": batch})
         return combine_masks(memory.key_mask, attn_mask, batch=batch, queries=sizes["Q"], keys=keys)
-
-
-def check_equal_widths(called: str, query_size: int, key_size: int, remedy: str) -> None:
-    """Refuse different widths for a formula that needs equal ones.
-
-    Raises:
-        ConfigError: If they differ.
-    """
-    if query_size != key_size:
-        raise ConfigError(
-            f"{called}(query_size={query_size}, key_size={key_size}): this score needs query and key of one width. {remedy}"
-        )

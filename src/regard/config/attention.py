@@ -1,13 +1,72 @@
-"""Which attention a model uses. The formulas stand in `regard.attention`, beside the code."""
+"""Which attention a model uses. The formulas are in `regard.attention`, beside the code.
 
-from dataclasses import dataclass
-from typing import Literal
+A mechanism of your own becomes a kind by its config class alone:
 
-from regard.config.settings import Settings
+    @dataclass(frozen=True, kw_only=True)
+    class MineConfig(AttentionConfig):
+        kind: Literal["mine"] = "mine"
+
+        def build(self, *, query_size, key_size):
+            return Mine(query_size, key_size=key_size)
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
+from regard.config.ranges import NOT_NEGATIVE, Range
+from regard.config.settings import Family
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.attention.base import Attention
+    from regard.attention.scored import ScoredAttention
+
+_REMEDY = "Make them equal, or choose 'general' (a matrix between them) or 'additive', which take any two widths"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveConfig(Settings):
+class AttentionConfig(Family):
+    """A mechanism that has a query."""
+
+    kind: str
+
+    @abstractmethod
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        """Build the mechanism, its weights drawn from torch's generator.
+
+        Args:
+            query_size: Dq, width of the queries.
+            key_size: Dk, width of the keys.
+
+        Raises:
+            ConfigError: If a width is below 1, or the mechanism does not take these widths.
+        """
+
+    def within(self, *, num_heads: int, dropout: float) -> Self:
+        """Return the settings for a Transformer with so many heads and so much dropout of weights; these by default."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerConfig(AttentionConfig):
+    """A mechanism that is a score for each query and key and a normalizer: it can be the scorer of another."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE}
+
+    kind: str
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    @abstractmethod
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        """Build the mechanism; see `AttentionConfig.build`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveConfig(ScorerConfig):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
     kind: Literal["additive"] = "additive"
@@ -16,45 +75,120 @@ class AdditiveConfig(Settings):
     bias: bool = False
     """Whether the key projection has a bias."""
 
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.additive import Additive
+
+        return Additive(
+            query_size,
+            key_size=key_size,
+            attention_size=self.attention_size or None,
+            bias=self.bias,
+            normalizer=self.normalizer.build(),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class DotConfig(Settings):
+class DotConfig(ScorerConfig):
     """q·k (Luong et al. 2015, eq. 8); query and key of one width."""
 
     kind: Literal["dot"] = "dot"
     scaled: bool = False
     """Divide by √width (Vaswani et al. 2017)."""
 
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.multiplicative import Dot, ScaledDot
+
+        check_equal_widths("Dot", query_size, key_size)
+        return (ScaledDot if self.scaled else Dot)(query_size, normalizer=self.normalizer.build())
+
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralConfig(Settings):
+class GeneralConfig(ScorerConfig):
     """k·(W q) (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["general"] = "general"
 
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.multiplicative import General
+
+        return General(query_size, key_size=key_size, normalizer=self.normalizer.build())
+
 
 @dataclass(frozen=True, kw_only=True)
-class ConcatConfig(Settings):
+class ConcatConfig(ScorerConfig):
     """v·tanh(W [q; k]), as the paper has it (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["concat"] = "concat"
     attention_size: int = 0
     """Width of the tanh layer; 0 for the query's width."""
 
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.additive import Concat
+
+        width = self.attention_size or None
+        return Concat(query_size, key_size=key_size, attention_size=width, normalizer=self.normalizer.build())
+
 
 @dataclass(frozen=True, kw_only=True)
-class SumConcatConfig(Settings):
+class SumConcatConfig(ScorerConfig):
     """v·tanh(W (q + k)), as a well-known tutorial has Luong's concat; query and key of one width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
     attention_size: int = 0
+    """Width of the tanh layer; 0 for the query's width."""
+
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.additive import SumConcat
+
+        check_equal_widths("SumConcat", query_size, key_size)
+        return SumConcat(query_size, attention_size=self.attention_size or None, normalizer=self.normalizer.build())
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearConfig(Settings):
+class LinearConfig(ScorerConfig):
     """w·[q; k] + b: the query's part cancels in the softmax, so the weights do not depend on it (kept for `tutorial-gru`)."""
 
     kind: Literal["linear"] = "linear"
 
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.linear import LinearConcat
 
-AttentionConfig = AdditiveConfig | DotConfig | GeneralConfig | ConcatConfig | SumConcatConfig | LinearConfig
+        return LinearConcat(query_size, key_size=key_size, normalizer=self.normalizer.build())
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightNormAdditiveConfig(ScorerConfig):
+    """g v/‖v‖ · tanh(W_q q + W_k k + b): additive, with scores of a learned size (Raffel et al. 2017)."""
+
+    kind: Literal["weight_norm_additive"] = "weight_norm_additive"
+    attention_size: int = 0
+    """Width of the tanh layer; 0 for the query's width."""
+
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.monotonic import WeightNormAdditive
+
+        width = self.attention_size or None
+        return WeightNormAdditive(query_size, key_size=key_size, attention_size=width, normalizer=self.normalizer.build())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfAttentionConfig(AttentionConfig):
+    """One head of scaled dot products with maps of queries, keys and values; query and key of one width."""
+
+    kind: Literal["self_attention"] = "self_attention"
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.self_attention import SelfAttention
+
+        check_equal_widths("SelfAttention", query_size, key_size)
+        return SelfAttention(query_size, normalizer=self.normalizer.build())
+
+
+def check_equal_widths(called: str, query_size: int, key_size: int) -> None:
+    """Raise an error if two widths that a formula needs to be equal are not."""
+    if query_size != key_size:
+        raise ConfigError(
+            f"{called}(query_size={query_size}, key_size={key_size}): this score needs query and key of one width. {_REMEDY}"
+        )

@@ -3,35 +3,18 @@
 import codecs
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from encodings.aliases import aliases
 from typing import Any, Protocol
 
-from regard.config.settings import Settings
+from regard.config.ranges import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Range
+from regard.config.settings import Family, Settings
 from regard.config.training import TrainingConfig
 from regard.errors import ConfigError, nearest
 
-
-@dataclass(frozen=True)
-class _Range:
-    words: str
-    low: float = 0.0
-    high: float = float("inf")
-    open_low: bool = False
-    open_high: bool = False
-
-    def holds(self, value: float) -> bool:
-        above = value > self.low if self.open_low else value >= self.low
-        return above and (value < self.high if self.open_high else value <= self.high)
-
-
-_NOT_NEGATIVE = _Range("0 or more")
-_POSITIVE = _Range("more than 0", open_low=True)
-_COUNT = _Range("1 or more", low=1)
-_FEW = _Range("from 1 to 1000", low=1, high=1000)
-_PROBABILITY = _Range("from 0 to 1", high=1)
-_BELOW_ONE = _Range("0 or more and less than 1", high=1, open_high=True)
-_INSIDE = _Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)
+_FEW = Range("from 1 to 1000", low=1, high=1000)
+_PROBABILITY = Range("from 0 to 1", high=1)
+_INSIDE = Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)
 
 _MOST_L2 = 0.05
 """With Adam's weight decay of 0.1 a Transformer learns nothing but the frequencies of words."""
@@ -52,28 +35,28 @@ _RANGES = {
                 "fold",
             ),
         ),
-        _COUNT,
+        COUNT,
     ),
     **dict.fromkeys(
         (
             *("word_dropout", "embedding_dropout", "layer_dropout", "activation_dropout", "attention_dropout"),
             *("output_dropout", "readout_dropout"),
         ),
-        _BELOW_ONE,
+        BELOW_ONE,
     ),
     **dict.fromkeys(("num_layers", "encoder_layers", "decoder_layers", "num_recurrent", "max_ngram"), _FEW),
-    **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), _BELOW_ONE),
+    **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
-    "size": _Range("5 or more (four are special symbols)", low=5),
-    **dict.fromkeys(("alignment_layer", "alignment_head"), _Range("-1 or more", low=-1)),
-    **dict.fromkeys(("length_reward", "diversity"), _Range("from 0 to 100", high=100)),
-    "repetition_penalty": _Range("from 1 to 100", low=1, high=100),
-    "no_repeat_ngrams": _Range("from 0 to 100", high=100),
+    "size": Range("5 or more (four are special symbols)", low=5),
+    **dict.fromkeys(("alignment_layer", "alignment_head"), Range("-1 or more", low=-1)),
+    **dict.fromkeys(("length_reward", "diversity"), Range("from 0 to 100", high=100)),
+    "repetition_penalty": Range("from 1 to 100", low=1, high=100),
+    "no_repeat_ngrams": Range("from 0 to 100", high=100),
     "allow_skipped": _PROBABILITY,
-    "learning_rate": _POSITIVE,
+    "learning_rate": POSITIVE,
     "factor": _INSIDE,
-    "top_p": _Range("more than 0 and at most 1", high=1, open_low=True),
-    "seed": _Range("from 0 to 4294967295", high=2**32 - 1),
+    "top_p": Range("more than 0 and at most 1", high=1, open_low=True),
+    "seed": Range("from 0 to 4294967295", high=2**32 - 1),
 }
 """By the field's last name; every other number is 0 or more."""
 
@@ -90,23 +73,24 @@ def check_config(config: Settings, places: Mapping[str, str] | None = None) -> N
     Raises:
         ConfigError: If one is out of range or at odds with another.
     """
-    for name, value in _numbers(config, ""):
-        wanted = _RANGES.get(name.rpartition(".")[2], _NOT_NEGATIVE)
+    for name, value, wanted in _numbers(config, ""):
         if not wanted.holds(value):
             raise _error(name, f"{name} is {value:g}, expected {wanted.words}", places)
     for name, message in config.misfits():
         raise _error(name, message, places)
 
 
-def _numbers(config: Any, path: str) -> Iterator[tuple[str, float]]:
+def _numbers(config: Any, path: str) -> Iterator[tuple[str, float, Range]]:
     for item in fields(config):
         name, value = f"{path}{item.name}", getattr(config, item.name)
         if is_dataclass(value):
             yield from _numbers(value, f"{name}.")
             continue
+        # A mechanism knows the ranges of its settings; the user's own may have any.
+        wanted = config.ranges.get(item.name, ANY) if isinstance(config, Family) else _RANGES.get(item.name, NOT_NEGATIVE)
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int | float) and not isinstance(number, bool):
-                yield name, number
+                yield name, number, wanted
 
 
 def device_misfits(device: str) -> Iterator[tuple[str, str]]:

@@ -4,46 +4,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.model import Cell
+from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
+from regard.config.pooling import AdditivePoolingConfig, LinearPoolingConfig, PoolingConfig
 from regard.config.settings import ModelSettings, Settings
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearPoolingConfig(Settings):
-    """w·h + b for each state, softmax, weighted sum."""
-
-    kind: Literal["linear"] = "linear"
-    normalizer: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdditivePoolingConfig(Settings):
-    """v·tanh(W h + b) for each state, softmax, weighted sum (Yang et al. 2016, eq. 5 to 7)."""
-
-    kind: Literal["additive"] = "additive"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the states' width."""
-    normalizer: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultiHeadPoolingConfig(Settings):
-    """Several additive poolings of the same states, side by side (Lin et al. 2017)."""
-
-    kind: Literal["multi_head"] = "multi_head"
-    num_heads: int = 4
-    attention_size: int = 0
-    """Width of the tanh layer, which the heads share; 0 for the states' width."""
-    normalizer: Literal["softmax", "sparsemax", "entmax15"] = "softmax"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeanPoolingConfig(Settings):
-    """Every state counts the same: the control that shows what attention adds."""
-
-    kind: Literal["mean"] = "mean"
-
-
-PoolingConfig = LinearPoolingConfig | AdditivePoolingConfig | MultiHeadPoolingConfig | MeanPoolingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +93,8 @@ class TransformerClassifierConfig(ModelSettings):
     norm_first: bool = True
     """Norms before each part (pre-norm) in place of after it (post-norm)."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights in self-attention; that of the pooling is `pooling.normalizer`."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
     word_dropout: float = 0.0
     """In training, this part of the words is replaced by the unknown symbol."""

@@ -1,8 +1,9 @@
 """Which texts a language model learns from, what it is made of, and how it goes on with a text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
 from regard.config.settings import DataSettings, ModelSettings, Settings
 
 
@@ -53,6 +54,8 @@ class LanguageModelConfig(ModelSettings):
     norm_order: Literal["pre", "post", "deep"] = "pre"
     """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "rotary"
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights in self-attention."""
     tie_embeddings: bool = True
     """Whether the output layer is the embedding."""
     output_bias: bool = False

@@ -18,6 +18,7 @@ import yaml
 
 from regard.config.checks import check_config
 from regard.config.run import RunConfig
+from regard.config.settings import Family
 from regard.config.tasks import is_task, locate_task, task_names
 from regard.errors import ConfigError, nearest
 
@@ -241,7 +242,9 @@ def field_types(cls: type) -> dict[str, Any]:
 
 
 def kinds_of(hint: Any) -> dict[str, type]:
-    """The classes of a union by their `kind`; empty for any other type."""
+    """Return the classes of a family or of a union by their `kind`; empty for any other type."""
+    if isinstance(hint, type) and issubclass(hint, Family) and not hasattr(hint, "kind"):
+        return dict(hint.kinds())
     if get_origin(hint) not in (UnionType, Union):
         return {}
     return {cls.kind: cls for cls in get_args(hint)}

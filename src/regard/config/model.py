@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
+from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
+from regard.config.ordered_attention import MultiHeadConfig
 from regard.config.settings import ModelSettings, Settings
 
 Cell = Literal["gru", "lstm"]
@@ -40,6 +42,7 @@ class BahdanauDecoderConfig(Settings):
     hidden_size: int = 256
     num_layers: int = 1
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
+    """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "output"
     """What the words are predicted from: the cell's output o; [o; context]; tanh(W [context; o]); tanh(W [o; context;
     embedding])."""
@@ -57,6 +60,7 @@ class LuongDecoderConfig(Settings):
     hidden_size: int = 256
     num_layers: int = 1
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
+    """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "attentional"
     input_feeding: bool = False
     """Give the readout of each step to the next step's cell, beside the embedding."""
@@ -104,6 +108,10 @@ class TransformerConfig(ModelSettings):
     norm_order: Literal["pre", "post", "deep"] = "pre"
     """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights in self-attention."""
+    cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
+    """Attention to the source, in each layer of the decoder; any kind whose weights don't depend on earlier words."""
     tie_embeddings: Literal["none", "target", "all"] = "target"
     """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
     output_bias: bool = False

@@ -1,8 +1,12 @@
 """The base of all settings, with a short `repr` that shows only what differs from the defaults."""
 
-from collections.abc import Iterable
+from abc import ABC
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from regard.config.ranges import Range
+from regard.errors import ConfigError
 
 
 class Settings:
@@ -38,6 +42,47 @@ class ModelSettings(Settings):
 
     freeze: tuple[str, ...]
     """Parts that training does not change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
+
+
+class Family(Settings, ABC):
+    """Base of a family of settings, one of which is chosen by its `kind`.
+
+    A kind is a subclass with a default for `kind`. It can be chosen wherever the family is expected, in YAML and on the
+    command line too, as soon as the module that defines it is imported.
+    """
+
+    ranges: ClassVar[Mapping[str, Range]] = {}
+    """The numbers that each setting may have; any finite number where none is given."""
+
+    @classmethod
+    def kinds(cls) -> "dict[str, type[Family]]":
+        """Return the classes of the family by their `kind`.
+
+        Raises:
+            ConfigError: If two classes have one kind.
+        """
+        found: dict[str, type[Family]] = {}
+        for each in _descendants(cls):
+            kind = getattr(each, "kind", None)
+            if not isinstance(kind, str):
+                continue
+            other = found.get(kind, each)
+            if _full_name(other) != _full_name(each):
+                raise ConfigError(
+                    f"{_full_name(other)} and {_full_name(each)} have the same kind, '{kind}'; give one of them another kind"
+                )
+            found[kind] = each  # the later one, where a notebook's cell ran again
+        return found
+
+
+def _descendants(cls: type[Family]) -> Iterator[type[Family]]:
+    for each in cls.__subclasses__():
+        yield each
+        yield from _descendants(each)
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def changed_settings(config: Any) -> dict[str, Any]:

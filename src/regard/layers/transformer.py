@@ -150,14 +150,14 @@ class DecoderLayer(nn.Module):
         feed_forward_residual: How it joins the stream.
         """
         super().__init__()
-        check_width("DecoderLayer", self_attention, cross_attention)
         if not self_attention.causal:
             raise ConfigError("DecoderLayer: its self-attention sees later words; build it with causal=True")
         if cross_attention.stateful:
             raise ConfigError(
                 f"DecoderLayer: a {type(cross_attention).__name__} remembers earlier queries, which a layer that reads a whole "
-                "target at once does not have; take a mechanism without a state"
+                "target at once does not have; take a mechanism without a state, such as MultiHead, Additive or LocalPredictive"
             )
+        check_width("DecoderLayer", self_attention, cross_attention)
         self.size = self_attention.query_size
         self.self_attention, self.self_residual = self_attention, self_residual
         self.cross_attention, self.cross_residual = cross_attention, cross_residual
@@ -283,8 +283,13 @@ def attend_within(
 
 
 def check_width(name: str, *attentions: Attention) -> None:
-    """Refuse an attention that cannot read the stream."""
+    """Refuse an attention that cannot read the stream, or whose loss would not reach the training loss."""
     for attention in attentions:
+        if attention.has_loss:
+            raise ConfigError(
+                f"{name}: a {type(attention).__name__} has a loss of its own, which a Transformer does not add to the training "
+                "loss; take another mechanism here, or a recurrent decoder"
+            )
         if attention.query_size != attention.key_size:
             raise ConfigError(
                 f"{name}: its attention reads queries {attention.query_size} wide and keys {attention.key_size} wide, and both "

@@ -1,13 +1,13 @@
 """A Transformer's parts, layers and stacks from a few settings."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
 
-from regard.attention import MultiHead, RelativePositions, Rotary
+from regard.attention import Attention, MultiHead, RelativePositions, Rotary, Softmax
 from regard.layers.causal import CausalDecoder, CausalLayer
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.residual import PostNorm, PreNorm, Residual
@@ -34,6 +34,11 @@ class Blueprint:
     """Inside the feed-forward part."""
     attention_dropout: float = 0.0
     """Of attention weights."""
+    build_normalizer: Callable[[], nn.Module] = Softmax
+    """Builds what makes weights of scores, in self-attention."""
+    build_cross_attention: Callable[[int], Attention] | None = None
+    """Builds attention to another stream of width D, without positions, because those of the two are unrelated; None for
+    heads as in self-attention."""
 
     def build_norm(self) -> nn.Module:
         """A norm of the stream."""
@@ -60,12 +65,23 @@ class Blueprint:
             case "swiglu":
                 return GatedFeedForward(self.size, activation=nn.SiLU(), hidden_size=hidden, dropout=dropout)
 
-    def build_attention(self, *, causal: bool = False, across: bool = False) -> MultiHead:
-        """Attention within the stream, or across to another, where positions of the two have nothing to do with each other."""
-        positions: RelativePositions | None = Rotary() if self.rotary and not across else None
+    def build_attention(self, *, causal: bool = False) -> MultiHead:
+        """Build attention within the stream."""
+        positions: RelativePositions | None = Rotary() if self.rotary else None
         return MultiHead(
-            self.size, num_heads=self.num_heads, dropout=self.attention_dropout, causal=causal, positions=positions
+            self.size,
+            num_heads=self.num_heads,
+            dropout=self.attention_dropout,
+            causal=causal,
+            positions=positions,
+            normalizer=self.build_normalizer(),
         )
+
+    def build_across(self) -> Attention:
+        """Build attention across to another stream."""
+        if self.build_cross_attention is not None:
+            return self.build_cross_attention(self.size)
+        return MultiHead(self.size, num_heads=self.num_heads, dropout=self.attention_dropout)
 
 
 def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
@@ -108,7 +124,7 @@ def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecode
         DecoderLayer(
             self_attention=blueprint.build_attention(causal=True),
             self_residual=blueprint.build_residual(alpha),
-            cross_attention=blueprint.build_attention(across=True),
+            cross_attention=blueprint.build_across(),
             cross_residual=blueprint.build_residual(alpha),
             feed_forward=blueprint.build_feed_forward(),
             feed_forward_residual=blueprint.build_residual(alpha),

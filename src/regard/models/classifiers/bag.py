@@ -15,7 +15,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.build import build_pooling
 from regard.config import BagClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.models.classifiers.words import WordDropout
@@ -62,7 +61,7 @@ class BagClassifier(TextClassifier):
             nn.init.zeros_(self.ngram_embedding.weight)  # an n-gram that was never seen leaves its words as they are
         self.word_dropout = WordDropout(config.word_dropout)
         self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
-        self.pooling = build_pooling(config.pooling, size=width)
+        self.pooling = config.pooling.build(size=width)
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:

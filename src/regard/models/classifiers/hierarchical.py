@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.build import build_pooling
 from regard.config import HierarchicalClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
@@ -58,11 +57,11 @@ class HierarchicalClassifier(TextClassifier):
         self.word_dropout = WordDropout(config.word_dropout)
         self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
         self.word_layer = RecurrentLayer(width, hidden_size=config.hidden_size, cell=config.cell, bidirectional=True)
-        self.word_pooling = build_pooling(config.pooling, size=states_size)
+        self.word_pooling = config.pooling.build(size=states_size)
         self.sentence_layer = RecurrentLayer(
             self.word_pooling.output_size, hidden_size=config.hidden_size, cell=config.cell, bidirectional=True
         )
-        self.sentence_pooling = build_pooling(config.pooling, size=states_size)
+        self.sentence_pooling = config.pooling.build(size=states_size)
         self.output = nn.Linear(self.sentence_pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:

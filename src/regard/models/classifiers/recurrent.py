@@ -6,7 +6,6 @@ from typing import cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.build import build_pooling
 from regard.config import RecurrentClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
@@ -49,7 +48,7 @@ class RecurrentClassifier(TextClassifier):
             )
             for depth in range(config.num_layers)
         )
-        self.pooling = build_pooling(config.pooling, size=states_size)
+        self.pooling = config.pooling.build(size=states_size)
         self.output_dropout = Dropout(config.output_dropout)
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 

@@ -5,7 +5,6 @@ from collections.abc import Collection
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.build import build_pooling
 from regard.attention.pooling import Pooling
 from regard.config import TransformerClassifierConfig
 from regard.errors import ConfigError
@@ -125,6 +124,7 @@ def build_transformer_classifier(
         dropout=config.layer_dropout,
         activation_dropout=config.layer_dropout,
         attention_dropout=config.attention_dropout,
+        build_normalizer=config.normalizer.build,
     )
     mapping: nn.Module = nn.Identity()
     if embedding_size:
@@ -137,7 +137,7 @@ def build_transformer_classifier(
         scale=1.0 if embedding_size else size**0.5,
         positions=build_positions(config.positions, size),
         encoder=build_encoder(blueprint, num_layers=config.num_layers),
-        pooling=build_pooling(config.pooling, size=size),
+        pooling=config.pooling.build(size=size),
         num_labels=num_labels,
         word_dropout=config.word_dropout,
         embedding_dropout=config.embedding_dropout,

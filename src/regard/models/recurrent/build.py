@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.attention.build import build_attention
 from regard.config import BahdanauDecoderConfig, DecoderConfig, LuongDecoderConfig, RecurrentConfig
 from regard.errors import ConfigError
 from regard.layers.readout import AttentionalReadout, ConcatReadout, DeepReadout, OutputReadout, Readout
@@ -31,10 +30,11 @@ def build_recurrent(
     encoder = RecurrentEncoder(config.encoder, embedding_size=config.embedding_size)
     decoder_config = config.decoder
     if attention is None:
-        attention = build_attention(decoder_config.attention, query_size=decoder_config.hidden_size, key_size=encoder.size)
+        attention = decoder_config.attention.build(query_size=decoder_config.hidden_size, key_size=encoder.size)
     std = config.embedding_std or config.embedding_size**-0.5
     source, target = (build_embedding(size, config.embedding_size, std=std) for size in (source_size, target_size))
-    decoder = build_decoder(decoder_config, attention, embedding_size=config.embedding_size, context_size=encoder.size)
+    context_size = attention.context_size(encoder.size)
+    decoder = build_decoder(decoder_config, attention, embedding_size=config.embedding_size, context_size=context_size)
     output = nn.Linear(decoder.readout.size, target_size)
     check_tying(source, target, decoder.readout.size, config.tie_embeddings)
     if config.tie_embeddings != "none":

@@ -1,5 +1,7 @@
 """A Transformer from its configuration."""
 
+from dataclasses import replace
+
 from torch import nn
 
 from regard.config import LanguageModelConfig, TransformerConfig
@@ -25,7 +27,10 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
         ConfigError: If widths do not fit together.
     """
     size = config.hidden_size
-    blueprint = build_blueprint(config)
+    across = config.cross_attention.within(num_heads=config.num_heads, dropout=config.attention_dropout)
+    blueprint = replace(
+        build_blueprint(config), build_cross_attention=lambda width: across.build(query_size=width, key_size=width)
+    )
     tied = {"source": config.tie_embeddings == "all", "target": config.tie_embeddings != "none"}
     source = build_embedding(source_size, size, std=initial_std(size, tied=tied["source"]))
     target = build_embedding(target_size, size, std=initial_std(size, tied=tied["target"]))
@@ -77,6 +82,7 @@ def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprin
         dropout=config.layer_dropout,
         activation_dropout=config.activation_dropout,
         attention_dropout=config.attention_dropout,
+        build_normalizer=config.normalizer.build,
     )
 
 

@@ -1,0 +1,59 @@
+"""A monotonic mechanism that trains with its expectation and decodes with the process itself.
+
+context = soft(q, k, v)    in training mode, because the choice of a key has no gradient
+context = hard(q, k, v)    in evaluation mode
+"""
+
+from typing import Any
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.capabilities import Reweight
+from regard.attention.monotonic import SoftMonotonic
+
+
+class SoftToHard(Attention):
+    """`SoftMonotonic` or `MoChA` in training mode, and its `hard()` form, with the same parameters, in evaluation mode.
+
+    Args:
+        soft: The soft mechanism.
+
+    A state belongs to the mode in which it was made: switch modes between sequences, not within one.
+
+    Reference: Raffel et al. 2017, section 2.3; Chiu & Raffel 2018, section 2.2.
+    """
+
+    normalized: bool = False
+    permutation_equivariant: bool = False
+    stateful: bool = True
+
+    def __init__(self, soft: SoftMonotonic) -> None:
+        super().__init__()
+        self.soft = soft
+        self.query_size, self.key_size = soft.query_size, soft.key_size
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> Memory:
+        """Project the keys once, for both forms."""
+        return self.soft.prepare(key, value, key_mask=key_mask)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        attn_mask: Tensor | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query, in order, by the form of this mode; see `Attention.attend`."""
+        form = self.soft if self.training else self.soft.hard()
+        return form.attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)

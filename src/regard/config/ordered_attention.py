@@ -1,0 +1,279 @@
+"""Mechanisms that take queries in order, look at a window, or have several heads; see `config.attention` for the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from regard.config.attention import AttentionConfig, GeneralConfig, ScorerConfig, WeightNormAdditiveConfig
+from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
+from regard.config.ranges import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Range
+
+if TYPE_CHECKING:
+    from regard.attention.base import Attention
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiHeadConfig(AttentionConfig):
+    """Several heads of scaled dot products (Vaswani et al. 2017); the context is as wide as the query."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"num_heads": NOT_NEGATIVE, "num_kv_heads": NOT_NEGATIVE, "dropout": BELOW_ONE}
+
+    kind: Literal["multi_head"] = "multi_head"
+    num_heads: int = 0
+    """Number of heads; 0 for those of the Transformer around it, and for 4 in other models."""
+    num_kv_heads: int = 0
+    """Number of heads of the keys and values, a divisor of the number of heads; 0 for as many."""
+    dropout: float = 0.0
+    """Dropout on the weights; 0 for that of the Transformer around it."""
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def within(self, *, num_heads: int, dropout: float) -> Self:
+        return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.multihead import MultiHead
+
+        return MultiHead(
+            query_size,
+            num_heads=self.num_heads or 4,
+            num_kv_heads=self.num_kv_heads or None,
+            key_size=key_size,
+            dropout=self.dropout,
+            normalizer=self.normalizer.build(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageConfig(AttentionConfig):
+    """Additive with the sum of earlier weights under the tanh, and a loss for looking twice (See et al. 2017).
+
+    `training.attention_loss_weight` says how much the loss counts.
+    """
+
+    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE}
+
+    kind: Literal["coverage"] = "coverage"
+    attention_size: int = 0
+    """Width of the tanh layer; 0 for the query's width."""
+    bias: bool = True
+    """Whether the key projection has a bias."""
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.coverage import Coverage
+
+        return Coverage(
+            query_size,
+            key_size=key_size,
+            attention_size=self.attention_size or None,
+            bias=self.bias,
+            normalizer=self.normalizer.build(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FertilityCoverageConfig(AttentionConfig):
+    """Coverage that is full when a source word has served as many target words as its fertility says (Tu et al. 2016)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "max_fertility": POSITIVE}
+
+    kind: Literal["fertility_coverage"] = "fertility_coverage"
+    attention_size: int = 0
+    """Width of the tanh layer; 0 for the query's width."""
+    max_fertility: float = 2.0
+    """Largest number of target words that a source word can serve."""
+    bias: bool = False
+    """Whether the key projection has a bias."""
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.coverage import FertilityCoverage
+
+        return FertilityCoverage(
+            query_size,
+            key_size=key_size,
+            attention_size=self.attention_size or None,
+            max_fertility=self.max_fertility,
+            bias=self.bias,
+            normalizer=self.normalizer.build(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocationSensitiveConfig(AttentionConfig):
+    """Additive with filters over the weights of the step before under the tanh (Chorowski et al. 2015)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "num_filters": COUNT, "kernel_size": COUNT}
+
+    kind: Literal["location_sensitive"] = "location_sensitive"
+    attention_size: int = 0
+    """Width of the tanh layer; 0 for the query's width."""
+    num_filters: int = 32
+    """Number of filters."""
+    kernel_size: int = 31
+    """Number of keys that a filter covers; odd."""
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.location import LocationSensitive
+
+        return LocationSensitive(
+            query_size,
+            key_size=key_size,
+            attention_size=self.attention_size or None,
+            num_filters=self.num_filters,
+            kernel_size=self.kernel_size,
+            normalizer=self.normalizer.build(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalMonotonicConfig(AttentionConfig):
+    """A window of keys around the position t for the query t (Luong et al. 2015, local-m)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"window": NOT_NEGATIVE}
+
+    kind: Literal["local_monotonic"] = "local_monotonic"
+    window: int = 10
+    """Number of keys that the window reaches to each side."""
+    scorer: ScorerConfig = field(default_factory=GeneralConfig)
+    """Scores and normalizer within the window."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.local import LocalMonotonic
+
+        scorer = self.scorer.build(query_size=query_size, key_size=key_size)
+        return LocalMonotonic(query_size, key_size=key_size, window=self.window, scorer=scorer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalPredictiveConfig(AttentionConfig):
+    """A window of keys around a position that each query predicts, times a Gaussian (Luong et al. 2015, local-p)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"window": COUNT, "position_size": NOT_NEGATIVE}
+
+    kind: Literal["local_predictive"] = "local_predictive"
+    window: int = 10
+    """Number of keys that the window reaches to each side."""
+    position_size: int = 0
+    """Width of the layer that predicts the position; 0 for the query's width."""
+    scorer: ScorerConfig = field(default_factory=GeneralConfig)
+    """Scores and normalizer within the window."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.local import LocalPredictive
+
+        return LocalPredictive(
+            query_size,
+            key_size=key_size,
+            position_size=self.position_size or None,
+            window=self.window,
+            scorer=self.scorer.build(query_size=query_size, key_size=key_size),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ScanConfig(AttentionConfig):
+    """A monotonic scan over the keys: what the four kinds below share."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"initial_offset": ANY, "noise": NOT_NEGATIVE, "chunk_size": COUNT}
+
+    kind: str
+    scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
+    """Scores of the scan; its normalizer is not used."""
+    initial_offset: float = -1.0
+    """Offset of the scores at the start of training; lower for longer sources."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonotonicConfig(_ScanConfig):
+    """A scan that goes on where it last stopped, in expectation (Raffel et al. 2017)."""
+
+    kind: Literal["monotonic"] = "monotonic"
+    noise: float = 1.0
+    """Standard deviation of the noise on the scores while training."""
+    decoding: Literal["hard", "soft"] = "hard"
+    """`hard`: outside of training, each query attends to the one key where the scan stops; `soft`: to the expectation."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.monotonic import SoftMonotonic
+        from regard.attention.soft_to_hard import SoftToHard
+
+        soft = SoftMonotonic(
+            query_size,
+            key_size=key_size,
+            scorer=self.scorer.build(query_size=query_size, key_size=key_size),
+            initial_offset=self.initial_offset,
+            noise=self.noise,
+        )
+        return SoftToHard(soft) if self.decoding == "hard" else soft
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardMonotonicConfig(_ScanConfig):
+    """The same scan without its expectation: the choice of the key has no gradient."""
+
+    kind: Literal["hard_monotonic"] = "hard_monotonic"
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.monotonic import HardMonotonic
+
+        scorer = self.scorer.build(query_size=query_size, key_size=key_size)
+        return HardMonotonic(query_size, key_size=key_size, scorer=scorer, initial_offset=self.initial_offset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoChAConfig(_ScanConfig):
+    """A softmax over the keys before each stop of a monotonic scan, in expectation (Chiu & Raffel 2018)."""
+
+    kind: Literal["mocha"] = "mocha"
+    chunk_size: int = 8
+    """Number of keys in a chunk: the one where the scan stops, and those before it."""
+    chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
+    """Scores within a chunk; its normalizer is not used."""
+    noise: float = 1.0
+    """Standard deviation of the noise on the scores of the scan while training."""
+    decoding: Literal["hard", "soft"] = "hard"
+    """`hard`: outside of training, each query attends to the chunk where the scan stops; `soft`: to the expectation."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.mocha import MoChA
+        from regard.attention.soft_to_hard import SoftToHard
+
+        soft = MoChA(
+            query_size,
+            chunk_size=self.chunk_size,
+            key_size=key_size,
+            scorer=self.scorer.build(query_size=query_size, key_size=key_size),
+            chunk_scorer=self.chunk_scorer.build(query_size=query_size, key_size=key_size),
+            initial_offset=self.initial_offset,
+            noise=self.noise,
+        )
+        return SoftToHard(soft) if self.decoding == "hard" else soft
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardMoChAConfig(_ScanConfig):
+    """The same chunks without the expectation: the choice of the chunk has no gradient."""
+
+    kind: Literal["hard_mocha"] = "hard_mocha"
+    chunk_size: int = 8
+    """Number of keys in a chunk: the one where the scan stops, and those before it."""
+    chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
+    """Scores within a chunk; its normalizer is not used."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.mocha import HardMoChA
+
+        return HardMoChA(
+            query_size,
+            chunk_size=self.chunk_size,
+            key_size=key_size,
+            scorer=self.scorer.build(query_size=query_size, key_size=key_size),
+            chunk_scorer=self.chunk_scorer.build(query_size=query_size, key_size=key_size),
+            initial_offset=self.initial_offset,
+        )

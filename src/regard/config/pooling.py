@@ -1,0 +1,91 @@
+"""How a classifier makes one vector of a sequence. The formulas are in `regard.attention.pooling`."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
+from regard.config.ranges import COUNT, NOT_NEGATIVE, Range
+from regard.config.settings import Family
+
+if TYPE_CHECKING:
+    from regard.attention.pooling import Pooling
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolingConfig(Family):
+    """A weighted average of a sequence. A pooling of your own becomes a kind by its config class alone."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"num_heads": COUNT, "attention_size": NOT_NEGATIVE}
+
+    kind: str
+
+    @abstractmethod
+    def build(self, *, size: int) -> "Pooling":
+        """Build the pooling of values of a width, its weights drawn from torch's generator.
+
+        Raises:
+            ConfigError: If a width or the number of heads is below 1.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPoolingConfig(PoolingConfig):
+    """w·h + b for each state, softmax, weighted sum."""
+
+    kind: Literal["linear"] = "linear"
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def build(self, *, size: int) -> "Pooling":
+        from regard.attention.pooling import AttentionPooling
+
+        return AttentionPooling(size, normalizer=self.normalizer.build())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditivePoolingConfig(PoolingConfig):
+    """v·tanh(W h + b) for each state, softmax, weighted sum (Yang et al. 2016, eq. 5 to 7)."""
+
+    kind: Literal["additive"] = "additive"
+    attention_size: int = 0
+    """Width of the tanh layer; 0 for the states' width."""
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def build(self, *, size: int) -> "Pooling":
+        from regard.attention.pooling import AdditivePooling
+
+        return AdditivePooling(size, attention_size=self.attention_size or None, normalizer=self.normalizer.build())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiHeadPoolingConfig(PoolingConfig):
+    """Several additive poolings of the same states, side by side (Lin et al. 2017)."""
+
+    kind: Literal["multi_head"] = "multi_head"
+    num_heads: int = 4
+    """Number of heads."""
+    attention_size: int = 0
+    """Width of the tanh layer, which the heads share; 0 for the states' width."""
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+    def build(self, *, size: int) -> "Pooling":
+        from regard.attention.pooling import MultiHeadPooling
+
+        width, normalizer = self.attention_size or None, self.normalizer.build()
+        return MultiHeadPooling(size, num_heads=self.num_heads, attention_size=width, normalizer=normalizer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanPoolingConfig(PoolingConfig):
+    """Every state counts the same: the control that shows what attention adds."""
+
+    kind: Literal["mean"] = "mean"
+
+    def build(self, *, size: int) -> "Pooling":
+        from regard.attention.pooling import MeanPooling
+
+        return MeanPooling(size)
