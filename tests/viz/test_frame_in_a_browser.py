@@ -76,6 +76,53 @@ def heights(tmp_path, shown, *, dark):
     return frame, page
 
 
+def themes(tmp_path, style, *, dark_system, change=""):
+    """Whether the system is dark, and the themes that the frame of a record had, one after the other."""
+    listen = (
+        "const had=[];addEventListener('message',(e)=>{const t=e.data.regardShows;if(t&&t!==had.at(-1))had.push(t)});"
+        # The browser's virtual time runs ahead of the frame, which is another process: work in each turn holds it back.
+        "const end=Date.now()+20000;const wait=setInterval(()=>{for(let i=0,x=0;i<3e7;i++)x+=i;"
+        f"if(had.length<{2 if change else 1}&&Date.now()<end)return;clearInterval(wait);"
+        "const o=document.createElement('output');o.id='got';"
+        "o.textContent=[matchMedia('(prefers-color-scheme: dark)').matches,...had].join();document.body.append(o)},100);"
+    )
+    later = f"const turn=setInterval(()=>{{if(had.length){{clearInterval(turn);{change}}}}},100)" if change else ""
+    text = (
+        f"<!doctype html><html><body><div {style}><script>{listen}{later}</script>"
+        f"<div>{RECORDS['8 words']._repr_html_()}</div></div></body></html>"
+    )
+    path = tmp_path / "cell.html"
+    path.write_text(text, encoding="utf-8")
+    flags = [flag.replace("budget=2000", "budget=30000") for flag in FLAGS]
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark_system else 1}"
+    command = [CHROMIUM, *flags, scheme, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
+    for _ in range(5):
+        dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+        system, *had = re.search(r'<output id="got">(.*?)</output>', dom)[1].split(",")
+        if had and (not change or len(had) > 1):
+            break
+    assert system == ("true" if dark_system else "false")
+    return had
+
+
+DARK, LIGHT = 'style="background:#111;color:#eee"', 'style="background:#fff;color:#111"'
+
+
+@pytest.mark.parametrize("dark_system", [False, True])
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [(DARK, "dark"), (LIGHT, "light"), ('style="color:#eee"', "dark"), ('style="background:rgb(0 0 0 / 5%)"', "light")],
+    ids=["dark", "light", "light text", "almost transparent"],
+)
+def test_a_frame_has_the_notebooks_theme_whatever_the_systems(tmp_path, style, expected, dark_system):
+    assert themes(tmp_path, style, dark_system=dark_system) == [expected]
+
+
+def test_a_frame_follows_when_the_notebook_changes_its_theme(tmp_path):
+    change = "document.querySelector('body>div').style.background='#111';document.body.dataset.theme='dark'"
+    assert themes(tmp_path, LIGHT, dark_system=False, change=change) == ["light", "dark"]
+
+
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_frame_becomes_as_tall_as_the_page(tmp_path, name):
     frame, page = heights(tmp_path, RECORDS[name]._repr_html_(), dark=name == "40 words")

@@ -1,10 +1,13 @@
 """The page in a frame, in which a notebook shows a record: its style and script stay inside, and nothing is cut off.
 
-A frame cannot grow by itself. The page in it reports its height, and a script beside the frame gives the frame this height. If
-a notebook runs no scripts, the frame keeps its first height, which is estimated for a narrow notebook.
+A frame cannot grow by itself, and it cannot see whether the notebook around it is dark. The page in it reports its height to a
+script beside the frame. The script gives the frame this height, and answers with the notebook's theme, which it reads from the
+colours around the frame. If a notebook runs no scripts, the frame keeps its first height, which is estimated for a narrow
+notebook, and the system's theme.
 """
 
 import html
+from importlib import resources
 
 from regard.records import AttentionRecord
 from regard.records.views import sides
@@ -14,17 +17,8 @@ from regard.viz.markup import Options, text
 _TALLEST_TABLE = 640
 """Maximum height of a table in pixels; a taller table scrolls. A share of the frame's height would change with it endlessly."""
 _STYLE = f".scroll{{max-height:{_TALLEST_TABLE}px}}thead th:not(.corner){{padding-left:.2rem;padding-right:.2rem}}"
-_TELL = (
-    "(()=>{const tell=()=>parent.postMessage({regardHeight:Math.ceil("
-    "Math.max(document.body.getBoundingClientRect().height,document.body.scrollHeight))},'*');"
-    "new ResizeObserver(tell).observe(document.body);addEventListener('load',tell);tell()})();"
-)
-_LISTEN = (
-    "if(!window.regardFrames){window.regardFrames=true;addEventListener('message',(event)=>{"
-    "const height=event.data&&event.data.regardHeight;if(!(height>0&&height<20000))return;"
-    "for(const frame of document.querySelectorAll('iframe.regard-record'))"
-    "if(frame.contentWindow===event.source)frame.style.height=height+'px'})}"
-)
+_TELL = (resources.files("regard.viz") / "frame_inside.js").read_text(encoding="utf-8")
+_LISTEN = (resources.files("regard.viz") / "frame_outside.js").read_text(encoding="utf-8")
 _LINE, _CHARACTERS = 27, 50
 """Height of a line of text in pixels, and its number of characters in a notebook that is 600 pixels wide."""
 

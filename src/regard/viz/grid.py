@@ -208,4 +208,4 @@ def _draw_words(figure: Picture, layout: _Layout, maps: _Maps, rows: Sequence[st
             middle = left + (number + 0.5) * step_across
             if column < len(maps[0]):
                 figure.write(word, middle, upper - 0.02, ha="center", rotation=90, **{**style, "va": "bottom"})
-            figure.write(word, middle, lower + 0.04, ha="center", rotation=90, **style)
+            figure.write(word, middle, lower + 0.04, ha="center", rotation=90, **{**style, "va": "top"})

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+from jaxtyping import Float
+
 from regard.viz import colour
 from regard.viz.labels import label
 
@@ -58,18 +61,22 @@ def shade(share: float) -> str:
 
 @lru_cache
 def palette() -> str:
-    """A class for each shade: `a` of positive weights, `b` of negative, in light and in dark."""
+    """Return a class for each shade: `a` of positive weights, `b` of negative, in light and in dark.
 
-    def classes(letter: str, anchors: Sequence[str]) -> str:
-        shades = colour.ramp(anchors, LEVELS + 1)
-        return "".join(
-            f".{letter}{level}{{background:{colour.to_hex(shade)};color:{colour.ink(shade)}}}"
-            for level, shade in enumerate(shades)
-        )
+    The page's colour scheme chooses between them. Browsers that don't know `light-dark` show the light ones.
+    """
 
-    light = classes("a", colour.LIGHT) + classes("b", colour.LIGHT_NEGATIVE)
-    dark = classes("a", colour.DARK) + classes("b", colour.DARK_NEGATIVE)
-    return f"{light}@media(prefers-color-scheme:dark){{{dark}}}"
+    def classes(letter: str, light: Sequence[str], dark: Sequence[str]) -> str:
+        pairs = zip(colour.ramp(light, LEVELS + 1), colour.ramp(dark, LEVELS + 1), strict=True)
+        return "".join(f".{letter}{level}{{{_colours(*pair)}}}" for level, pair in enumerate(pairs))
+
+    return classes("a", colour.LIGHT, colour.DARK) + classes("b", colour.LIGHT_NEGATIVE, colour.DARK_NEGATIVE)
+
+
+def _colours(light: Float[np.ndarray, " 3"], dark: Float[np.ndarray, " 3"]) -> str:
+    paper, night = colour.to_hex(light), colour.to_hex(dark)
+    ink, moon = colour.ink(light), colour.ink(dark)
+    return f"background:{paper};color:{ink};background:light-dark({paper},{night});color:light-dark({ink},{moon})"
 
 
 def legend(top: str, negative: bool) -> str:

@@ -191,6 +191,7 @@ for (const article of document.querySelectorAll(".matrix")) {
     drawGallery();
     gallery.parentElement.hidden = false;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawGallery);
+    new MutationObserver(drawGallery).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   };
 
   const choose = () => {

@@ -31,6 +31,8 @@ SMALL = 7.0
 """Points, of small print."""
 SMALL_LINE = SMALL * 1.35 / 72
 """Inches from one line of small print to the next."""
+ASCENT = 0.76
+"""Height of tall letters above the line they stand on, as a share of the font size."""
 EDGE = 0.12
 """Inches around everything."""
 _MAX_PIXELS = 30_000
@@ -75,9 +77,14 @@ class Picture(Figure):
         return left / whole, 1 - (top + height) / tall, width / whole, height / tall
 
     def write(self, text: str, left: float, top: float, **style: Any) -> None:
-        """Put text at a place in inches from the top left corner; nothing in it is read as mathematics."""
+        """Put text at a place in inches from the top left corner; nothing in it is read as mathematics.
+
+        Without `va`, `top` is where tall Latin letters begin. Letters of other scripts stand on the same line, however tall.
+        """
         whole, tall = self.get_size_inches()
-        self.text(left / whole, 1 - top / tall, text, parse_math=False, **{"va": "top", **style})
+        if "va" not in style:
+            style["va"], top = "baseline", top + ASCENT * style["fontsize"] / 72
+        self.text(left / whole, 1 - top / tall, text, parse_math=False, **style)
 
     def write_foot(self, lines: Sequence[str]) -> None:
         """Small print at the lower edge, line by line."""

@@ -17,7 +17,7 @@ from regard.viz import colour, picture
 from regard.viz.caption import empty, note, write
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import amount, decimals, greatest
-from regard.viz.picture import EDGE, GREY, SMALL, SMALL_LINE, Picture
+from regard.viz.picture import ASCENT, EDGE, GREY, SMALL, SMALL_LINE, Picture
 from regard.viz.summary import headline, most_weight, other_labels
 
 _SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
@@ -121,9 +121,8 @@ def _draw_words(figure: Picture, layout: _Layout, words: Sequence[str], weights:
         style = "round,pad=0,rounding_size=0.035"
         axes.add_artist(FancyBboxPatch((left, top), width, tall, style, facecolor=shade, edgecolor="#dddddd", linewidth=0.4))
         ink = colour.ink(shade)
-        figure.write(
-            word, left + width / 2, top + tall / 2, ha="center", va="center_baseline", fontsize=layout.font_size, color=ink
-        )
+        middle = top + (tall - ASCENT * layout.font_size / 72) / 2
+        figure.write(word, left + width / 2, middle, ha="center", fontsize=layout.font_size, color=ink)
     figure.write("weight", EDGE, layout.bar_top + _BAR_HEIGHT / 2, va="center", fontsize=SMALL, color=GREY)
     place = (EDGE + 0.5, layout.bar_top, _BAR_WIDTH, _BAR_HEIGHT)
     places = decimals(greatest(weights))

@@ -1,0 +1,33 @@
+// Beside the frames, once in a notebook: gives each its height, and tells it whether the notebook is dark.
+if (window.regardFrames) {
+  window.regardFrames(); // there is a further frame
+} else {
+  const frames = () => [...document.querySelectorAll("iframe.regard-record")];
+  const channels = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
+  const bright = ([red, green, blue]) => 0.2126 * red + 0.7152 * green + 0.0722 * blue > 127;
+  // The first background behind the frame that is not transparent; where there is none, the text beside the frame tells.
+  const theme = (frame) => {
+    for (let each = frame.parentElement; each; each = each.parentElement) {
+      const back = channels(getComputedStyle(each).backgroundColor);
+      if (back.length === 3 || back[3] > 0.5) return bright(back) ? "light" : "dark";
+    }
+    return bright(channels(getComputedStyle(frame.parentElement).color)) ? "dark" : "light";
+  };
+  const tell = (frame) => frame.contentWindow.postMessage({ regardTheme: theme(frame) }, "*");
+  const tellAll = () => frames().forEach(tell);
+  window.regardFrames = tellAll;
+  addEventListener("message", (event) => {
+    const height = event.data && event.data.regardHeight;
+    if (!(height > 0 && height < 20000)) return;
+    for (const frame of frames())
+      if (frame.contentWindow === event.source) {
+        frame.style.height = height + "px";
+        tell(frame);
+      }
+  });
+  // A notebook changes its theme by an attribute, and some load its colours afterwards.
+  const changed = new MutationObserver(() => [0, 300, 1500].forEach((wait) => setTimeout(tellAll, wait)));
+  for (const each of [document.documentElement, document.body]) changed.observe(each, { attributes: true });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tellAll);
+  tellAll(); // a frame may have told its height before
+}
