@@ -273,3 +273,14 @@ def test_a_notebook_frame_grows_with_the_text():
     words = ["word"] * 300
     long = record([np.full(300, 1 / 300)], words, ["x"], probabilities={"x": 1.0})
     assert height(classified()) < height(long)
+
+
+UPRIGHT = [(["word"] * 8, ""), (["Kraftfahrzeugversicherung"] * 8, "many"), (["word"] * 9, "many")]
+
+
+@pytest.mark.parametrize(("names", "kind"), UPRIGHT)
+    ("names", "kind"), [(["word"] * 8, ""), (["Kraftfahrzeugversicherung"] * 8, "many"), (["word"] * 9, "many")]
+)
+def test_names_of_columns_stand_upright_where_they_would_make_the_table_too_wide(names, kind):
+    html = page.render(record(np.eye(len(names)), names, names))
+    assert f'<table class="{kind}"' in html

@@ -143,7 +143,8 @@ for (const article of document.querySelectorAll(".matrix")) {
       }),
     );
     table.dir = turned(view) ? "rtl" : "ltr";
-    table.className = columns.length > 24 ? "many crowd" : columns.length > 8 ? "many" : "";
+    const letters = columns.reduce((sum, word) => sum + Math.min(word.length, 24), 0);
+    table.className = columns.length > 24 ? "many crowd" : columns.length > 8 || letters > 100 ? "many" : "";
     stop("grid", table.querySelector("td"));
   };
 

@@ -115,7 +115,8 @@ def _table(view: dict[str, Any], data: dict[str, Any]) -> str:
         f"<tr>{head(word, 'row')}{''.join(map(cell, view['cells'][row * width : (row + 1) * width]))}</tr>"
         for row, word in enumerate(rows)
     )
-    crowd = "many crowd" if width > 24 else "many" if width > 8 else ""
+    letters = sum(min(len(word), 24) for word in columns)  # long names stand upright, so that the table is not too wide
+    crowd = "many crowd" if width > 24 else "many" if width > 8 or letters > 100 else ""
     direction = "rtl" if view["columns"] in data["rtl"] else "ltr"
     heads = "".join(head(word, "col") for word in columns)
     return (
