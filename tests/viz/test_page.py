@@ -279,8 +279,6 @@ UPRIGHT = [(["word"] * 8, ""), (["Kraftfahrzeugversicherung"] * 8, "many"), (["w
 
 
 @pytest.mark.parametrize(("names", "kind"), UPRIGHT)
-    ("names", "kind"), [(["word"] * 8, ""), (["Kraftfahrzeugversicherung"] * 8, "many"), (["word"] * 9, "many")]
-)
 def test_names_of_columns_stand_upright_where_they_would_make_the_table_too_wide(names, kind):
     html = page.render(record(np.eye(len(names)), names, names))
     assert f'<table class="{kind}"' in html
