@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import EncoderConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
 from regard.decoding import beam_search, greedy
@@ -197,3 +198,31 @@ def test_attention_is_recorded_in_the_beam(texts):
             torch.testing.assert_close(
                 torch.tensor(one.attention[site]), torch.tensor(other.attention[site]), atol=1e-4, rtol=1e-3
             )
+
+
+class Counter(TorchDispatchMode):
+    """Counts the operations that PyTorch runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, inputs=(), options=None):
+        self.count += 1
+        return function(*inputs, **(options or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@torch.no_grad()
+def test_a_packed_step_of_one_sentence_runs_fewer_operations(dtype, texts):
+    model = build(TRANSFORMER).to(dtype)
+    counts = []
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        for one in (model, pack(model, 1)):
+            state = one.encode(texts[0][:1], texts[1][:1]).select(torch.zeros(1, 5, dtype=torch.int64))
+            _, _, state = one.step(torch.full((1, 5), 4), state)
+            with Counter() as counter:
+                one.step(torch.full((1, 5), 5), state.select(torch.zeros(1, 5, dtype=torch.int64)))
+            counts.append(counter.count)
+    plain, packed = counts
+    assert packed < plain

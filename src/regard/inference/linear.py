@@ -36,13 +36,18 @@ class PackedLinear:
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         """Apply the map."""
-        x = x.to(self.weight.dtype)
-        if self.packed:
-            rows = x.flatten(0, -2)
-            count = len(rows)
-            rows = functional.pad(rows, (0, 0, 0, -count % _ALIGNED))
-            return packed_linear(rows, self.weight, self.bias)[:count].unflatten(0, x.shape[:-1])
-        return functional.linear(x, self.weight, self.bias)[..., : self.out_features]
+        # A step has many small maps: a conversion or a slice that changes nothing costs as much as a small product.
+        if x.dtype != self.weight.dtype:
+            x = x.to(self.weight.dtype)
+        if not self.packed:
+            found = functional.linear(x, self.weight, self.bias)
+            return found if self.out_features == len(self.weight) else found[..., : self.out_features]
+        rows = x.flatten(0, -2)
+        count = len(rows)
+        if count % _ALIGNED == 0:
+            return packed_linear(rows, self.weight, self.bias).unflatten(0, x.shape[:-1])
+        rows = functional.pad(rows, (0, 0, 0, -count % _ALIGNED))
+        return packed_linear(rows, self.weight, self.bias)[:count].unflatten(0, x.shape[:-1])
 
 
 def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> PackedLinear | None:

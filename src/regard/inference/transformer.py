@@ -68,9 +68,10 @@ class PackedFeedForward:
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
         """Transform each position."""
-        x = x.to(self.inner.weight.dtype)
-        inner = self.inner(x)
-        return self.outer(self.activation(inner) if self.gate is None else self.activation(self.gate(x)) * inner)
+        if self.gate is None:
+            return self.outer(self.activation(self.inner(x)))
+        x = x.to(self.inner.weight.dtype)  # once for both maps
+        return self.outer(self.activation(self.gate(x)) * self.inner(x))
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ class PooledState:
     ) -> tuple[Tensor, Tensor | None]:
         """Self-attention and its residual."""
         position, count = self.length - 1, x.shape[1]
-        read = self._place(heads.read(heads.residual.before(x)).to(x.dtype)).unflatten(-1, (3, self.decoder.num_heads, -1))
+        read = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (3, self.decoder.num_heads, -1))
         if heads.rotate is not None:
             read = _rotated(heads.rotate, read, position)
         pool = self.words.storage[number]
@@ -222,16 +223,18 @@ class PooledState:
         context, weights = _attend(read[:, :, 0], key, value, bias)
         own = None
         if need_weights:  # at each position, only the hypothesis's own word has a weight above 0
-            own = self._take(weights.unflatten(-1, (self.length, -1)).sum(-1))
+            own = self._take(weights.view(self.num_rows, self.decoder.num_heads, count, self.length, -1).sum(-1))
         return heads.residual.after(x, heads.output(self._take(context))), own
 
     def _attend_across(self, number: int, heads: PackedHeads, x: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Attention to the source and its residual."""
-        query = self._place(heads.read(heads.residual.before(x)).to(x.dtype)).unflatten(-1, (self.decoder.num_heads, -1))
+        query = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (self.decoder.num_heads, -1))
         source = self.sources[number]
         context, weights = _attend(query, source.key, source.value, self.source_bias)
         after = heads.residual.after(x, heads.output(self._take(context)))
-        return after, self._take(weights) if need_weights else None
+        if not need_weights:
+            return after, None
+        return after, self._take(weights.unflatten(0, (self.num_rows, -1)))
 
     def _place(self, x: Tensor) -> Tensor:
         """(B,…) to (R,…): in the order of the pool, with zeros for finished sentences."""
@@ -242,6 +245,11 @@ class PooledState:
         return x if self.alive is None else x.index_select(0, self.alive)
 
 
+def _as(tensor: Tensor, like: Tensor) -> Tensor:
+    """Convert a tensor to the dtype of another; nothing is called if it has it."""
+    return tensor if tensor.dtype == like.dtype else tensor.to(like.dtype)
+
+
 def _rotated(rotate: Callable[[Tensor, int], Tensor], read: Float[Tensor, "R N 3 H E"], position: int) -> Tensor:
     """Rotate queries and keys by the position of all hypotheses; values stay as they are."""
     rotated = rotate(read[:, :, :2].flatten(2, 3).flatten(0, 1)[:, :, None], position)
@@ -250,15 +258,15 @@ def _rotated(rotate: Callable[[Tensor, int], Tensor], read: Float[Tensor, "R N 3
 
 def _attend(
     query: Float[Tensor, "R N H E"], key: Float[Tensor, "R H K E"], value: Float[Tensor, "R H K E"], bias: Tensor | None
-) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "R H N K"]]:
+) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "RH N K"]]:
     """softmax(q kᵀ / √E + bias) v, and the weights."""
-    rows, _, heads, width = query.shape
+    rows, count, heads, width = query.shape
     keys, values, scale = key.flatten(0, 1).transpose(1, 2), value.flatten(0, 1), width**-0.5
-    queries = query.transpose(1, 2).flatten(0, 1)
-    scores = (queries * scale) @ keys if bias is None else torch.baddbmm(bias, queries, keys, alpha=scale)
+    queries = query.transpose(1, 2).reshape(rows * heads, count, width)
+    scores = torch.bmm(queries * scale, keys) if bias is None else torch.baddbmm(bias, queries, keys, alpha=scale)
     weights = scores.softmax(-1)
-    context = (weights @ values).unflatten(0, (rows, heads))
-    return context.transpose(1, 2).flatten(2), weights.unflatten(0, (rows, heads))
+    context = torch.bmm(weights, values).view(rows, heads, count, width)
+    return context.transpose(1, 2).reshape(rows, count, heads * width), weights
 
 
 def pack_decoder(parts: DecoderParts, rows: int) -> PackedDecoder | None:

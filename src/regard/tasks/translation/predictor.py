@@ -19,6 +19,7 @@ from regard.config import DecodingConfig
 from regard.decoding import Hypothesis, Sampling, force, restrictions_of, sample, search
 from regard.errors import RequestError
 from regard.evaluation.translation import Evaluation, evaluate_translations
+from regard.inference import pack
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.records.views import sides
@@ -329,6 +330,8 @@ class Translator:
         decoding = request.decoding
         budget = max(1, decoding.batch_tokens // request.width)
         with counting_bar("translating", len(pieces), shown=progress) as advance, self._running(decoding.precision) as model:
+            with torch.inference_mode():  # packed once for all batches
+                model = pack(model, len(pieces))
             for numbers in length_batches(np.array([len(piece) for piece in pieces], dtype=np.int64), budget):
                 ids, mask = pad([pieces[number] for number in numbers], self.device)
                 batch = request.run(model, ids, mask, [places[number] for number in numbers])
