@@ -16,16 +16,16 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 help:
 	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
-	@echo "make test          all tests but the slow ones"
+	@echo "make test          all tests except the slow ones"
 	@echo "make test-slow     the slow ones"
 	@echo "make test-faults   fifty kills, full and read-only disks, a thousand damaged files (minutes)"
 	@echo "make fuzz          100,000 generated inputs through every reader and loader (hours; FUZZ='--inputs 1000' for fewer)"
 	@echo "make contracts     the table of every mechanism, number format, circumstance and form (ten minutes)"
-	@echo "make check         style, types, and which room may import which"
+	@echo "make check         style, types, and which package may import which"
 	@echo "make bench         speed"
-	@echo "make docs          build the documentation into docs/_build/html, and run its lessons"
-	@echo "make docs-figures  write docs/mechanisms again: trains the models of its pictures, in two minutes"
-	@echo "make clean         remove what the goals above made, .venv too"
+	@echo "make docs          build the documentation into docs/_build/html and run its lessons (at most ten minutes)"
+	@echo "make docs-figures  train the models of the pictures of docs/mechanisms and write these pages"
+	@echo "make clean         remove everything that the goals above made, .venv included"
 
 demo: $(USE)
 	$(BIN)/regard demo --overwrite

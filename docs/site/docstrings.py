@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.util.inspect import signature, stringify_signature
 
 from docs.site.examples import examples
 
@@ -18,7 +19,18 @@ _SPECIAL = re.compile(r"([|*\\]|(?<=\w)_(?=\W|$))")
 def setup(app: Sphinx) -> dict[str, bool]:
     """Run before napoleon reads the sections."""
     app.connect("autodoc-process-docstring", _process, priority=400)
+    app.connect("autodoc-process-signature", _signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, arguments: str | None, returns: str | None
+) -> tuple[str | None, str | None] | None:
+    """Show the parameters of the constructor, although a metaclass checks the call first."""
+    if what != "class" or "__init__" not in vars(obj):
+        return None
+    made = signature(obj.__init__, bound_method=True)
+    return stringify_signature(made, show_return_annotation=False, unqualified_typehints=True), None
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -20,6 +20,7 @@ GENERATED = {
 }  # tested where they are made, or run when the documentation is built
 DOCUMENTS = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if not GENERATED & set(path.relative_to(ROOT / "docs").parts)),
 ]
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
