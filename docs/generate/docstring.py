@@ -1,4 +1,4 @@
-"""What a class or a function says of itself: its docstring taken apart, and its signature as it is written.
+"""The docstring of a class or a function in parts, and its signature as it is written.
 
 From the source, not from the running object: shape checkers wrap functions and rename what annotates them.
 """

@@ -34,7 +34,7 @@ class Panel:
     otherwise: frozenset[int] = frozenset()
     """Rows whose names are orange."""
     scale: float = 1.0
-    """What gets the darkest colour; the least negative number's colour is as dark."""
+    """Value with the darkest colour; the least negative number's colour is as dark."""
     form: str = ""
     """How numbers are printed in the cells, as in `.2f`, a true zero as 0; none if empty."""
 

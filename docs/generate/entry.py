@@ -1,4 +1,4 @@
-"""What a page says that no docstring does."""
+"""Text of a mechanism's page that is not in its docstring."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Mechanism:
     score: str
     """The score in a line, for the index."""
     state: str = "none"
-    """What goes from one query to the next."""
+    """State that is passed from one query to the next."""
     cost: str
     """The leading term, for the index."""
     operations: str
@@ -27,7 +27,7 @@ class Mechanism:
     when: str
     """Two or three sentences: when to take it, and when not."""
     picture: str = ""
-    """What to see in the picture."""
+    """Sentence about the picture."""
     notes: str = ""
     """Further Markdown."""
     example: str

@@ -205,7 +205,7 @@ print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], boo
         "windows.",
         memory="That of [SoftMonotonic](soft-monotonic.md) and its second scorer, and about `13·B·Q·K·w` for the windows: "
         "their scores, masks, weights and shares.",
-        choose="online decoding with a little room to reorder",
+        choose="online decoding with a little reordering",
         when=(
             "[SoftMonotonic](soft-monotonic.md) with a soft look back over `chunk_size` keys, which local reordering and "
             "blurred borders (speech) need; it costs a second score. What lies further back than the window stays out of "

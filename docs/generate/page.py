@@ -78,12 +78,12 @@ def join_blocks(blocks: list[str]) -> str:
 
 
 def _labelled(label: str, text: str) -> str:
-    """What differs from a paper begins a sentence here; a formula stays as it is."""
+    """Begin a difference from a paper with a capital letter, and leave formulas as they are."""
     return f"**{label}.** {text[0].upper() + text[1:] if label.startswith('Differs') else text}"
 
 
 def _declarations(entry: Mechanism) -> str:
-    """What the class declares, and the battery tests."""
+    """Return the table of the properties that the class declares."""
     rows = []
     for name, meaning in (
         ("normalized", "the weights of a row sum to one, or to zero where there is nothing to attend to"),
@@ -208,7 +208,7 @@ def example_code(example: str) -> str:
 
 
 def run_example(code: str) -> str:
-    """What an example prints. The generator of random numbers is left as it was."""
+    """Return the output of an example, without changing the state of the random numbers."""
     printed = io.StringIO()
     with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(printed):
         torch.manual_seed(0)

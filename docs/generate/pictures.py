@@ -1,4 +1,4 @@
-"""What is drawn: the toy problem's weights, the normalizers, the masks and the positions."""
+"""The pictures: the toy problem's weights, the normalizers, the masks and the positions."""
 
 import math
 from pathlib import Path
@@ -109,7 +109,7 @@ def masks(path: Path) -> None:
 
 
 def positions(path: Path) -> None:
-    """What positions do to scores: biases of ALiBi, buckets of T5, products of rotary positions."""
+    """Draw how positions change scores: biases of ALiBi, buckets of T5, products of rotary positions."""
     size, heads = 12, 4
     like = torch.zeros(())
     slopes = ALiBi(heads).bias(size, size, like).numpy()

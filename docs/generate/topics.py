@@ -24,18 +24,19 @@ from regard.attention import (
 
 _INDEX = f"""# Attention mechanisms
 
-Every mechanism of `regard.attention` keeps one contract, stands alone, and has a page: its formula and where it is from,
-what it promises, its weights in three toy problems, its arguments, what it costs, when to choose it and when not, an
-example that runs, and the tests that hold it. Two more pages are of what they share: [normalizers](normalizers.md) make
-weights of scores, and [masks and positions](masks-and-positions.md) say who may attend to whom, and from how far.
+All mechanisms of `regard.attention` are called in the same way, and each can be used alone. A page describes each of them: its
+formula and source, its properties, its weights in three toy problems, its arguments, its cost, when to choose it, an example,
+and its tests. Two more pages describe what they share: [normalizers](normalizers.md) turn scores into weights, and [masks and
+positions](masks-and-positions.md) say which queries may attend to which keys, and how far away they are.
 
 {{table}}
 
-Costs are the leading terms, without constant factors; the three percentages are of [the toy problem](#the-toy-problem).
+Costs are the leading terms, without constant factors. The three percentages are the accuracy in [the toy
+problem](#the-toy-problem).
 
-In short: `Additive` for recurrent translators, `General` where speed counts, `MultiHead` for Transformers and long inputs,
-`LocationSensitive` for speech, `Coverage` against repetition, `MoChA` for what must be written while it is still being read,
-`AttentionPooling` for one vector of a sequence.
+In short: choose `Additive` for recurrent translators, `General` if speed matters, `MultiHead` for Transformers and long inputs,
+`LocationSensitive` for speech, `Coverage` against repetition, `MoChA` if the output must begin before the input ends, and
+`AttentionPooling` to turn a sequence into one vector.
 
 ## The call
 
@@ -48,38 +49,37 @@ out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_we
 | | shape | |
 |---|---|---|
 | `query` | (B,Q,Dq) | Q queries in each of B sequences |
-| `key` | (B,K,Dk) | what they are compared with |
-| `value` | (B,K,Dv) | what is averaged; the keys if left out |
+| `key` | (B,K,Dk) | K keys to compare them with |
+| `value` | (B,K,Dv) | values to average; the keys if left out |
 | `key_mask` | (B,K) | boolean, True where there is a key |
 | `attn_mask` | (Q,K), (B,Q,K) or, with heads, (B,H,Q,K) | boolean, True where a query may attend |
 | `out.context` | (B,Q,Dv) | Σ_k weight_k value_k |
 | `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before dropout; None with `need_weights=False`, which takes the fastest path |
-| `out.loss` | a scalar | where the mechanism has one of its own, else None |
-| `state` | | what goes from one query to the next where a mechanism is `stateful`; None begins |
+| `out.loss` | a scalar | the loss of the mechanism if it has one, else None |
+| `state` | | information from earlier queries, if the mechanism is `stateful`; None at the beginning |
 
-A query with nothing to attend to gets zero weights, a zero context and finite gradients. What stands behind a `key_mask`, a
-NaN too, changes nothing. The battery of [tests/contracts](../../tests/contracts/test_attention.py) holds every mechanism to
-this.
+A query with nothing to attend to gets zero weights, a zero context and finite gradients. Masked keys and values change nothing,
+even if they are NaN. The tests in [tests/contracts](../../tests/contracts/test_attention.py) check this for every mechanism.
 
 ## Cost
 
-The pages count the multiply-adds of a forward pass (a backward pass is about twice as much) and the bytes that it makes in
-float32 beside its inputs and the context; half types take half. B sequences, Q queries, K keys, H heads (G of them with
-keys of their own), and all widths are called D: of queries, keys, values and the layer between.
+The pages count the multiply-adds of a forward pass (a backward pass needs about twice as many) and the bytes in float32 that
+it allocates besides its inputs and the context; half precision needs half as many. B is the number of sequences, Q of
+queries, K of keys, and H of heads (G of them with their own keys). All widths are called D.
 
 ## The toy problem
 
-Each picture is of a model that was trained for a second or two on {STEPS} batches of {BATCH} random sequences: {LENGTH}
-of {len(LETTERS)} letters, none twice, to be copied, reversed or sorted. Keys and values are a letter's embedding
-({WIDTH} wide) plus one of its place. The queries are the states of a GRU over the letters written before, the right
-ones given, which does not see the source. Each letter is read from its context by one linear layer, so that nothing but
-the attention says which is next. The same model, budget and seed for all, so that the pictures can be compared.
+Each picture shows a model that was trained for one or two seconds, on {STEPS} batches of {BATCH} random sequences of {LENGTH}
+different letters out of {len(LETTERS)}. The model has to copy, reverse or sort them. Keys and values are the embedding of a
+letter ({WIDTH} wide) plus the embedding of its position. The queries are the states of a GRU that reads the correct letters
+written so far, and does not see the source. One linear layer reads each letter from its context, so only the attention can
+find the next letter. All mechanisms have the same model, budget and seed, so the pictures can be compared.
 
-Columns are the letters of the source, rows those of the output, and the darkest blue is a weight of one. A red row is
-wrong: the letter wanted, and in parentheses the one written. The number above is the share of letters right in 512
-other sequences, rounded down; one letter of the source for all rows gives 12%. It is a problem to look at, no
-benchmark: it shows what a mechanism *can* express and how readily it learns it, not which translates best. The numbers
-and weights are in [toy.json](toy.json).
+Columns are the letters of the source, rows those of the output, and the darkest blue is a weight of one. A red row is wrong:
+it shows the correct letter and, in parentheses, the predicted one. The number above is the accuracy on 512 other sequences,
+rounded down; a model that always attends to the same letter has 12%. This is an illustration, not a benchmark: it shows what
+a mechanism *can* express and how easily it learns it, not which one translates best. The numbers and weights are in
+[toy.json](toy.json).
 
 ### What the weights mean
 

@@ -25,7 +25,7 @@ HELD_OUT = 512
 
 @dataclass(frozen=True)
 class Result:
-    """What a trained model does with one sequence that it has not seen, and how often it is right on 512 of them."""
+    """Weights and output of a trained model for one unseen sequence, and its accuracy on 512 of them."""
 
     accuracy: float
     """Share of the letters that are right, the letters before them given."""
@@ -98,7 +98,7 @@ def train(build: Callable[[], nn.Module], task: str, *, steps: int = STEPS) -> T
 
 @torch.no_grad()
 def look(model: Toy, task: str) -> Result:
-    """What the model does with sequences that it was not trained on, the first of which is the picture's."""
+    """Evaluate the model on sequences that it was not trained on; the first is that of the picture."""
     source, target = draw_batch(task, HELD_OUT, torch.Generator().manual_seed(SEED + 1))
     logits, out = model(source, target)
     output = logits.argmax(-1)

@@ -17,7 +17,7 @@ from regard.errors import ConfigError
 class RelativePositions(nn.Module):
     """How multi-head attention learns where a query and a key are: by turning both, by a bias on their score, or not at all.
 
-    A module of one's own overrides `rotate`, `bias` or both.
+    Your own module overrides `rotate`, `bias` or both.
     """
 
     def check(self, num_heads: int, head_size: int) -> None:
