@@ -32,7 +32,7 @@ except ImportError:  # every other system
     msvcrt = None  # type: ignore[assignment]
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-"""What a system says where there is no room."""
+"""Error numbers for a full disk, a quota, or a limit on the size of files."""
 
 _LOCKED_BYTE = 1 << 30
 """Offset of the byte that a lock covers on Windows, where nobody else may read a locked byte: far behind the file's content."""
@@ -164,7 +164,7 @@ def append(path: Path, content: str | bytes) -> None:
     """Append to a file at once, as signs of life are.
 
     Raises:
-        OSError: If there is no room.
+        OSError: If it cannot be written.
     """
     with open(path, "ab") as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -200,12 +200,12 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def seal_of(content: bytes | memoryview) -> bytes:
-    """What goes behind a file's content, so that damage anywhere in the two is noticed."""
+    """Return the checksum to write after a file's content, so that damage anywhere in the two is noticed."""
     return _SEAL % hashlib.sha256(content).hexdigest().encode()
 
 
 def unseal(data: bytes) -> memoryview:
-    """The content before a seal.
+    """Return the content before a seal.
 
     Raises:
         ValueError: If there is no seal, or another one than the content's.
@@ -233,7 +233,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
     handle, holder = _open_locked(path, wait)
     try:
         if not holder:
-            with suppress(OSError):  # without room for a number it is locked nevertheless
+            with suppress(OSError):  # on a full disk the file is locked, without the number
                 os.lseek(handle, 0, os.SEEK_SET)
                 os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield holder

@@ -1,4 +1,4 @@
-"""How good predictions are, how honest their probabilities, and which model is better: arrays in, numbers out."""
+"""Scores of predictions, calibration of their probabilities, and comparison of models: results in, numbers out."""
 
 from regard.evaluation.calibration import Calibration, ReliabilityBin, calibration, fit_temperature, softmax
 from regard.evaluation.classification import (

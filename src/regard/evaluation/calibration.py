@@ -30,7 +30,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far confidence and accuracy are apart."""
+    """The distance between confidence and accuracy."""
 
     error: float
     """Expected calibration error, from 0 (honest) to 1."""

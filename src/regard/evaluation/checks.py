@@ -1,4 +1,4 @@
-"""What predictions and labels must look like before anything is counted."""
+"""Checks of predictions and labels before anything is counted."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from regard.errors import ShapeError
 
 
 def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
-    """Refuse label numbers that differ in length, are none, or name a label that does not exist."""
+    """Refuse label numbers that differ in length, are empty, or name a label that does not exist."""
     _check_lengths(caller, choices)
     for name, array in choices.items():
         if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -46,7 +46,7 @@ def check_scores(caller: str, scores: np.ndarray, labels: np.ndarray, name: str)
 
 
 def check_names(caller: str, names: Sequence[str]) -> None:
-    """Refuse a set of labels that is none."""
+    """Raise an error if the set of labels is empty."""
     if not names:
         raise ShapeError(f"{caller}: names is empty, expected the name of each label")
 

@@ -28,7 +28,7 @@ class LabelScores:
     f1: float
     """2 · precision · recall / (precision + recall)."""
     support: int
-    """How many texts have it."""
+    """Number of texts with this label."""
 
 
 @dataclass(frozen=True)

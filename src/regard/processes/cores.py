@@ -1,4 +1,4 @@
-"""How many processors this process may use: in a container, or under a scheduler, fewer than the machine has."""
+"""Number of processors that this process may use: in a container or under a scheduler, fewer than the machine has."""
 
 import os
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
-    """Count the processors that this process may run on, or that its quota of processor time is worth, where that is fewer.
+    """Count the processors that this process may use: those it may run on, or fewer if its quota of processor time is lower.
 
     Threads beyond a quota are worse than useless: those that wait for the others spin, and use it up.
 
     Args:
-        processes: How many of this host share them; the result is one's part, 1 at least.
-        cgroups: Where Linux shows quotas.
-        own: Where it says which are this process's.
+        processes: Number of processes of this host that share them; the result is the share of one, at least 1.
+        cgroups: Folder in which Linux shows quotas.
+        own: File that names the control groups of this process.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([allowed, *map(int, _quotas(cgroups, own))]) // processes)

@@ -2,7 +2,7 @@
 
     OUT.parts/KEY/0002        a part that is whole
     OUT.parts/KEY/0003.new    a part that is being written; touched every few seconds by whoever writes it
-    OUT.parts/KEY/0002.begun  a byte for each attempt in which that process has looked for its part
+    OUT.parts/KEY/0002.begun  a byte for each attempt in which that process looked for its part
     OUT.new                   all parts, on their way to OUT
 
 KEY says what all parts are made from, so that the parts of an attempt that failed are taken over by the next, and those of
@@ -59,28 +59,28 @@ class PartedFile:
             raise RequestError(f"--output is '{path}', which {what}; name a file in a folder that is there")
 
     def begin(self) -> bool:
-        """Let the first process know that this one has begun.
+        """Tell the first process that this one has started.
 
         Returns:
             Whether this process's part is whole already, since an earlier attempt.
 
         Raises:
-            OSError: If there is no room.
+            OSError: If the disk is full.
         """
         if self._ranks.alone:
             return False
         self._folder.mkdir(parents=True, exist_ok=True)
         done = self._part(self._ranks.rank).exists()
-        # Only now, since the parts may be gone at once when all have begun.
+        # Only now: once all processes have started, the parts may be put together and removed.
         append(self._begun(self._ranks.rank), ".")
         return done
 
     @contextmanager
     def writing(self) -> Iterator[TextIO]:
-        """Write this process's part; where that fails there is none.
+        """Open this process's part for writing; after an error there is no part.
 
         Raises:
-            OSError: If there is no room.
+            OSError: If the disk is full.
         """
         if self._straight:
             with whole_text(self._path) as file:
@@ -96,7 +96,7 @@ class PartedFile:
 
         Raises:
             RequestError: If another process has ended without its part.
-            OSError: If there is no room.
+            OSError: If the disk is full.
         """
         if self._ranks.alone or not self._ranks.first:
             return
@@ -109,7 +109,7 @@ class PartedFile:
         shutil.rmtree(self._folder.parent, ignore_errors=True)
 
     def _wait(self) -> None:
-        """Until all parts are there."""
+        """Wait until all parts are there."""
         seen: dict[int, tuple[float, float]] = {}
         while missing := [rank for rank in range(self._ranks.world_size) if not self._part(rank).exists()]:
             now = time.monotonic()
@@ -129,7 +129,7 @@ class PartedFile:
             time.sleep(0.1)
 
     def _wait_for_the_late(self) -> None:
-        """Until all have begun as often as this one: who comes later would not find its part, and make it again for nobody."""
+        """Wait until every process has started as often as this one: a later one would write its part again, in vain."""
         end = time.monotonic() + PATIENCE
         while any(self._attempts(rank) < self._attempts(0) for rank in range(self._ranks.world_size)):
             if time.monotonic() > end:
@@ -151,7 +151,7 @@ class PartedFile:
 
 @contextmanager
 def _touching(path: Path) -> Iterator[None]:
-    """Give signs of life, even where the next line takes long."""
+    """Touch a file every few seconds, as a sign of life while the next line takes long."""
     over = threading.Event()
 
     def touch() -> None:

@@ -1,4 +1,4 @@
-"""Which of several processes this is, as their launcher says in the environment: torchrun, or SLURM's srun."""
+"""The rank of this process among several, which their launcher (torchrun, or SLURM's srun) sets in the environment."""
 
 import os
 import re
@@ -21,7 +21,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and speaks for all."""
+        """Whether this is the process that reads, writes and prints for all."""
         return self.rank == 0
 
     @property
@@ -30,7 +30,7 @@ class Ranks:
         return self.world_size == 1
 
     def share(self, count: int) -> tuple[int, int]:
-        """First and last (exclusive) of `count` things in a row that are this process's: shares differ by one at most."""
+        """Return the range [first, last) of `count` items that belongs to this process; shares differ by at most one."""
         return count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size
 
 
@@ -66,7 +66,7 @@ def own_name(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _tasks_here(environment: Mapping[str, str], tasks: int) -> int:
-    """How many tasks of a step of SLURM are on this node; "2(x3),1" is 2 on each of three nodes and 1 on a fourth."""
+    """Return the number of tasks of a step of SLURM on this node; "2(x3),1" is 2 on each of three nodes and 1 on a fourth."""
     for name in ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"):
         found = re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get(name, ""))
         runs = [(int(count), int(times or 1)) for count, times in found]
@@ -84,7 +84,7 @@ def read_number(environment: Mapping[str, str], name: str, default: str) -> int:
     """Return a whole number that the launcher set.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If it is missing or not a whole number.
     """
     text = environment.get(name, default)
     if not text.isdecimal():

@@ -14,7 +14,7 @@ def alignment_error_rate(
     sure: Iterable[Link] | Sequence[Iterable[Link]],
     possible: Iterable[Link] | Sequence[Iterable[Link]] | None = None,
 ) -> float:
-    """How far predicted links are from gold ones, over one sentence or many.
+    """Return the alignment error rate of predicted links against gold ones, over one sentence or many.
 
         AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
 
@@ -68,7 +68,7 @@ def format_pharaoh(links: Iterable[Link]) -> str:
 
 
 def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:
-    """Read a file of alignments, one sentence a line; an empty line is a sentence without links.
+    """Read a file of alignments, one sentence per line; an empty line is a sentence without links.
 
     Yields:
         For each line the sure and the possible links, as `parse_pharaoh` gives them.

@@ -50,7 +50,7 @@ class AttentionRecord:
 
     Raises:
         ShapeError: If weights and tokens differ in number.
-        DataError: If a word index is out of range, a weight is not finite, or a probability is none.
+        DataError: If a word index is out of range, a weight is not finite, or a probability is not between 0 and 1.
     """
 
     source_tokens: tuple[str, ...]
@@ -69,18 +69,18 @@ class AttentionRecord:
     """The sentence as it was given; by default its words with spaces between."""
     target_text: str = ""
     score: float | None = None
-    """What the search ranked by."""
+    """Score by which the search ranked its outputs."""
     log_probability: float | None = None
     """Natural logarithm, ≤ 0."""
     reference: str | None = None
-    """What a person wrote, to be compared with: a translation, or the true label."""
+    """Reference by a person: a translation, or the true label."""
     probabilities: dict[str, float] = field(default_factory=dict)
-    """Label → its probability, of a classification; empty for anything else. With several labels a text they need not sum to
-    one."""
+    """Label → its probability, of a classification; empty for anything else. If texts have several labels, they need not
+    sum to one."""
     target_is_read: bool = False
     """Whether target token t is what a decoder's step t reads, as in a language model's record, and not what it writes. What a
     step writes is read by the next, so that without this column t of a `decoder` site is target token t − 1, and column 0 the
-    start symbol, which is no word."""
+    start symbol, which is not a word."""
     note: str = NOTE
     """Statement of what the weights prove and what they do not prove. Captions, which `viz.caption` writes, end with it."""
     format_version: int = 1
@@ -145,7 +145,7 @@ class AttentionRecord:
         return name
 
     def num_heads(self, site: str | None = None) -> int | None:
-        """How many heads a site has; None where its weights have no head axis."""
+        """Return the number of heads of a site; None if its weights have no head axis."""
         array = self.weights[self.site(site)]
         return array.shape[0] if array.ndim == 3 else None
 
@@ -353,7 +353,7 @@ class AttentionRecord:
             caption: If False, pictures and pages have no text below them, for example for a paper with its own captions.
 
         Raises:
-            RequestError: If the ending is none of these.
+            RequestError: If the file has another ending.
             DataError: If the file cannot be written.
         """
         path = Path(path)

@@ -50,7 +50,7 @@ def from_huggingface(
         source_text: The text as it was given; by default its words with spaces between.
         target_text: Likewise.
         target_is_read: Where `target_tokens` are the decoder's inputs instead, such as `decoder_input_ids`.
-        note: What the pictures prove and what not.
+        note: Statement of what the weights prove and what they do not prove.
 
     Returns:
         A record with one site a layer, (H,S,S), (H,T,T), (H,T,S).

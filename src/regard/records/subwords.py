@@ -94,7 +94,7 @@ def _continues(scheme: str, token: str, before: str) -> bool:
 
 
 def _text(scheme: str, tokens: Sequence[str]) -> str:
-    """What a word's tokens spell."""
+    """Return the text that a word's tokens spell."""
     match scheme:
         case "wordpiece":
             return tokens[0] + "".join(token.removeprefix("##") for token in tokens[1:])
@@ -123,9 +123,9 @@ def record_of_tokens(
     """The record of a model whose tokens are parts of words.
 
     Args:
-        tokens: Of the source.
-        target_tokens: Of the output; None where there is none.
-        weights: As a record has them.
+        tokens: Tokens of the source.
+        target_tokens: Tokens of the output; None if there is no output.
+        weights: Weights by site, as in a record.
         subwords: As for `join_subwords`.
         special: As for `join_subwords`.
         settings: Other fields of the record.

@@ -21,9 +21,9 @@ from regard.viz.numbers import percent
 from regard.viz.picture import EDGE, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 6.5, 0.14), (120, 5.5, 0.1), (250, 4.5, 0.08))
-"""Up to so many labels: points of the letters, and inches of a cell's side. Beyond the last, names are left out."""
+"""By the maximum number of labels: points of the letters, and inches of a cell's side. Beyond the last, names are left out."""
 _ROOMY, _WIDEST = 6, 1.2
-"""Up to so many labels, cells may be so wide that names stand level above them."""
+"""Maximum number of labels for cells so wide that names are horizontal above them, and the width of such a cell in inches."""
 _FIGURES_FROM, _NAMELESS, _LARGEST = 0.29, 250, 20.0
 _CAPTION = (
     "The colours of a row show, for the texts with this true label, the share of each predicted label. They do not show why "
@@ -70,7 +70,7 @@ def draw(
 
     Raises:
         ShapeError: If the counts are not square, or as many as the names.
-        RequestError: If there are no labels, a count is none, or the ending is none of these.
+        RequestError: If there are no labels, a count is not a whole number from 0, or the file has another ending.
         DataError: If the file cannot be written.
     """
     ending = picture.check("confusion matrix", path, dpi)

@@ -21,12 +21,12 @@ from regard.viz.labels import label, runs_right_to_left
 from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084))
-"""Up to so many words a side: points of the letters, and inches of a cell's side. Beyond the last, words are left out."""
+"""By the maximum number of words on a side: points of the letters, and inches of a cell. With more words, none is written."""
 _WORDLESS, _WORDLESS_SIDE = 100, 8.0
 _GAP, _NAME, _NAME_ROOM, _LEAST, _MIN_WIDTH = 0.14, 7.5, 0.19, 0.9, 3.6
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_ROOM = 1.8, 0.1, 0.4
 _GUIDE = 5
-"""A thin line after so many words helps the eye along a map."""
+"""Number of words between the thin lines, which help the eye along a map."""
 
 
 @dataclass(frozen=True)

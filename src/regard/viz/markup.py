@@ -1,4 +1,4 @@
-"""What the parts of a page share: text that stays text, shades as classes, and the legend."""
+"""Shared by the parts of a page: text that stays text, shades as classes, and the legend."""
 
 import html
 import json
@@ -49,7 +49,7 @@ def script_data(data: object) -> str:
 
 
 def facts(items: Iterable[tuple[str, str]]) -> str:
-    """Names and what they stand for; nothing where there are none."""
+    """Names and what they stand for; nothing without items."""
     rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(value)}</dd>' for name, value in items)
     return f"<dl>{rows}</dl>\n" if rows else ""
 

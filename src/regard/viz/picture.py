@@ -1,4 +1,4 @@
-"""What all pictures share: the style, text that is measured and wrapped, and files that are there whole or not at all.
+"""Shared by all pictures: the style, text that is measured and wrapped, and files that are there whole or not at all.
 
 Pictures are laid out in inches, from the top left corner, by the measured size of their words. pyplot is not used, the
 user's own style is left alone, and the same data give the same bytes.
@@ -116,7 +116,7 @@ def check(what: str, path: str | Path | None, dpi: float) -> str:
     """The ending of the file to be written, "" for none.
 
     Raises:
-        RequestError: If the ending is none of a picture's, or `dpi` is out of range.
+        RequestError: If it is not the ending of a picture, or `dpi` is out of range.
     """
     ending = "" if path is None else Path(path).suffix.lower()
     if path is not None and ending not in PICTURES:

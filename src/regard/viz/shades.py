@@ -1,4 +1,4 @@
-"""What a terminal can show of colours and letters, and the colours of weights in it."""
+"""Colours of weights in a terminal, and the colours and letters that it can show."""
 
 from collections.abc import Sequence
 

@@ -21,7 +21,7 @@ from regard.viz.shades import can_encode, colourless, paint
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
 _SHADES = " ░▒▓█"
 _FEWEST_HUNDREDTHS = 0.1
-"""Where the full scale is less, digits count hundredths of it, and not of one."""
+"""If the full scale is less, digits are hundredths of the full scale instead of hundredths of 1."""
 
 
 def render(
@@ -93,7 +93,7 @@ def _print(console: Console, text: Text) -> None:
 
 
 def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Cut the columns into runs that fit; a column wider than the room stands alone."""
+    """Cut the columns into runs that fit; a column that is wider than the console has a block of its own."""
     blocks, first, used = [], 0, 0
     for index, width in enumerate(widths):
         if used + width > room and index > first:

@@ -17,7 +17,7 @@ from regard.viz.summary import further_labels, headline, most_weight
 
 _MOST_LABELS = 10
 _FIGURES = 8
-"""Where there is no colour, so many words carry figures, of those with at least a tenth of the greatest weight."""
+"""Maximum number of words with figures if there is no colour; each has at least a tenth of the greatest weight."""
 
 
 def render(record: AttentionRecord, console: Console, view: WordView, prints: Sequence[str]) -> None:

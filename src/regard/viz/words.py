@@ -21,7 +21,7 @@ from regard.viz.picture import ASCENT, EDGE, GREY, SMALL, SMALL_LINE, Picture
 from regard.viz.summary import headline, most_weight, other_labels
 
 _SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
-"""Up to so many words: points of the letters, and inches of the picture's width."""
+"""By the maximum number of words: points of the letters, and inches of the picture's width."""
 _PAD, _GAP, _BAR_WIDTH, _BAR_HEIGHT = 0.04, 0.045, 1.5, 0.1
 _TITLE_SIZE, _TITLE_LINE, _BAR_ROOM = 12.0, 0.24, 0.36
 
