@@ -142,7 +142,8 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(settings, packages, tmp_
     for _ in range(updates):
         assert process.stdout.readline() == "update\n"
     process.send_signal(signal.SIGKILL)
-    assert process.wait(timeout=60) == -signal.SIGKILL
+    process.communicate(timeout=60)  # closes the pipes, too
+    assert process.returncode == -signal.SIGKILL
     code, _, err = run(packages, "resume", settings["out"])
     assert code == 0, err
     assert "going on with" in err

@@ -1,4 +1,4 @@
-"""What a bundle is known by: its format, what made it, and the checksums of its files."""
+"""The signature of a bundle: its format, its origin, and the checksums of its files."""
 
 import hashlib
 import json

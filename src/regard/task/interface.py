@@ -63,7 +63,7 @@ class TaskWords:
 
 
 class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
-    """What a task consists of.
+    """A task and its parts.
 
     The properties import what they return when they are first used, so that settings and help texts need no torch.
 
@@ -96,17 +96,17 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
     @property
     @abstractmethod
     def training(self) -> Training[ConfigT, PartsT, BundleT]:
-        """What makes a model trainable."""
+        """The part that makes a model trainable."""
 
     @property
     @abstractmethod
     def bundle_format(self) -> BundleFormat[ConfigT, PartsT, BundleT]:
-        """How models are kept on disk."""
+        """The part that keeps models on disk."""
 
     @property
     @abstractmethod
     def commands(self) -> Commands[PredictorT]:
-        """What the command line does with predictors."""
+        """The part that the command line uses."""
 
     @abstractmethod
     def predictor(self, bundle: BundleT) -> PredictorT:

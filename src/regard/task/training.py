@@ -151,7 +151,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     @abstractmethod
     def validator(self, machine: Machine) -> Validator[ModelT] | None:
-        """Return what scores the model on the dev examples; None if there are none."""
+        """Return what scores the model on the dev examples; None without dev examples."""
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
         """Return columns of the logs that depend on the number of the update alone."""
@@ -227,8 +227,8 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
 
         Args:
             config: The run.
-            model: The user's own model or model function; None if there is none.
-            attention: The user's own mechanism; None if there is none.
+            model: The user's own model or model function, or None.
+            attention: The user's own mechanism, or None.
 
         Raises:
             ConfigError: If one of them does not fit.

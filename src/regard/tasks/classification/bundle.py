@@ -43,7 +43,7 @@ class ClassificationBundle(Bundle):
 
 @dataclass(frozen=True)
 class ClassifierParts:
-    """What a classifier needs besides its weights."""
+    """Parts of a classifier besides its weights."""
 
     tokenizer: Tokenizer
     labels: Labels
@@ -165,7 +165,7 @@ def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
 
 
 def _read_faithfulness(files: BundleFiles) -> str:
-    """Return the sentence of the measurement; empty if there is none, if it is damaged, or if it is of other weights."""
+    """Return the sentence of the measurement; empty if it is missing, damaged, or of other weights."""
     data = files.unsigned(FAITHFULNESS, 1 << 20)
     try:
         found = json.loads(data or b"")

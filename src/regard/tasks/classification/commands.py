@@ -1,4 +1,4 @@
-"""What `regard look` and `regard evaluate` do with a classifier, and reading the texts that a command is given."""
+"""`regard look` and `regard evaluate` for a classifier, and reading the texts that a command is given."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[s
         The texts, the labels of each, and the report.
 
     Raises:
-        DataError: If they cannot be read, or a label is none that the model was trained on.
+        DataError: If they cannot be read, or a label is unknown to the model.
     """
     from regard.text.files.columns import MissingColumnError
 

@@ -1,4 +1,4 @@
-"""What `regard look` and `regard evaluate` do with a language model, and reading the texts that a command is given."""
+"""`regard look` and `regard evaluate` for a language model, and reading the texts that a command is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `regard look` and `regard evaluate` do with a translator, and reading the pairs that a command is given."""
+"""`regard look` and `regard evaluate` for a translator, and reading the pairs that a command is given."""
 
 from __future__ import annotations
 
