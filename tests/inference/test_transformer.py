@@ -191,6 +191,14 @@ def test_a_hooked_feed_forward_part_is_called(dtype):
     torch.testing.assert_close(found, expected.float(), atol=1e-5 if dtype == torch.float32 else 0.05, rtol=1e-4)
 
 
+@torch.no_grad()
+def test_different_numbers_of_heads_are_not_packed():
+    decoder = build()
+    decoder.layers[0].cross_attention = MultiHead(WIDTH, num_heads=2)
+    assert decoder.parts() is not None
+    assert pack_decoder(decoder.parts(), 6) is None
+
+
 def hook_a_projection(decoder: TransformerDecoder) -> None:
     decoder.layers[0].cross_attention.output_projection.register_forward_hook(lambda module, inputs, output: 0 * output)
 

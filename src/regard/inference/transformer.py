@@ -180,10 +180,13 @@ class PooledState:
             return self._advance(x.to(self.decoder.dtype), record)
 
     def _advance(self, x: Tensor, record: LayersToRecord) -> tuple[Tensor, LayerWeights, "PooledState"]:
-        weights, state = LayerWeights(), self._extended(x.shape[1])
-        bias = state._own_bias()
+        count, weights, state = x.shape[1], LayerWeights(), self._extended(x.shape[1])
+        bias, storage = state._own_bias(), state.words.storage
+        # Views for all layers at once: with one sentence, a step takes as long as the number of operations that it calls.
+        new = storage[:, :, :, :, state.length - 1, :count].unbind(0)
+        past = storage.flatten(4, 5)[..., : state.length * storage.shape[5], :].flatten(2, 3).unbind(0)
         for number, layer in enumerate(self.decoder.layers):
-            x, own = state._attend_within(number, layer.own, x, bias, need_weights=number in record.own)
+            x, own = state._attend_within(layer.own, x, new[number], past[number], bias, need_weights=number in record.own)
             across = None
             if layer.across is not None:
                 x, across = state._attend_across(number, layer.across, x, need_weights=number in record.across)
@@ -210,27 +213,42 @@ class PooledState:
         return self._place(self.bias.flatten(2))[:, None].expand(-1, self.decoder.num_heads, -1, -1).flatten(0, 1)
 
     def _attend_within(
-        self, number: int, heads: PackedHeads, x: Tensor, bias: Tensor | None, *, need_weights: bool
+        self,
+        heads: PackedHeads,
+        x: Float[Tensor, "B N D"],
+        new: Float[Tensor, "2 R H N E"],
+        past: Float[Tensor, "2 RH tM E"],
+        bias: Tensor | None,
+        *,
+        need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Self-attention and its residual."""
-        position, count = self.length - 1, x.shape[1]
+        """Self-attention and its residual.
+
+        Args:
+            heads: The packed maps.
+            x: The features of the new words.
+            new: The place of their keys and values in the pool, which is written.
+            past: The keys and values of all words, the new ones included; a view of the pool.
+            bias: From `_own_bias`.
+            need_weights: Whether to return the weights.
+        """
         read = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (3, self.decoder.num_heads, -1))
         if heads.rotate is not None:
-            read = _rotated(heads.rotate, read, position)
-        pool = self.words.storage[number]
-        pool[:, :, :, position, :count] = read[:, :, 1:].permute(2, 0, 3, 1, 4)
-        key, value = pool.flatten(3, 4)[..., : self.length * pool.shape[4], :]
+            read = _rotated(heads.rotate, read, self.length - 1)
+        new.copy_(read[:, :, 1:].permute(2, 0, 3, 1, 4))
+        key, value = past.unbind(0)
         context, weights = _attend(read[:, :, 0], key, value, bias)
         own = None
         if need_weights:  # at each position, only the hypothesis's own word has a weight above 0
-            own = self._take(weights.view(self.num_rows, self.decoder.num_heads, count, self.length, -1).sum(-1))
+            shape = (self.num_rows, self.decoder.num_heads, x.shape[1], self.length, -1)
+            own = self._take(weights.view(shape).sum(-1))
         return heads.residual.after(x, heads.output(self._take(context))), own
 
     def _attend_across(self, number: int, heads: PackedHeads, x: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Attention to the source and its residual."""
         query = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (self.decoder.num_heads, -1))
         source = self.sources[number]
-        context, weights = _attend(query, source.key, source.value, self.source_bias)
+        context, weights = _attend(query, source.key.flatten(0, 1), source.value.flatten(0, 1), self.source_bias)
         after = heads.residual.after(x, heads.output(self._take(context)))
         if not need_weights:
             return after, None
@@ -257,15 +275,15 @@ def _rotated(rotate: Callable[[Tensor, int], Tensor], read: Float[Tensor, "R N 3
 
 
 def _attend(
-    query: Float[Tensor, "R N H E"], key: Float[Tensor, "R H K E"], value: Float[Tensor, "R H K E"], bias: Tensor | None
+    query: Float[Tensor, "R N H E"], key: Float[Tensor, "RH K E"], value: Float[Tensor, "RH K E"], bias: Tensor | None
 ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "RH N K"]]:
     """softmax(q kᵀ / √E + bias) v, and the weights."""
     rows, count, heads, width = query.shape
-    keys, values, scale = key.flatten(0, 1).transpose(1, 2), value.flatten(0, 1), width**-0.5
+    keys, scale = key.transpose(1, 2), width**-0.5
     queries = query.transpose(1, 2).reshape(rows * heads, count, width)
     scores = torch.bmm(queries * scale, keys) if bias is None else torch.baddbmm(bias, queries, keys, alpha=scale)
     weights = scores.softmax(-1)
-    context = torch.bmm(weights, values).view(rows, heads, count, width)
+    context = torch.bmm(weights, value).view(rows, heads, count, width)
     return context.transpose(1, 2).reshape(rows, count, heads * width), weights
 
 
@@ -277,8 +295,12 @@ def pack_decoder(parts: DecoderParts, rows: int) -> PackedDecoder | None:
         rows: Number of sentences to search for.
 
     Returns:
-        The packed decoder. None if a linear map computes more than x Wᵀ + b (an adapter, a hook, a subclass).
+        The packed decoder. None if a linear map computes more than x Wᵀ + b (an adapter, a hook, a subclass), or if attentions
+        have different numbers of heads.
     """
+    across = [layer.across[0].num_heads for layer in parts.layers if layer.across is not None]
+    if len({*across, *(layer.own.num_heads for layer in parts.layers)}) > 1:
+        return None
     weight = parts.layers[0].own.output.weight
     dtype = torch.promote_types(weight.dtype, torch.float32)
     layers = [_pack_layer(layer, rows, dtype) for layer in parts.layers]
