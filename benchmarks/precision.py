@@ -1,6 +1,6 @@
 """Decoding with a trained translator in float32 and in bfloat16: sentences a second, and how many translations are equal.
 
-    python -m benchmarks.precision MODEL SOURCES                              # MODEL: a folder; SOURCES: a sentence a line
+    python -m benchmarks.precision MODEL SOURCES                              # a folder; a file with one sentence per line
     python -m benchmarks.precision MODEL SOURCES --references FILE            # with BLEU (13a) in each precision
     python -m benchmarks.precision MODEL SOURCES --sentences 200 --rounds 3   # a quick look
 

@@ -33,17 +33,18 @@ class Packed(Protocol):
 
 
 class PackedModel(Seq2Seq[Any]):
-    """A model whose search steps run from packed weights; everything else is the model's own."""
+    """A model whose search steps run from packed weights; everything else is the model's own.
 
-    def __init__(
-        self, model: Seq2Seq[Any], *, features: Features, output: Callable[[Tensor], Tensor], decoder: Packed | None
-    ) -> None:
-        """Args:
+    Args:
         model: The model.
         features: Its step without the output layer.
         output: The packed output layer, or the model's own.
         decoder: The packed decoder; None if the model's own runs.
-        """
+    """
+
+    def __init__(
+        self, model: Seq2Seq[Any], *, features: Features, output: Callable[[Tensor], Tensor], decoder: Packed | None
+    ) -> None:
         super().__init__()
         self.model = model
         self._features, self._output, self._decoder = features, output, decoder
