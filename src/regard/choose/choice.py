@@ -49,6 +49,23 @@ def length_settings(
     return settings
 
 
+def transformer_settings(width: int, dropout: float, *, feed_forward: int) -> dict[str, Any]:
+    """Choose the sizes of a Transformer.
+
+    Args:
+        width: Width of the model.
+        dropout: Dropout of the embeddings and of the layers.
+        feed_forward: Width of the feed-forward layers, as a multiple of the model's.
+    """
+    return {
+        "model.hidden_size": width,
+        "model.num_heads": max(4, width // 64),
+        "model.feed_forward_size": feed_forward * width,
+        "model.embedding_dropout": dropout,
+        "model.layer_dropout": dropout,
+    }
+
+
 def to_number(value: Any) -> int | None:
     """Return a setting as a positive integer; None for zero and for anything else, which the strict loader reports."""
     try:

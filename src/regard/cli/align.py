@@ -1,11 +1,10 @@
 """`regard align`: word alignments of given sentence pairs."""
 
-import sys
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, load_translator, record_of, whole_number
-from regard.tasks.arguments import add_layout_options
-from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
+from regard.cli.options import Parser, load_translator, record_of, whole_number
+from regard.cli.pair_lines import add_pair_options, print_lines
+from regard.tasks.translation.commands import read_given_pairs
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -18,8 +17,6 @@ def main(arguments: Sequence[str]) -> None:
         "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de\n"
         "  regard align runs/mine pairs.tsv --site norm.1 --step consume",
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
-    parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
     parser.add_argument("--site", metavar="NAME", help="the attention that is read, such as cross.2 or norm.2 (default: cross)")
     parser.add_argument("--head", type=whole_number, metavar="N", help="one head of it, from 0 (default: the mean of all)")
     parser.add_argument(
@@ -28,20 +25,15 @@ def main(arguments: Sequence[str]) -> None:
         help="read a word's attention at the step that produces it, or at the next, which consumes it (default: produce, or\n"
         "the run's model.alignment_step; a few pairs with known links tell which is better)",
     )
-    add_layout_options(parser, *PAIR_LAYOUT)
-    add_machine_options(parser)
+    add_pair_options(parser)
     options = parser.read(arguments)
     translator = load_translator(options, "align")
     chunks, report = read_given_pairs(options, translator.config)
     step = options.step or translator.model.alignment_step
     sites = None if options.site is None else (options.site,)
-    printed = 0
-    for chunk in chunks:
-        for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target, record=sites), strict=True):
-            links = record_of(result.attention, "align").pharaoh(options.site, options.head, step=step)
-            print("\n" * (line - printed - 1) + links)
-            printed = line
-    if report.unit == "lines":
-        print("\n" * (report.read - printed), end="")
-    if report.skipped:
-        print(report.render(), file=sys.stderr)
+    rows = (
+        (line, record_of(result.attention, "align").pharaoh(options.site, options.head, step=step))
+        for chunk in chunks
+        for line, result in zip(chunk.line, translator.force(chunk.source, chunk.target, record=sites), strict=True)
+    )
+    print_lines(rows, report)

@@ -5,20 +5,16 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.cli.heatmaps import add_heatmap_option, check_heatmap, save_heatmap
 from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
 from regard.cli.options import (
     Parser,
     add_machine_options,
-    add_picture_options,
-    check_ending,
-    check_picture_options,
+    add_model_argument,
     load_classifier,
-    record_of,
 )
-from regard.errors import RequestError
 
 if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
 
 LINES_TOGETHER = 4096
 """As `Classifier.classify_stream` takes them."""
-_PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -35,8 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     if options.texts and options.input:
         parser.error("texts and --input at once; give one of the two")
-    check_picture_options(options, "classify")
-    _check_heatmap(options)
+    check_heatmap(options, "classify", len(options.texts), "texts")
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
     with output_part(options, "classify", LINES_TOGETHER) as part:
         if part is None:
@@ -47,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
         for number, found in enumerate(_classifications(classifier, own, options), part.first + 1):
             print(_render(found, options, classifier.labels.multiple), file=part.file, flush=lines is None)
             if options.heatmap:
-                _save(found, number, options)
+                save_heatmap(found.attention, number, options, "texts")
             num_cut += found.cut_at is not None
         if num_cut:
             print(
@@ -68,29 +62,14 @@ def _parser() -> Parser:
         "  regard classify runs/reviews --input reviews.txt > labels.tsv\n"
         "  cat reviews.txt | regard classify runs/reviews --json",
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    add_model_argument(parser)
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to label")
     parser.add_argument("--input", metavar="FILE", help="text file, one text a line")
     add_output_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a text: label, probabilities, words and weights")
-    parser.add_argument(
-        "--heatmap",
-        metavar="FILE",
-        help=f"draw the words in the colours of their weights ({' '.join(_PICTURES)}); with several texts: a folder, which "
-        "gets 1.png, 2.png, …",
-    )
-    add_picture_options(parser)
+    add_heatmap_option(parser, "the words in the colours of their weights", "texts")
     add_machine_options(parser)
     return parser
-
-
-def _check_heatmap(options: argparse.Namespace) -> None:
-    if options.heatmap and Path(options.heatmap).suffix:
-        check_ending(options.heatmap, _PICTURES, "--heatmap")
-        if len(options.texts) > 1:
-            raise RequestError(
-                f"--heatmap names the file {options.heatmap}, but there are {len(options.texts)} texts: name a folder"
-            )
 
 
 def _lines_of(options: argparse.Namespace) -> Iterable[str] | None:
@@ -133,13 +112,3 @@ def _render(found: "Classification", options: argparse.Namespace, several: bool)
 def _in_line(label: str) -> str:
     """A table's label may hold tabs and line ends."""
     return " ".join(label.split())
-
-
-def _save(found: "Classification", number: int, options: argparse.Namespace) -> None:
-    target = Path(options.heatmap)
-    if not target.suffix:
-        target.mkdir(parents=True, exist_ok=True)
-        target /= f"{number}.png"
-    elif number > 1:
-        raise RequestError(f"--heatmap names the file {target}, but there are several texts: name a folder")
-    record_of(found.attention, "--heatmap").save(target, special=options.special, caption=options.caption)

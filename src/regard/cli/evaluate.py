@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_caption_option, add_machine_options, check_ending, load_model
+from regard.cli.options import Parser, add_caption_option, add_machine_options, add_model_argument, check_ending, load_model
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
 from regard.task import find_task
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
         "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png\n"
         "  regard evaluate runs/stories test.txt",
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    add_model_argument(parser)
     parser.add_argument(
         "files", metavar="FILE[,FILE]", help="one file of pairs, of labelled texts or of texts, or two parallel text files"
     )

@@ -13,6 +13,7 @@ from regard.cli.lines import Part, add_output_option, output_part, read_lines
 from regard.cli.options import (
     Parser,
     add_machine_options,
+    add_model_argument,
     add_repetition_options,
     any_number,
     load_language_model,
@@ -76,7 +77,7 @@ def _parser() -> Parser:
         '  regard generate runs/stories "once upon a time" --temperature 0\n'
         "  regard generate runs/stories --samples 10 --temperature 0.8 --top-k 50 --seed 7",
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    add_model_argument(parser)
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the beginning of a text (default: none)")
     parser.add_argument("--input", metavar="FILE", help="text file, one prompt a line; /dev/stdin for what is piped in")
     add_output_option(parser)

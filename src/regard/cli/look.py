@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from regard.cli.options import (
     Parser,
     add_machine_options,
+    add_model_argument,
     add_picture_options,
     check_ending,
     load_model,
@@ -74,7 +75,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
         '  regard look runs/transformer "she kissed him ." --heads cross --to heads.png\n'
         '  regard look runs/transformer "she kissed him ." --heads all --to heads.html',
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    add_model_argument(parser)
     parser.add_argument("sentence", metavar="SENTENCE", help="what to translate, to label, or to read")
     own = TaskOptions(parser, "look")
     parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(_ENDINGS)}) too")

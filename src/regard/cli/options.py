@@ -51,6 +51,11 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
 
+def add_model_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of a trained model."""
+    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+
+
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Add `--device` and `--threads`."""
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")

@@ -3,12 +3,19 @@
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from regard.cli.options import Parser, add_ensemble_option, add_machine_options, load_translator
+from regard.cli.options import Parser, add_ensemble_option, load_translator
+from regard.cli.pair_lines import add_pair_options, print_lines, print_skipped
 from regard.plurals import counted
-from regard.tasks.arguments import add_layout_options
-from regard.tasks.translation.commands import PAIR_LAYOUT, read_given_pairs
+from regard.tasks.translation.commands import read_given_pairs
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.predictor import Translator
+    from regard.tasks.translation.results import ScoredPair
+    from regard.text.pairs.readers import PairChunk
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -21,32 +28,55 @@ def main(arguments: Sequence[str]) -> None:
         "  regard score runs/mine test.tsv\n  regard score runs/mine test.en,test.de --json > scores.jsonl\n"
         "  regard score runs/mine test.tsv --ensemble runs/other",
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
-    parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
     parser.add_argument("--json", action="store_true", help="one JSON object a pair: line, texts, score, log p of each token")
     add_ensemble_option(parser)
-    add_layout_options(parser, *PAIR_LAYOUT)
-    add_machine_options(parser)
+    add_pair_options(parser)
     options = parser.read(arguments)
     translator = load_translator(options, "score")
     chunks, report = read_given_pairs(options, translator.config)
-    printed, pairs, tokens, total = 0, 0, 0, 0.0
+    totals = _Totals()
+    scored = _scored(translator, chunks, totals)
+    if options.json:
+        for line, one in scored:
+            print(json.dumps(_plain(line, one), ensure_ascii=False))
+        print_skipped(report)
+    else:
+        rows = ((line, f"{one.score:.6f}\t{one.log_probability:.6f}\t{one.num_tokens}") for line, one in scored)
+        print_lines(rows, report)
+    print(totals.render(), file=sys.stderr)
+
+
+@dataclass
+class _Totals:
+    """What all pairs have together."""
+
+    pairs: int = 0
+    tokens: int = 0
+    log_probability: float = 0.0
+
+    def render(self) -> str:
+        perplexity = math.exp(min(-self.log_probability / max(self.tokens, 1), 700.0))
+        sizes = f"{counted(self.pairs, 'pair')}, {counted(self.tokens, 'token')}"
+        return f"{sizes}: log p {self.log_probability:.4f}, perplexity {perplexity:.4f}"
+
+
+def _scored(translator: "Translator", chunks: Iterable["PairChunk"], totals: _Totals) -> "Iterator[tuple[int, ScoredPair]]":
+    """Yield the score of each pair with its line, and add it to the totals."""
     for chunk in chunks:
         for line, one in zip(chunk.line, translator.score(chunk.source, chunk.target), strict=True):
-            pairs, tokens, total = pairs + 1, tokens + one.num_tokens, total + one.log_probability
-            if options.json:
-                plain = {"line": line, "source": one.source, "target": one.target, "score": one.score}
-                plain |= {"log_probability": one.log_probability, "tokens": one.num_tokens}
-                plain["token_log_probabilities"] = [round(float(each), 6) for each in one.token_log_probabilities]
-                print(json.dumps(plain, ensure_ascii=False))
-                continue
-            print("\n" * (line - printed - 1) + f"{one.score:.6f}\t{one.log_probability:.6f}\t{one.num_tokens}")
-            printed = line
-    if report.unit == "lines" and not options.json:
-        print("\n" * (report.read - printed), end="")
-    if report.skipped:
-        print(report.render(), file=sys.stderr)
-    perplexity = math.exp(min(-total / max(tokens, 1), 700.0))
-    print(
-        f"{counted(pairs, 'pair')}, {counted(tokens, 'token')}: log p {total:.4f}, perplexity {perplexity:.4f}", file=sys.stderr
-    )
+            totals.pairs += 1
+            totals.tokens += one.num_tokens
+            totals.log_probability += one.log_probability
+            yield line, one
+
+
+def _plain(line: int, one: "ScoredPair") -> dict[str, Any]:
+    return {
+        "line": line,
+        "source": one.source,
+        "target": one.target,
+        "score": one.score,
+        "log_probability": one.log_probability,
+        "tokens": one.num_tokens,
+        "token_log_probabilities": [round(float(each), 6) for each in one.token_log_probabilities],
+    }

@@ -5,24 +5,21 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, tee
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.cli.heatmaps import add_heatmap_option, check_heatmap, save_heatmap
 from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
 from regard.cli.options import (
     Parser,
     add_ensemble_option,
     add_length_options,
     add_machine_options,
-    add_picture_options,
+    add_model_argument,
     add_restriction_options,
     add_search_options,
     any_number,
-    check_ending,
-    check_picture_options,
     load_translator,
     positive_number,
-    record_of,
     restrictions_of,
     whole_number,
 )
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 _ASKED = ("text", "prefix", "constraints")
 LINES_TOGETHER = 2048
 """As `Translator.translate_stream` takes them."""
-_PICTURES = (".png", ".svg", ".pdf", ".html", ".json", ".npz")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -49,9 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--sample draws instead of searching: leave --beam and --n-best out")
     if options.minimum_risk and not options.sample and options.n_best == 1:
         parser.error("--minimum-risk chooses among several translations: add --sample 32, or --n-best 8")
-    check_picture_options(options, "translate")
-    if options.heatmap and Path(options.heatmap).suffix:
-        check_ending(options.heatmap, _PICTURES, "--heatmap")
+    check_heatmap(options, "translate", len(options.sentences), "sentences")
     lines = _lines_of(options)  # a file that is not there is found before the model is loaded
     with output_part(options, "translate", LINES_TOGETHER) as part:
         if part is None:
@@ -61,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
         for number, translation in enumerate(found, part.first + 1):
             print(_render(translation, number, options), file=part.file, flush=options.live)
             if options.heatmap:
-                _save(translation, number, options)
+                save_heatmap(translation.attention, number, options, "sentences")
 
 
 def _parser() -> Parser:
@@ -78,7 +72,7 @@ def _parser() -> Parser:
         '  regard translate runs/mine "a blue car ." --beam 6 --groups 3 --n-best 3\n'
         '  regard translate runs/mine "a blue car ." --prefix "Ein" --constraint "blaues Auto"',
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    add_model_argument(parser)
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate")
     parser.add_argument("--input", metavar="FILE", help="text file, one sentence a line")
     add_output_option(parser)
@@ -98,12 +92,7 @@ def _parser() -> Parser:
         help="bfloat16 is quicker where the processor computes in it, and now and then chooses another word",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a sentence: texts, scores, words, alignment")
-    parser.add_argument(
-        "--heatmap",
-        metavar="FILE",
-        help=f"draw the attention ({' '.join(_PICTURES)}); with several sentences: a folder, which gets 1.png, 2.png, …",
-    )
-    add_picture_options(parser)
+    add_heatmap_option(parser, "the attention", "sentences")
     _add_choices(parser)
     add_restriction_options(parser)
     add_ensemble_option(parser)
@@ -146,10 +135,6 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
     """What to translate; sets `options.live` where somebody may wait for each line's answer."""
     options.live = not options.sentences and not options.input
     if options.sentences:
-        if len(options.sentences) > 1 and options.heatmap and Path(options.heatmap).suffix:
-            raise RequestError(
-                f"--heatmap names the file {options.heatmap}, but there are {len(options.sentences)} sentences: name a folder"
-            )
         return [" ".join(sentence.split()) for sentence in options.sentences]
     if options.input:
         return read_lines(options.input, "translate")
@@ -258,13 +243,3 @@ def _scores(translation: "Translation") -> dict[str, Any]:
         "log_probability": translation.log_probability,
         "finished": translation.finished,
     }
-
-
-def _save(translation: "Translation", number: int, options: argparse.Namespace) -> None:
-    target = Path(options.heatmap)
-    if not target.suffix:
-        target.mkdir(parents=True, exist_ok=True)
-        target /= f"{number}.png"
-    elif number > 1:
-        raise RequestError(f"--heatmap names the file {target}, but there are several sentences: name a folder")
-    record_of(translation.attention, "--heatmap").save(target, special=options.special, caption=options.caption)

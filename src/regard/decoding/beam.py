@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.decoding.beginning import begin_search
 from regard.decoding.constraints import Constrained
 from regard.decoding.extension import BestOfAll, Extension, end_cost_of
 from regard.decoding.guidance import Guidance
@@ -34,7 +35,6 @@ from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restricted, Restrictions
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
-from regard.inference import pack
 from regard.models.seq2seq import DecoderState, Seq2Seq
 from regard.text.symbols import END, START
 
@@ -86,9 +86,7 @@ def beam_search(
         return []
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     extension = _extension(beam_size, guidance, restrictions, limits)
-    model = pack(model, len(source))
-    state = model.encode(source, source_mask, record=record)
-    trace = Trace(source_mask)
+    model, state, trace = begin_search(model, source, source_mask, record)
     live = _Live.begin(limits, n_best, length_penalty, length_reward)
     while True:
         logits, attention, state = model.step(live.tokens, state, record=record)

@@ -6,14 +6,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.decoding.beginning import begin_search
 from regard.decoding.extension import BestOfAll, Extension, end_cost_of
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restricted, Restrictions
-from regard.decoding.trace import Trace
 from regard.errors import RequestError
-from regard.inference import pack
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import END, START
 
@@ -62,9 +61,7 @@ def greedy(
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     prefix = None if guidance is None else guidance.prefix(source.device)
     extension: Extension = Restricted(1, restrictions, prefix) if restrictions else BestOfAll(1, prefix)
-    model = pack(model, len(source))
-    state = model.encode(source, source_mask, record=record)
-    trace = Trace(source_mask)
+    model, state, trace = begin_search(model, source, source_mask, record)
     rows = torch.arange(len(source), device=source.device)
     tokens = torch.full((len(source), 1), START, device=source.device)
     total = torch.zeros((len(source), 1), device=source.device)

@@ -12,14 +12,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.decoding.beginning import begin_search
 from regard.decoding.candidates import check_scores
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions
-from regard.decoding.trace import Trace
 from regard.errors import RequestError
-from regard.inference import pack
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import END, PAD, START
 
@@ -123,9 +122,8 @@ def sample(
     chance = _chance(sampling, range(len(source)) if numbers is None else numbers, limits)
     rows = torch.arange(len(source), device=source.device)
     places = torch.arange(sampling.count, device=source.device).expand(len(source), -1)
-    model = pack(model, len(source))
-    state = model.encode(source, source_mask, record=record).select(torch.zeros_like(places))
-    trace = Trace(source_mask)
+    model, state, trace = begin_search(model, source, source_mask, record)
+    state = state.select(torch.zeros_like(places))
     tokens, total = torch.full_like(places, START), torch.zeros(places.shape, device=source.device)
     going, step = torch.ones_like(places, dtype=torch.bool), 0
     words = tokens[..., None][..., :0]

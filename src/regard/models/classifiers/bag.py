@@ -17,8 +17,9 @@ from torch.nn import functional
 
 from regard.config import BagClassifierConfig
 from regard.layers.dropout import Dropout
+from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.classifiers.words import WordDropout
-from regard.models.text_classifier import Classified, Example, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, Example, Reweight
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
@@ -28,7 +29,7 @@ _COUNTED_NORM = 0.05  # beside log-count ratios, which are of the order of one
 _COUNTED_SCALE = 3.0  # of the first logits: averages of ratios, of which a text has few large ones
 
 
-class BagClassifier(TextClassifier):
+class BagClassifier(PooledClassifier):
     """h_s = E[x_s] + Σ_n G[hash(x_{s−n+1} … x_s)]; logits = W Σ_s weight_s h_s + b, weights of the pooling of h.
 
     n goes from 2 to the longest n-grams.
@@ -38,8 +39,6 @@ class BagClassifier(TextClassifier):
     Reference: Joulin et al. 2017 have the hashed n-grams, Wang, Manning 2012 the strength of pairs of words.
     Differs from the papers: attention in place of the mean, and n-grams belong to their last words.
     """
-
-    sites = ("pool",)
 
     def __init__(self, config: BagClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0) -> None:
         """Args:
@@ -91,9 +90,7 @@ class BagClassifier(TextClassifier):
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask).masked_fill(~mask, PAD))
-        context, weights = self.pooling(self.embedding_dropout(embedded), key_mask=mask, reweight=reweight)
-        logits = self.output(self.output_dropout(context))
-        return Classified(logits, {"pool": weights} if "pool" in record else {})
+        return self.score(self.embedding_dropout(embedded), mask, reweight, record)
 
     @torch.no_grad()
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:

@@ -9,20 +9,19 @@ from torch import Tensor, nn
 from regard.config import RecurrentClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
+from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, Reweight
 from regard.shapes import check_shape
 
 
-class RecurrentClassifier(TextClassifier):
+class RecurrentClassifier(PooledClassifier):
     """h = LSTM(embed(tokens)), both ways; logits = W Σ_s weight_s h_s + b, the weights and the states of real positions only.
 
     The recurrent layers read padding neither way (see `RecurrentLayer`), which is what packing is for elsewhere.
 
     Reference: Zhou et al. 2016, and Lin et al. 2017 with several heads, have this shape.
     """
-
-    sites = ("pool",)
 
     def __init__(
         self, config: RecurrentClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0
@@ -52,11 +51,6 @@ class RecurrentClassifier(TextClassifier):
         self.output_dropout = Dropout(config.output_dropout)
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
-    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """The input embeddings of the tokens, before any dropout."""
-        embedded: Tensor = self.embedding(tokens)
-        return embedded
-
     def forward(
         self,
         tokens: Int[Tensor, "B S"],
@@ -73,6 +67,4 @@ class RecurrentClassifier(TextClassifier):
         states = self.embedding_dropout(embedded)
         for depth, layer in enumerate(self.layers):
             states = cast(RecurrentLayer, layer).states(self.layer_dropout(states) if depth else states, mask)
-        context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
-        logits = self.output(self.output_dropout(context))
-        return Classified(logits, {"pool": weights} if "pool" in record else {})
+        return self.score(states, mask, reweight, record)

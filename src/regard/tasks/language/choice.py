@@ -6,7 +6,7 @@ The number of characters selects the row of the table. `docs/explanation/choosin
 import math
 from dataclasses import dataclass
 
-from regard.choose.choice import count, length_settings
+from regard.choose.choice import count, length_settings, transformer_settings
 from regard.choose.describe import describe_tokenizer, describe_training
 from regard.choose.survey import STAND_IN, PlainSurvey, survey_plain
 from regard.config import TextDataConfig
@@ -47,12 +47,8 @@ def choose_for_texts(survey: PlainSurvey, given: UserSettings) -> Choice:
     settings = {
         "data.dev_size": max(min(survey.texts // 20, 1000), 1),
         "tokenizer.size": max(row.pieces, 300 + survey.text.num_characters),
-        "model.hidden_size": row.width,
+        **transformer_settings(row.width, row.dropout, feed_forward=4),
         "model.num_layers": row.layers,
-        "model.num_heads": max(4, row.width // 64),
-        "model.feed_forward_size": 4 * row.width,
-        "model.embedding_dropout": row.dropout,
-        "model.layer_dropout": row.dropout,
         "training.batch_tokens": row.batch_tokens,
         **length_settings(given, epochs=row.epochs, epoch_updates=tokens / row.batch_tokens),
     }

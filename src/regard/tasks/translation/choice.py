@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.choose.choice import count, interpolate, length_settings
+from regard.choose.choice import count, interpolate, length_settings, transformer_settings
 from regard.choose.describe import describe_tokenizer, describe_training
 from regard.choose.survey import STAND_IN, PairSurvey, TextSurvey, survey_pairs
 from regard.config import BahdanauDecoderConfig, DataConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
@@ -82,13 +82,9 @@ def _transformer(row: _Row, pairs: int, words: float, given: UserSettings) -> di
     tokens = words * _TOKENS_PER_WORD + pairs  # each target ends with a symbol
     epochs = round(min(max(_TOKENS_TO_TRAIN_ON / max(tokens, 1), _FEWEST_EPOCHS), _MOST_EPOCHS))
     return {
-        "model.hidden_size": row.width,
+        **transformer_settings(row.width, row.dropout, feed_forward=2),
         "model.encoder_layers": row.layers,
         "model.decoder_layers": row.layers,
-        "model.num_heads": max(4, row.width // 64),
-        "model.feed_forward_size": 2 * row.width,
-        "model.embedding_dropout": row.dropout,
-        "model.layer_dropout": row.dropout,
         **length_settings(given, epochs=epochs, epoch_updates=tokens / row.batch_tokens),
         "training.batch_tokens": row.batch_tokens,
         "training.label_smoothing": 0.1,

@@ -1,0 +1,39 @@
+"""One printed line for each line of a file of pairs."""
+
+import sys
+from collections.abc import Iterable
+
+from regard.cli.options import Parser, add_machine_options, add_model_argument
+from regard.tasks.arguments import add_layout_options
+from regard.tasks.translation.commands import PAIR_LAYOUT
+from regard.text.files.report import ReadingReport
+
+
+def add_pair_options(parser: Parser) -> None:
+    """Add the options that name a model, the files of pairs, their layout, and the machine."""
+    add_model_argument(parser)
+    parser.add_argument("files", metavar="FILE[,FILE]", help="one file of pairs, or two parallel text files")
+    add_layout_options(parser, *PAIR_LAYOUT)
+    add_machine_options(parser)
+
+
+def print_lines(rows: Iterable[tuple[int, str]], report: ReadingReport) -> None:
+    """Print results on the lines of their pairs, and an empty line for each line of the file without a pair.
+
+    Args:
+        rows: Line numbers of the file, ascending, and what to print for them.
+        report: The report that reading fills; it is printed on standard error if lines were skipped.
+    """
+    printed = 0
+    for line, text in rows:
+        print("\n" * (line - printed - 1) + text)
+        printed = line
+    if report.unit == "lines":
+        print("\n" * (report.read - printed), end="")
+    print_skipped(report)
+
+
+def print_skipped(report: ReadingReport) -> None:
+    """Print the report on standard error if lines were skipped."""
+    if report.skipped:
+        print(report.render(), file=sys.stderr)

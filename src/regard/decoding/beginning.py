@@ -1,0 +1,25 @@
+"""The first steps that greedy search, beam search and sampling have in common."""
+
+from collections.abc import Collection
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.decoding.trace import Trace
+from regard.inference import pack
+from regard.models.seq2seq import DecoderState, Seq2Seq
+
+
+def begin_search(
+    model: Seq2Seq, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], record: Collection[str]
+) -> tuple[Seq2Seq, DecoderState, Trace]:
+    """Pack the model for search, encode the sources, and begin to trace hypotheses.
+
+    Args:
+        model: In evaluation mode.
+        source: Each ends with the end symbol.
+        source_mask: True for the source's symbols, False for padding.
+        record: Attention sites to record.
+    """
+    packed = pack(model, len(source))
+    return packed, packed.encode(source, source_mask, record=record), Trace(source_mask)

@@ -1,0 +1,37 @@
+"""Classifiers that pool the states of a text once."""
+
+from collections.abc import Collection
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.pooling import Pooling
+from regard.layers.dropout import Dropout
+from regard.models.text_classifier import Classified, Reweight, TextClassifier
+
+
+class PooledClassifier(TextClassifier):
+    """logits = W Σ_s weight_s h_s + b: attention pooling of the states h, dropout, and a linear layer."""
+
+    sites = ("pool",)
+    embedding: nn.Embedding
+    pooling: Pooling
+    output_dropout: Dropout
+    output: nn.Linear
+
+    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """Return the input embeddings of the tokens, before any dropout."""
+        embedded: Tensor = self.embedding(tokens)
+        return embedded
+
+    def score(
+        self,
+        states: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        reweight: Reweight | None,
+        record: Collection[str],
+    ) -> Classified:
+        """Score the labels of texts by their states; the arguments are those of `forward`."""
+        context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
+        logits = self.output(self.output_dropout(context))
+        return Classified(logits, {"pool": weights} if "pool" in record else {})
