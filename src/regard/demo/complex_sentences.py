@@ -100,7 +100,7 @@ def _with_reason(random: Random, slots: tuple[Slot, ...], clause: Clause, tense:
 def but(random: Random) -> Pattern:
     """A second main clause about the same two: "…, but he does not need it"."""
     tense = draw_tense(random, "present", "past")
-    slots = _seeing(random, tense, (verbs.BUY, verbs.TAKE, verbs.CARRY, verbs.SEE), draw.THINGS)
+    slots = _seeing(random, tense, verbs.HANDLING_VERBS, draw.THINGS)
     negated = random.random() < 0.5
     verb = finite(tense, negated, by="S")(verbs.MEANT_VERBS, "nicht" if negated else "")._replace(name="V")
     more = (Slot("S", anaphor_tables(subject=True), "s", "referent"), Slot("O", anaphor_tables(subject=False), "o", "referent"))
