@@ -169,7 +169,7 @@ def test_a_disk_that_is_full_while_drawing(run, tmp_path, capsys, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr("os.fsync", full)
     code = main(["look", str(run), "one red .", "--target", "eins rot .", "--to", str(tmp_path / "x.json")])
     fails(capsys, code, r"No space left on device")
     assert not list(tmp_path.iterdir())

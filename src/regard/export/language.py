@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.runtime import NEXT
-from regard.export.translators import attend_to_cache, embed_step, empty_cache
+from regard.export.translators import StepCaches, apply_feed_forward, embed_step, empty_cache, read_out
 from regard.layers.causal import CausalLayer
 from regard.models.language.transformer import TransformerLanguageModel
 
@@ -28,19 +28,12 @@ class LanguageStepGraph(nn.Module):
         """Return log probabilities, the weights of all layers and heads, and the next caches."""
         model = self.model
         x = embed_step(model.positions, model.embedding(tokens) * model.scale, own_key.shape[4])
-        keys, values, own = [], [], []
+        caches = StepCaches(own_key, own_value)
         for number, module in enumerate(model.decoder.layers):
             layer = cast(CausalLayer, module)
-            cache = own_key[:, :, number], own_value[:, :, number]
-            context, weights, after = attend_to_cache(layer.attention, layer.attention_residual.before(x), cache)
-            x = layer.attention_residual.after(x, context)
-            x = layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
-            keys.append(after[0])
-            values.append(after[1])
-            own.append(weights)
-        features = x if model.decoder.norm is None else model.decoder.norm(x)
-        found = (torch.stack(own, 2), torch.stack(keys, 2), torch.stack(values, 2))
-        return model.output(features).log_softmax(-1), *found
+            x = caches.attend(number, layer.attention, layer.attention_residual, x)
+            x = apply_feed_forward(layer, x)
+        return read_out(model, x), *caches.outputs()
 
 
 def language_graphs(model: TransformerLanguageModel, *, overridable: bool = False) -> list[Graph]:

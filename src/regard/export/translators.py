@@ -18,7 +18,10 @@ from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.recurrence import with_native_layers
 from regard.export.runtime import NEXT
+from regard.layers.causal import CausalLayer
+from regard.layers.residual import Residual
 from regard.layers.transformer import DecoderLayer
+from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.decoder import RecurrentState
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.transformer.translator import TransformerTranslator
@@ -210,29 +213,22 @@ class TransformerStepGraph(nn.Module):
         """
         model = self.model
         x = embed_step(model.target_positions, model.target_embedding(tokens) * model.scale, own_key.shape[4])
-        keys, values, own, across = [], [], [], []
+        caches, across = StepCaches(own_key, own_value), []
         for number, module in enumerate(model.decoder.layers):
             layer = cast(DecoderLayer, module)
             memory = self.memory_types[number](key[:, number], value[:, number], source_mask)
-            cache = own_key[:, :, number], own_value[:, :, number]
-            context, weights, after = attend_to_cache(layer.self_attention, layer.self_residual.before(x), cache)
-            x = layer.self_residual.after(x, context)
+            x = caches.attend(number, layer.self_attention, layer.self_residual, x)
             reweight = None
             if override is not None and overridden is not None:
                 reweight = _overriding_layer(override[:, :, number], overridden[:, :, number])
             read = layer.cross_residual.before(x)
             out, _ = layer.cross_attention.attend(read, memory, reweight=reweight, need_weights=True)
             x = layer.cross_residual.after(x, out.context)
-            x = layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
-            keys.append(after[0])
-            values.append(after[1])
-            own.append(weights)
+            x = apply_feed_forward(layer, x)
             across.append(_by_hypothesis(cast(Tensor, out.weights)))
-        features = x if model.decoder.norm is None else model.decoder.norm(x)
         cross = across[model.alignment_layer]
         cross = cross.mean(2) if model.alignment_head is None else cross[:, :, model.alignment_head]
-        found = (torch.stack(across, 2), torch.stack(own, 2), torch.stack(keys, 2), torch.stack(values, 2))
-        return model.output(features).log_softmax(-1), cross, *found
+        return read_out(model, x), cross, torch.stack(across, 2), *caches.outputs()
 
 
 def transformer_graphs(model: TransformerTranslator, *, overridable: bool = False) -> list[Graph]:
@@ -304,6 +300,43 @@ def self_attention_of(layer: nn.Module) -> MultiHead:
 def embed_step(positions: nn.Module, embedded: Tensor, length: int) -> Tensor:
     """Add the position of a step: all hypotheses (B,N,D) are at the same one."""
     return cast(Tensor, positions(embedded.flatten(0, 1)[:, None], length)).view(embedded.shape)
+
+
+def apply_feed_forward(layer: DecoderLayer | CausalLayer, x: Tensor) -> Tensor:
+    """Return the stream behind the feed-forward part of a layer."""
+    return layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
+
+
+def read_out(model: TransformerTranslator | TransformerLanguageModel, x: Tensor) -> Tensor:
+    """Return the log probabilities of the next words, from the stream behind the last layer."""
+    return model.output(x if model.decoder.norm is None else model.decoder.norm(x)).log_softmax(-1)
+
+
+class StepCaches:
+    """The caches of the self-attention of all layers: read in one step, and extended by its word.
+
+    Args:
+        key: Keys of the words before, (B,N,L,G,T,D/H).
+        value: Values of the words before, with the same shape.
+    """
+
+    def __init__(self, key: Tensor, value: Tensor) -> None:
+        self._key, self._value = key, value
+        self._weights: list[Tensor] = []
+        self._after: list[tuple[Tensor, Tensor]] = []
+
+    def attend(self, layer: int, attention: MultiHead, residual: Residual, x: Tensor) -> Tensor:
+        """Return the stream (B,N,D) behind the self-attention of a layer."""
+        cache = self._key[:, :, layer], self._value[:, :, layer]
+        context, weights, after = attend_to_cache(attention, residual.before(x), cache)
+        self._weights.append(weights)
+        self._after.append(after)
+        return residual.after(x, context)
+
+    def outputs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the weights (B,N,L,H,T+1), and keys and values with the new word's."""
+        keys, values = zip(*self._after, strict=True)
+        return torch.stack(self._weights, 2), torch.stack(keys, 2), torch.stack(values, 2)
 
 
 def attend_to_cache(
