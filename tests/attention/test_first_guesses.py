@@ -4,7 +4,12 @@ Each line is the code that a user types, and what they get: an expression that i
 B = 2, Q = 5, K = 9, H = 2 heads, width 8.
 """
 
+import doctest
+import inspect
+import io
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +19,7 @@ from torch.nn import functional as F
 
 import regard.attention
 from regard.errors import RegardError
+from regard.layers.recurrent import RecurrentLayer
 
 WORKS = [
     # The result unpacks as that of nn.MultiheadAttention.
@@ -250,3 +256,62 @@ def test_a_wrong_argument_is_a_type_error_too(code, unchecked):
 
 def test_there_are_enough_of_them():
     assert len(WORKS) + len(FAILS) >= 30
+
+
+def test_data_parallel_gathers_outputs(monkeypatch, unchecked):
+    """What `nn.DataParallel` does with its replicas' outputs; copies between devices are replaced, as there is no GPU."""
+    gather = torch.nn.parallel.scatter_gather
+    monkeypatch.setattr(gather.Gather, "apply", lambda device, axis, *parts: torch.cat(parts, axis))
+    scope = names()
+    attention = regard.attention.MultiHead(8, 2)
+    whole = attention(scope["q"], scope["k"])
+    parts = [attention(scope["q"][b : b + 1], scope["k"][b : b + 1]) for b in range(2)]
+    found = gather.gather(parts, "cpu")
+    assert type(found) is type(whole)
+    torch.testing.assert_close(found.context, whole.context)
+    torch.testing.assert_close(found.weights, whole.weights)
+    assert gather.gather([attention(scope["q"], need_weights=False)] * 2, "cpu").weights is None
+
+
+def test_the_output_is_a_pytree():
+    scope = names()
+    output = regard.attention.MultiHead(8, 2)(scope["q"])
+    doubled = torch.utils._pytree.tree_map(lambda tensor: 2 * tensor, output)
+    assert torch.equal(doubled.context, 2 * output.context)
+    assert torch.equal(doubled.weights, 2 * output.weights)
+    assert doubled.loss is None
+
+
+def test_importing_the_mechanisms_does_not_import_the_compiler():
+    code = "import sys, regard.attention; assert 'torch._dynamo' not in sys.modules; assert 'sympy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+PUBLIC = [getattr(regard.attention, name) for name in regard.attention.__all__]
+SHOWN = [*PUBLIC, regard.attention.MultiHead.from_torch, RecurrentLayer, RecurrentLayer.from_torch]
+
+
+@pytest.mark.parametrize("documented", SHOWN, ids=lambda documented: documented.__qualname__)
+def test_the_examples_of_docstrings_are_true(documented, unchecked):
+    found = doctest.DocTestFinder(recurse=False).find(documented, globs=names() | {"RecurrentLayer": RecurrentLayer})
+    for test in found:
+        report = io.StringIO()
+        assert doctest.DocTestRunner(verbose=False).run(test, out=report.write).failed == 0, report.getvalue()
+
+
+CONSTRUCTED = [
+    thing
+    for thing in PUBLIC
+    if inspect.isclass(thing) and issubclass(thing, nn.Module) and "__init__" in vars(thing) and not inspect.isabstract(thing)
+]
+
+
+@pytest.mark.parametrize("documented", CONSTRUCTED, ids=lambda documented: documented.__name__)
+def test_docstrings_of_classes_have_their_sections(documented):
+    """Summary, `Args:` with every parameter, `Raises:` and `Example:`, each on a line of its own."""
+    text = inspect.getdoc(documented)
+    sections = dict(re.findall(r"^(Args|Raises|Example):\n((?:(?: .*)?\n?)*)", text, re.M))
+    assert {"Args", "Raises", "Example"} <= sections.keys(), text
+    told = re.findall(r"^    (\w+): \S", sections["Args"], re.M)
+    assert told == list(inspect.signature(documented).parameters)
+    assert not documented.__init__.__doc__ or documented.__init__.__doc__ == object.__init__.__doc__

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.errors import ConfigError
 from regard.layers.cells import tanh_
 from regard.layers.recurrent import RecurrentLayer, reverse_index
 
@@ -165,3 +166,52 @@ def test_reverse_index_undoes_itself() -> None:
 def test_tanh_in_place(dtype: torch.dtype) -> None:
     x = torch.cat((torch.linspace(-20, 20, 4001), torch.tensor([-1e4, 0.0, 1e4, torch.inf, -torch.inf]))).to(dtype)
     assert (tanh_(x.clone()) - torch.tanh(x.double()).to(dtype)).abs().max() < 4 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_every_layer_of_pytorchs_module_is_taken(kind: type[nn.RNNBase], bidirectional: bool, bias: bool) -> None:
+    theirs = kind(INPUT, HIDDEN, num_layers=2, batch_first=True, bidirectional=bidirectional, bias=bias).double().eval()
+    inputs = torch.randn(BATCH, STEPS, INPUT, dtype=torch.float64)
+    wanted, last = theirs(inputs)
+    first, second = (RecurrentLayer.from_torch(theirs, layer=n) for n in range(2))
+    states, (final, cell) = second(first(inputs)[0])
+    torch.testing.assert_close(states, wanted, rtol=0, atol=1e-12)
+    hidden = last[0] if isinstance(last, tuple) else last
+    both = 1 + bidirectional
+    torch.testing.assert_close(final, hidden[-both:].transpose(0, 1).flatten(1), rtol=0, atol=1e-12)
+    assert (cell is not None) == (kind is nn.LSTM)
+    assert not first.training
+    assert first.weight_ih.data_ptr() != theirs.weight_ih_l0.data_ptr()
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_to_pytorchs_module_and_back(cell: str, bidirectional: bool) -> None:
+    ours, theirs = pair(cell, bidirectional, torch.float64)
+    made = ours.to_torch()
+    assert type(made) is type(theirs)
+    assert made.state_dict().keys() == theirs.state_dict().keys()
+    assert all(torch.equal(x, theirs.state_dict()[name]) for name, x in made.state_dict().items())
+    back = RecurrentLayer.from_torch(made)
+    assert all(torch.equal(x, ours.state_dict()[name]) for name, x in back.state_dict().items())
+    assert not ours.to_torch(batch_first=False).batch_first
+
+
+def test_what_has_no_counterpart_is_refused() -> None:
+    for module, options, message in (
+        (nn.RNN(3, 4), {}, r"from_torch\(module=RNN\): expected an nn.LSTM or nn.GRU, such as nn.LSTM\(256, 256\)"),
+        (nn.LSTM(3, 4), {"layer": 1}, r"layer=1\): the module has 1 layers; give 0 to 0"),
+        (nn.LSTM(3, 4, proj_size=2), {}, r"projects its states \(proj_size=2\), which has no counterpart here"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            RecurrentLayer.from_torch(module, **options)
+    with pytest.raises(ConfigError, match=r"RecurrentLayer\(cell='rnn'\): expected 'gru' or 'lstm'"):
+        RecurrentLayer(3, hidden_size=4, cell="rnn")
+    with pytest.raises(
+        ConfigError, match=r"RecurrentLayer\(hidden_size=4.0\): hidden_size must be an int, such as hidden_size=4"
+    ):
+        RecurrentLayer(3, hidden_size=4.0, cell="gru")
+    shown = repr(RecurrentLayer(3, hidden_size=4, cell="gru"))
+    assert shown == "RecurrentLayer(3, hidden_size=4, cell='gru', bidirectional=False)"

@@ -147,8 +147,8 @@ class Temperature(nn.Module):
         ConfigError: If the temperature is not finite and above zero.
 
     Example:
-        >>> Temperature(temperature=0.01)(torch.tensor([1.0, 2.0]))
-        tensor([0., 1.])
+        >>> Temperature(temperature=0.5)(torch.tensor([1.0, 2.0]))
+        tensor([0.1192, 0.8808])
     """
 
     def __init__(self, normalizer: nn.Module | str | None = None, *, temperature: float) -> None:

@@ -16,11 +16,17 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from regard.attention.arguments import check_size
 from regard.attention.original import runs_original
+from regard.errors import ConfigError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
 
 State = tuple[Tensor, Tensor | None]
 """The state of a recurrent layer, and the cell state where it is an LSTM."""
+
+
+_SUFFIXES = ("", "_reverse")
+"""Ends of the names of PyTorch's parameters: forwards and backwards."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +59,28 @@ class RecurrentLayer(nn.Module):
 
     The parameters are those of `torch.nn.GRU` and `torch.nn.LSTM`, with the directions stacked first; `cells.py` has the
     formulas.
+
+    Args:
+        input_size: D, width of the inputs, ≥ 1.
+        hidden_size: H, width of the state of each direction, ≥ 1.
+        cell: "gru" or "lstm".
+        bidirectional: Whether a second direction reads the sequences backwards.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the cell is another.
+
+    Example:
+        >>> states, (last, cell) = RecurrentLayer(8, hidden_size=16, cell="lstm")(torch.randn(2, 5, 8))
+        >>> states.shape, last.shape
+        (torch.Size([2, 5, 16]), torch.Size([2, 16]))
     """
 
     def __init__(self, input_size: int, *, hidden_size: int, cell: Cell, bidirectional: bool = False) -> None:
         super().__init__()
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+            check_size("RecurrentLayer", name, size)
+        if cell not in NUM_GATES:
+            raise ConfigError(f"RecurrentLayer(cell={cell!r}): expected 'gru' or 'lstm'")
         directions, gates = 1 + bidirectional, NUM_GATES[cell]
         self.input_size, self.hidden_size, self.num_gates, self.num_directions = input_size, hidden_size, gates, directions
         self.weight_ih = nn.Parameter(torch.empty(directions, gates * hidden_size, input_size))
@@ -66,9 +90,71 @@ class RecurrentLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform in ±1/√H, as PyTorch's recurrent layers."""
+        """Draw all parameters uniformly from ±1/√H, as PyTorch's recurrent layers do."""
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5)
+
+    @classmethod
+    def from_torch(cls, module: nn.LSTM | nn.GRU, *, layer: int = 0) -> "RecurrentLayer":
+        """Build the same layer as one of an `nn.LSTM` or `nn.GRU`, with a copy of its weights; always batch first.
+
+        Args:
+            module: What to copy. Without biases, those of the copy are zero.
+            layer: Which of its layers, from 0.
+
+        Raises:
+            ConfigError: If the module is no `nn.LSTM` or `nn.GRU`, has fewer layers, or projects its states (`proj_size`).
+
+        Example:
+            >>> theirs = nn.LSTM(8, 16, batch_first=True)
+            >>> inputs = torch.randn(2, 5, 8)
+            >>> torch.allclose(RecurrentLayer.from_torch(theirs)(inputs)[0], theirs(inputs)[0], atol=1e-6)
+            True
+        """
+        if not isinstance(module, nn.LSTM | nn.GRU):
+            raise ConfigError(
+                f"RecurrentLayer.from_torch(module={type(module).__name__}): expected an nn.LSTM or nn.GRU, such as "
+                "nn.LSTM(256, 256)"
+            )
+        if not 0 <= layer < module.num_layers:
+            raise ConfigError(
+                f"RecurrentLayer.from_torch(layer={layer}): the module has {module.num_layers} layers; give 0 to "
+                f"{module.num_layers - 1}"
+            )
+        if module.proj_size:
+            raise ConfigError(
+                f"RecurrentLayer.from_torch: the module projects its states (proj_size={module.proj_size}), which has no "
+                "counterpart here; convert one that was built without"
+            )
+        first: Tensor = getattr(module, f"weight_ih_l{layer}")
+        cell: Cell = "lstm" if isinstance(module, nn.LSTM) else "gru"
+        made = cls(first.shape[1], hidden_size=module.hidden_size, cell=cell, bidirectional=module.bidirectional).to(first)
+        with torch.no_grad():
+            for name, ours in made.named_parameters():
+                for direction, suffix in zip(ours, _SUFFIXES, strict=False):
+                    theirs = getattr(module, f"{name}_l{layer}{suffix}", None)
+                    direction.zero_() if theirs is None else direction.copy_(theirs)
+        return made.train(module.training)
+
+    def to_torch(self, *, batch_first: bool = True) -> nn.LSTM | nn.GRU:
+        """Build the same layer as an `nn.LSTM` or `nn.GRU`, with a copy of the weights.
+
+        Args:
+            batch_first: Whether its tensors are (B,S,D), or (S,B,D).
+        """
+        kind = nn.LSTM if self.num_gates == NUM_GATES["lstm"] else nn.GRU
+        both = self.num_directions == 2
+        made = kind(self.input_size, self.hidden_size, batch_first=batch_first, bidirectional=both).to(self.weight_ih)
+        with torch.no_grad():
+            for name, ours in self.named_parameters():
+                for direction, suffix in zip(ours, _SUFFIXES, strict=False):
+                    getattr(made, f"{name}_l0{suffix}").copy_(direction)
+        return made.train(self.training)
+
+    def extra_repr(self) -> str:
+        """Return the sizes, the cell and the directions, for `print`."""
+        cell = "lstm" if self.num_gates == NUM_GATES["lstm"] else "gru"
+        return f"{self.input_size}, hidden_size={self.hidden_size}, cell={cell!r}, bidirectional={self.num_directions == 2}"
 
     def forward(
         self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None, initial: State | None = None
