@@ -25,7 +25,7 @@ from regard.errors import RequestError, ShapeError
 class AttentionOutput:
     """Context and weights of a batch of queries; unpacks to these two, as the result of `nn.MultiheadAttention` does.
 
-    Without a batch axis in the inputs there is none here.
+    If the inputs have no batch axis, these have none either.
 
     Example:
         >>> output = ScaledDot(8)(torch.randn(2, 5, 8), torch.randn(2, 9, 8))
@@ -66,7 +66,7 @@ class Memory:
     """Keys and values prepared once, to be attended to many times."""
 
     key: Float[Tensor, "B K Da"]
-    """What the scores are computed from: the projected keys where the mechanism projects them."""
+    """The keys of the scores: projected, if the mechanism projects them."""
     value: Float[Tensor, "B K Dv"]
     """Zero where `key_mask` is False."""
     key_mask: Bool[Tensor, "B K"] | None = None

@@ -242,7 +242,7 @@ class MultiHead(Attention):
             memory = self._rotate(memory, 0 if state is None else state.key.shape[2])
             memory = memory if state is None else state.join(memory)
             return memory, memory if self.stateful else None
-        # A window's state loses its first keys, so positions are counted anew at each call: rotated keys would not fit.
+        # A window's state loses its first keys, so each call counts positions from 0 and rotates all keys.
         memory = memory if state is None else state.join(memory)
         return self._rotate(memory, 0), memory.last(self.window[0]) if self.stateful else None
 

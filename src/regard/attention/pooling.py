@@ -26,7 +26,7 @@ from regard.shapes import check_shape
 
 
 class Pooled(NamedTuple):
-    """Context and weights of a batch of sequences. Without a batch axis in the values there is none here."""
+    """Context and weights of a batch of sequences. If the values have no batch axis, these have none either."""
 
     context: Float[Tensor, "*B D"]
     """Σ_k weight_k value_k, (B,D); those of several heads side by side, (B,H·D)."""
