@@ -24,7 +24,6 @@ from regard.config import (
     PoolingConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
-    SparsemaxConfig,
     TransformerClassifierConfig,
     TransformerConfig,
 )
@@ -33,6 +32,7 @@ from regard.errors import ConfigError
 from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.models.seq2seq import MapsWithLoss
 from regard.records import record
+from regard.tasks.objective import objective
 from regard.text.batching import Batch
 from regard.text.symbols import END, START
 
@@ -265,7 +265,37 @@ def test_the_loss_of_coverage_leaves_the_decoder_and_counts_real_words_only(deco
 
 
 def test_mechanisms_without_a_loss_have_plain_maps():
-    for config in (LocationSensitiveConfig(), SparsemaxConfig and NegativeConfig()):
+    for config in (LocationSensitiveConfig(), NegativeConfig()):
         model, batch = translator(DECODERS["luong"], config), copying()
         _, maps = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
         assert not isinstance(maps, MapsWithLoss)
+
+
+def echoing(seed: int) -> Batch:
+    """The first word of the source, again and again: nothing but the loss keeps attention from staying where it is."""
+    batch = copying(seed)
+    word = (batch.target_out >= 4).long() * batch.source[:, :1]
+    target_out = torch.where(batch.target_out >= 4, word, batch.target_out)
+    target_in = torch.where(batch.target_in >= 4, batch.source[:, :1].expand_as(word), batch.target_in)
+    return replace(batch, target_in=target_in, target_out=target_out)
+
+
+def repetition(weight: float, updates: int) -> float:
+    """Train the same model from the same start with so much of the loss, and return the last losses of the attention."""
+    model, totals = translator(DECODERS["luong"], CoverageConfig()), []
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for update in range(updates):
+        batch = echoing(update % 4)
+        count = batch.target_mask.sum()
+        loss, nll = objective(
+            model.train(), batch, attention_loss_weight=weight, report=lambda total, count: totals.append(total / count)
+        )
+        torch.testing.assert_close(loss.detach(), nll.detach() + weight * totals[-1] * count)
+        (loss / count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return float(sum(totals[-4:]) / 4)
+
+
+def test_the_loss_of_coverage_makes_attention_repeat_less():
+    assert repetition(3.0, 150) < 0.6 * repetition(0.0, 150)

@@ -19,6 +19,7 @@ from regard.config import (
     AdditiveConfig,
     AutoConfig,
     BahdanauDecoderConfig,
+    CoverageConfig,
     EncoderConfig,
     RecurrentConfig,
     TokenizersConfig,
@@ -73,6 +74,22 @@ def test_own_attention_goes_into_the_configured_decoder(config, change):
     translator = fit(config, attention=own, progress=False)
     assert any(module is own for module in translator.model.modules())
     assert all((now != then).any() for now, then in zip(own.parameters(), before, strict=True))
+
+
+def test_the_loss_of_the_attention_is_trained_and_has_a_column_of_its_own(config, change):
+    decoder = replace(SMALL.decoder, attention=CoverageConfig())
+    config = change(replace(config, model=replace(SMALL, decoder=decoder)), max_epochs=2)
+    translator = fit(config, progress=False)
+    rows = rows_of(config)
+    assert all(0 < float(row["attention_loss"]) < 1 for row in rows)
+    assert translator.translate(["a b"])[0].source == "a b"
+    assert regard.load(config.out).bundle.config.model.decoder.attention == CoverageConfig()
+
+
+def test_without_a_loss_of_the_attention_its_column_is_empty(config, change):
+    config = change(replace(config, model=SMALL), max_epochs=1)
+    fit(config, progress=False)
+    assert all(row["attention_loss"] == "" for row in rows_of(config))
 
 
 def test_own_attention_must_be_an_object(config):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.machine import Machine
-from regard.models.seq2seq import Seq2Seq
+from regard.models.seq2seq import MapsWithLoss, Seq2Seq
 from regard.task import Corpus
 from regard.text.batching import Batch
 from regard.text.pairs.gold import GuidedBatch
@@ -24,6 +24,8 @@ def objective(
     use_gold: Bool[Tensor, "B T"] | None = None,
     label_smoothing: float = 0.0,
     alignment_weight: float = 0.0,
+    attention_loss_weight: float = 0.0,
+    report: Callable[[Tensor, Tensor], None] = lambda total, count: None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sum −log p(word | words before it, source) over the real positions of a batch.
 
@@ -35,9 +37,11 @@ def objective(
         use_gold: Where to feed the gold word; None: everywhere.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
         alignment_weight: λ of `alignment_loss`, for a `GuidedBatch`.
+        attention_loss_weight: λ of the loss of the attention itself (coverage), summed over words.
+        report: Called with the sum of the attention's own losses, and the number of words, if it has a loss.
 
     Returns:
-        The sum with label smoothing and alignment, to be differentiated, and the sum without, to be reported.
+        The sum with label smoothing, alignment and attention, to be differentiated, and the sum without, to be reported.
     """
     guided = isinstance(batch, GuidedBatch) and alignment_weight > 0
     state = model.encode(batch.source, batch.source_mask)
@@ -53,8 +57,18 @@ def objective(
     )
     if guided:
         assert isinstance(batch, GuidedBatch)
-        loss = loss + alignment_weight * alignment_loss(attention["cross"], batch.gold, model.alignment_step)
+        loss = loss + alignment_weight * alignment_loss(_one_head(attention["cross"]), batch.gold, model.alignment_step)
+    if isinstance(attention, MapsWithLoss):
+        count = batch.target_mask.sum()
+        total = attention.loss * count  # a mean over words
+        report(total.detach(), count)
+        loss = loss + attention_loss_weight * total
     return loss, nll
+
+
+def _one_head(weights: Tensor) -> Float[Tensor, "B T S"]:
+    """The mean of the heads, where there are some."""
+    return weights.mean(1) if weights.ndim == 4 else weights
 
 
 def mean_nll(

@@ -19,6 +19,8 @@ class TranslationTrainingConfig(TrainingConfig):
     alignment_weight: float = 0.05
     """λ of the loss of attention that differs from the links of `data.alignments` (Garg et al. 2019); without effect where
     that names no file."""
+    attention_loss_weight: float = 1.0
+    """λ of the attention's own loss, which kind `coverage` has (See et al. 2017); 0 to leave it out."""
     validation_pairs: int = 500
     """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
     monitor: Literal["bleu", "chrf", "loss"] = "bleu"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -32,8 +33,11 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
     """−log p(target | source), summed over target words, end symbols included."""
 
     unit: ClassVar[str] = "target tokens"
+    _attention_loss: tuple[Tensor, Tensor] | None = None
+    """The sum over words, and their number, since the last row; in this process, of several."""
     columns: ClassVar[tuple[str, ...]] = (
         "gold_probability",
+        "attention_loss",
         "train_nll",
         "train_perplexity",
         "dev_nll",
@@ -69,7 +73,14 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
             use_gold=use_gold,
             label_smoothing=training.label_smoothing,
             alignment_weight=training.alignment_weight,
+            attention_loss_weight=training.attention_loss_weight,
+            report=self._add_attention_loss,
         )
+
+    def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
+        """Add to the sum of the attention's losses since the last row of the logs; nobody waits for a GPU here."""
+        before = self._attention_loss or (torch.zeros_like(total), torch.zeros_like(count))
+        self._attention_loss = before[0] + total, before[1] + count
 
     def validator(self, machine: Machine) -> TranslationValidator | None:
         """Loss of all dev pairs, BLEU and chrF of some."""
@@ -85,8 +96,13 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         )
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
-        """How often the gold word is fed."""
-        return {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
+        """How often the gold word is fed, and the mean loss of the attention since the last row."""
+        row = {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
+        if self._attention_loss is not None:
+            total, count = self._attention_loss
+            row["attention_loss"] = (total / count).item()
+            self._attention_loss = None
+        return row
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Loss, and BLEU and chrF if there are some."""
