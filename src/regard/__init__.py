@@ -21,10 +21,15 @@ from regard.rendering import Renderer, set_renderer
 from regard.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import overload
+
     from regard.analysis.capture import capture
     from regard.analysis.history import curves
     from regard.analysis.run_info import RunInfo, info
     from regard.choose import choose_config
+    from regard.config import RunConfig
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
     from regard.export import export_onnx
@@ -50,7 +55,43 @@ if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import Translation
     from regard.training.cross_validation import cross_validate
-    from regard.training.fit import fit, resume
+    from regard.training.fit import resume
+
+if TYPE_CHECKING:  # the types of what `fit` returns, for each task's settings
+
+    @overload
+    def fit(
+        config: TranslationConfig,
+        *,
+        model: Any = None,
+        attention: Any = None,
+        start_from: str | Path = "",
+        progress: bool = True,
+    ) -> Translator: ...
+    @overload
+    def fit(
+        config: ClassificationConfig,
+        *,
+        model: Any = None,
+        attention: Any = None,
+        start_from: str | Path = "",
+        progress: bool = True,
+    ) -> Classifier: ...
+    @overload
+    def fit(
+        config: LanguageConfig, *, model: Any = None, attention: Any = None, start_from: str | Path = "", progress: bool = True
+    ) -> LanguageModel: ...
+    @overload
+    def fit(
+        config: RunConfig | Mapping[str, Any],
+        *,
+        model: Any = None,
+        attention: Any = None,
+        start_from: str | Path = "",
+        progress: bool = True,
+    ) -> Any: ...
+    def fit(config: Any, **options: Any) -> Any: ...
+
 
 _HOMES = {
     "AttentionRecord": "regard.records",
