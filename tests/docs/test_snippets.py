@@ -30,7 +30,12 @@ _FENCE = re.compile(r"^```shell\n(.*?)^```", re.M | re.S)
 def run(path: Path, *, quick: bool) -> int:
     """Run the snippets of a document in order, in one namespace; `quick` leaves out those that train."""
     document = Sybil(parsers=[PythonCodeBlockParser(), SkipParser()]).parse(path)
-    document.namespace.update(quick=quick, no_transformers=find_spec("transformers") is None, __name__="snippets")
+    document.namespace.update(
+        quick=quick,
+        no_transformers=find_spec("transformers") is None,
+        no_onnx=find_spec("onnxruntime") is None,
+        __name__="snippets",
+    )
     number = 0
     for example in document.examples():
         try:
