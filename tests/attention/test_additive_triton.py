@@ -15,6 +15,7 @@ import torch
 from attention import interpreted
 
 from regard.attention import Additive, Concat, SumConcat, combine_masks, masked_softmax
+from regard.attention.kernels import additive_triton
 from regard.attention.kernels.additive import plain_additive_scores
 from regard.attention.kernels.additive_triton import is_fused
 
@@ -201,3 +202,18 @@ def test_on_a_gpu(kind, sizes):
     inputs, grads = tensors(*sizes, kind=kind)
     masks = all_masks(*sizes[:3])
     assert_equal(interpreted.fused(inputs, grads, masks, "cuda"), inputs, grads, masks, tolerance=1e-4)
+
+
+class OnGPU:
+    """A tensor's size, type and device."""
+
+    device, dtype, shape = torch.device("cuda"), torch.float32, (8, 256, 256)
+
+
+def test_the_kernels_are_off_unless_asked_for(monkeypatch):
+    monkeypatch.setattr(additive_triton, "_INSTALLED", True)
+    monkeypatch.setattr(additive_triton, "_is_supported", lambda index: True)
+    monkeypatch.delenv("REGARD_TRITON", raising=False)
+    assert not is_fused(OnGPU, OnGPU, OnGPU)
+    monkeypatch.setenv("REGARD_TRITON", "1")
+    assert is_fused(OnGPU, OnGPU, OnGPU)

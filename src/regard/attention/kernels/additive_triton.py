@@ -13,6 +13,7 @@ compute capability 8.0 and 9.0; they have not been run or timed on a GPU.
 
 import contextlib
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -33,9 +34,12 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether the kernels serve this device, these types and these sizes: an NVIDIA GPU from compute capability 8.0 on, and
-    float32 or half types."""
-    if not _INSTALLED or query.device.type != "cuda":
+    """Return whether the kernels are turned on and serve this device, these types and these sizes.
+
+    They have not run on a GPU, so they are off unless the environment variable REGARD_TRITON is 1. They serve NVIDIA GPUs from
+    compute capability 8.0 on, and float32 or half types.
+    """
+    if not _INSTALLED or os.environ.get("REGARD_TRITON") != "1" or query.device.type != "cuda":
         return False
     (batch, queries, width), keys = query.shape, key.shape[1]
     known = all(x.dtype in (torch.float32, *_HALF) for x in (query, key, value))
