@@ -197,12 +197,12 @@ def test_a_loss_that_is_not_finite(pairs, tmp_path, capsys):
     code = train(
         f"--data.train={pairs}",
         f"--out={out}",
-        "--training.learning_rate=1e30",
+        "--training.learning_rate=1e38",
         "--training.clip_norm=0",
         "--training.max_epochs=30",
         "--training.precision=float32",
     )
-    fails(capsys, code, r"is not finite at update .* lower training.learning_rate")
+    fails(capsys, code, r"(is|are) not finite at update .* lower training.learning_rate")
 
 
 def test_requests_that_are_nested_too_deep(run, tmp_path, capsys):

@@ -317,7 +317,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(tmp_path, monkeypatch)
     folder = RunFolder(tmp_path)
     folder.checkpoints.mkdir()
     folder.save_checkpoint({"step": 1}, keep=[])
-    monkeypatch.setattr("builtins.open", lambda path, mode: Full(path, mode))
+    monkeypatch.setattr(os, "fdopen", Full)
     with pytest.raises(TrainingError, match=r"last.ckpt': the disk is full .*; what was written before is intact: make room"):
         folder.save_checkpoint({"step": 2, "weights": torch.zeros(1000)}, keep=[])
     monkeypatch.undo()

@@ -184,7 +184,7 @@ def _parser(task: str) -> Parser:
         dest="start_from",
         metavar="DIR",
         help="fine-tune the trained model in DIR: start from its weights, vocabulary and settings, with a lower learning "
-        "rate, a short warm-up, and 10 epochs",
+        "rate, a short warm-up, and 20 epochs",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out already holds")
     shown = [
@@ -269,8 +269,11 @@ def _help(task: str) -> str:
             title = f"  with --{setting.name}.kind {setting.kind}" if setting.kind else f"  {setting.name}"
             lines += ["", *textwrap.wrap(f"{title}: {setting.doc}", width, initial_indent="", subsequent_indent=" " * 6)]
             continue
-        choices = f" {{{','.join(setting.choices)}}}" if setting.choices else ""
+        choices = f" {{{', '.join(setting.choices)}}}" if setting.choices else ""
         default = f"  (default: {setting.default})" if setting.default else ""
-        lines += [""] * setting.name.endswith(".kind") + [f"    --{setting.name}{choices}{default}"]
+        lines += [""] * setting.name.endswith(".kind")
+        lines += textwrap.wrap(
+            f"    --{setting.name}{choices}{default}", width, subsequent_indent=" " * 10, drop_whitespace=True
+        )
         lines += textwrap.wrap(setting.doc, width, initial_indent=" " * 10, subsequent_indent=" " * 10)
     return "\n".join(lines)

@@ -41,7 +41,7 @@ def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) ->
             default = getattr(defaults, name).kind
             again = f"Each kind has the settings shown above for {shown[hint]}." if hint in shown else ""
             shown.setdefault(hint, path + name)
-            yield Setting(f"{path}{name}.kind", docs[name] or again, default, tuple(kinds))
+            yield Setting(f"{path}{name}.kind", f"{docs[name]} {again}".strip(), default, tuple(kinds))
             for kind, part in () if again else kinds.items():
                 yield Setting(path + name, _first_line(part), kind=kind, heading=True)
                 yield from describe(part, f"{path}{name}.", shown)
