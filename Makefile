@@ -78,7 +78,7 @@ $(USE): pyproject.toml constraints.txt | $(BIN)/python
 
 $(DEVELOP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing regard and its development tools into $(VENV): a minute or two"
-	$(PIP) --editable '.[spacy,dev]'
+	$(PIP) --editable '.[spacy,dev,docs]'
 	@touch $@ $(USE)
 
 $(DOCUMENT): pyproject.toml constraints.txt | $(BIN)/python
