@@ -220,7 +220,10 @@ def test_language_models(tmp_path):
     settings = {"data.train": [str(tmp_path / "texts.txt")], "out": str(tmp_path / "run"), "training.max_steps": 2}
     settings |= {"model.num_layers": 2, "model.hidden_size": 16, "model.num_heads": 2, "tokenizer.size": 60}
     trained = regard.fit(regard.load_preset("language-tiny", settings), progress=False)
+    trained.model.train()
     done = export_onnx(trained, tmp_path / "onnx")
+    assert trained.model.training  # the caller's model stays as it was
+    trained.model.eval()
     assert done.largest_difference <= 1e-4
     source, mask = torch.tensor([[3]]), torch.tensor([[True]])
     own = greedy(trained.model, source, mask, max_length=12)

@@ -134,7 +134,8 @@ def sample(
         tokens = _draw(offered, sampling, chance[rows, :, step])
         if prefix is not None and (forced := prefix.at(step, rows)) is not None:
             tokens = torch.where((forced != PAD)[:, None], forced[:, None], tokens)
-        words = torch.cat([words, tokens[..., None]], -1)
+        if restrictions:
+            words = torch.cat([words, tokens[..., None]], -1)
         step += 1
         total = total + log_probabilities.gather(-1, tokens[..., None])[..., 0].masked_fill(~going, 0)
         trace.add(rows, places[rows], tokens, total, attention)

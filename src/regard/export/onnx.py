@@ -1,5 +1,6 @@
 """Export of a trained model to a folder of ONNX graphs, verified before it is there."""
 
+import copy
 import json
 import shutil
 import tempfile
@@ -94,7 +95,7 @@ def export_onnx(run: Any, folder: str | Path, *, overridable: bool = False, over
     folder = Path(folder)
     _check_folder(folder, overwrite=overwrite)
     _check_packages()
-    bundle, model = predictor.bundle, predictor.model.float().cpu().eval()
+    bundle, model = predictor.bundle, copy.deepcopy(predictor.model).float().cpu().eval()
     tokenizers = [getattr(bundle, field.name) for field in fields(bundle)]
     sizes = [tokenizer.size for tokenizer in tokenizers if isinstance(tokenizer, Tokenizer)]
     graphs = graphs_of(model, overridable=overridable)

@@ -244,7 +244,7 @@ def transformer_graphs(model: TransformerTranslator, *, overridable: bool = Fals
     example |= {"own_key": past, "own_value": past.clone()}  # two tensors: one that is given twice becomes one input
     inputs = {"tokens": "BN", "source_mask": "BS", **memory, **caches}
     if overridable:
-        heads = encoder_heads(model)
+        heads = cross_heads(model)
         example["override"] = torch.zeros(len(source), 2, len(model.decoder.layers), heads, mask.shape[1])
         example["overridden"] = torch.zeros(example["override"].shape[:-1]) > 0
         inputs |= {"override": "BNLHS", "overridden": "BNLH"}
@@ -363,7 +363,7 @@ def attend_to_cache(
     return out.context.view(read.shape), weights, both
 
 
-def encoder_heads(model: TransformerTranslator) -> int:
+def cross_heads(model: TransformerTranslator) -> int:
     """Return the number of heads that attend to the source in each layer; 1 for a mechanism without heads."""
     attention = cast(DecoderLayer, model.decoder.layers[0]).cross_attention
     return attention.num_heads if isinstance(attention, MultiHead) else 1

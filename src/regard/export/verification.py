@@ -67,30 +67,16 @@ def _compare_sequences(model: Seq2Seq[Any], exported: OnnxSeq2Seq, source: Tenso
     sites = [site for site in model.sites if site.partition(".")[0] in ("cross", "decoder")]
     ours, theirs = model.encode(source, mask), exported.encode(source, mask)
     beam, worst = torch.zeros_like(tokens[0]), 0.0
-    for step, words in enumerate(tokens):
-        ours, theirs = ours.select(beam), theirs.select(beam)
+    for step in range(len(tokens)):
+        words, ours, theirs = tokens[step], ours.select(beam), theirs.select(beam)
         logits, maps, ours = model.step(words, ours, record=sites)
         found, exported_maps, theirs = exported.step(words, theirs, record=exported.sites)
         worst = max(worst, difference(logits.log_softmax(-1), found), _maps_difference(maps, by_layer(exported_maps)))
         beam = torch.arange(words.shape[1]).flip(0).expand_as(words)
-        if step == 1 and len(words) > 1:
+        if step == 1 and len(words) > 1:  # the first sentence leaves
             kept = torch.arange(1, len(words))
             ours, theirs, tokens, beam = ours.keep(kept), theirs.keep(kept), tokens[:, 1:], beam[1:]
-            return max(worst, *_rest(model, exported, ours.select(beam), theirs.select(beam), tokens[step + 1 :], sites))
     return worst
-
-
-def _rest(
-    model: Seq2Seq[Any], exported: OnnxSeq2Seq, ours: Any, theirs: Any, tokens: Tensor, sites: Sequence[str]
-) -> list[float]:
-    """Return the differences of the steps after a sentence has left."""
-    found_differences = []
-    for words in tokens:
-        logits, maps, ours = model.step(words, ours, record=sites)
-        found, exported_maps, theirs = exported.step(words, theirs, record=exported.sites)
-        found_differences.append(difference(logits.log_softmax(-1), found))
-        found_differences.append(_maps_difference(maps, by_layer(exported_maps)))
-    return found_differences
 
 
 def by_layer(maps: AttentionMaps) -> AttentionMaps:
