@@ -1,4 +1,4 @@
-"""What can be said about a trained model."""
+"""Analyses of trained models: comparison, faithfulness, capture, and descriptions of runs."""
 
 from regard.analysis.alignments import evaluate_alignment
 from regard.analysis.decisive import decisive_share

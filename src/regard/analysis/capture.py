@@ -39,7 +39,7 @@ class Call:
 
 
 class Captured(Mapping[str, Tensor]):
-    """What was caught: the weights by the attention's name, those of the last call where there were several.
+    """The captured weights by the name of their attention; those of the last call if there were several.
 
     The names are those of `module.named_modules()`; `calls` has all calls in order.
     """

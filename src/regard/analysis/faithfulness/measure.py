@@ -156,7 +156,7 @@ def worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedTex
 
 
 def probe_of(classifier: Classifier) -> Probe:
-    """What asks the classifier's model."""
+    """Build the probe that asks the model of a classifier for probabilities, attention and gradients."""
     return Probe(classifier.model, several=classifier.labels.multiple, temperature=classifier.temperature)
 
 

@@ -1,4 +1,4 @@
-"""What the measures ask of a model: probabilities, attention and gradients of many texts, whole or with words deleted."""
+"""Probabilities, attention and gradients of a model for many texts, whole or with words deleted; the measures use them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class WordedText:
 
     @property
     def num_words(self) -> int:
-        """How many words there are."""
+        """Return the number of words."""
         return int(self.word_of.max(initial=-1)) + 1
 
     def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
@@ -41,7 +41,7 @@ class WordedText:
         return kept if len(kept) else np.array([UNKNOWN], self.ids.dtype)
 
     def sum_words(self, tokens: Float[np.ndarray, " S"]) -> Float[np.ndarray, " W"]:
-        """What tokens have, summed for each word."""
+        """Return the values of tokens, summed for each word."""
         owned = self.word_of >= 0
         return np.bincount(self.word_of[owned], weights=tokens[owned], minlength=self.num_words)
 

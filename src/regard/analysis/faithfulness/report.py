@@ -82,7 +82,7 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """How far a classifier's attention tells what its predictions rest on."""
+    """Measures of how well a classifier's attention shows what its predictions depend on."""
 
     texts: int
     comprehensiveness: Erasure
@@ -98,7 +98,7 @@ class Faithfulness:
 
     @property
     def sentence(self) -> str:
-        """What the numbers mean for this model."""
+        """Return a sentence that says what the numbers mean for this model."""
         return describe(self)
 
     def to_dict(self) -> dict[str, Any]:
