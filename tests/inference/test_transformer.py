@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention import ALiBi, MultiHead
 from regard.inference.transformer import PooledState, pack_decoder
+from regard.layers.pool import Pool
 from regard.layers.transformer import DecoderLayer, LayersToRecord, TransformerDecoder
 from regard.layers.transformer_build import Blueprint, build_decoder
 from regard.models.transformer.state import CachedState
@@ -26,6 +27,21 @@ def build(**changes: object) -> TransformerDecoder:
 def texts(rows: int) -> tuple[Tensor, Tensor]:
     torch.manual_seed(1)
     return torch.randn(rows, SOURCE, WIDTH), torch.arange(SOURCE) < torch.randint(1, SOURCE + 1, (rows, 1))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_relies_on_new_memory():
+    """Fill the memory of new pools with NaN, which attention must not read."""
+    empty = Pool._empty
+
+    def damaged(pool: Pool, *sizes: object) -> Pool:
+        made = empty(pool, *sizes)
+        made.storage.fill_(torch.nan)
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pool, "_empty", damaged)
+        yield
 
 
 class Plain:

@@ -161,7 +161,7 @@ class PooledState:
             kept,
             sources=tuple(source.select(alive) for source in self.sources),
             source_bias=None if bias is None else bias.unflatten(0, (-1, heads)).index_select(0, alive).flatten(0, 1),
-            words=Pool(self.words.storage.index_select(2, alive), self.words.axis, self.length, [self.length]),
+            words=self.words.index_select(2, alive),
             num_rows=len(rows),
             alive=None,
         )
@@ -183,7 +183,9 @@ class PooledState:
         count, weights, state = x.shape[1], LayerWeights(), self._extended(x.shape[1])
         bias, storage = state._own_bias(), state.words.storage
         # Views for all layers at once: with one sentence, a step takes as long as the number of operations that it calls.
-        new = storage[:, :, :, :, state.length - 1, :count].unbind(0)
+        places = storage[:, :, :, :, state.length - 1]
+        places[..., count:, :] = 0  # nobody writes there, and undefined values could be NaN
+        new = places[..., :count, :].unbind(0)
         past = storage.flatten(4, 5)[..., : state.length * storage.shape[5], :].flatten(2, 3).unbind(0)
         for number, layer in enumerate(self.decoder.layers):
             x, own = state._attend_within(layer.own, x, new[number], past[number], bias, need_weights=number in record.own)

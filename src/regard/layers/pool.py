@@ -8,6 +8,7 @@ one reads.
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 _SPARE = 8
@@ -57,9 +58,24 @@ class Pool:
         return Pool(pool.storage, pool.axis, pool.length + 1, pool.used)
 
     def with_space(self, space: int = _SPARE) -> "Pool":
-        """Return a copy with free space for `space` positions, filled with 0."""
-        shape = list(self.storage.shape)
-        shape[self.axis] = self.length + space
-        made = Pool(self.storage.new_zeros(shape), self.axis, self.length, [self.length])
+        """Return a copy with free space for `space` positions, whose values are undefined."""
+        made = self._empty(self.length + space)
         made.positions.copy_(self.positions)
         return made
+
+    def index_select(self, axis: int, index: Tensor) -> "Pool":
+        """Return a copy that keeps these indices of another axis, and the amount of free space.
+
+        Free space is not copied: in a large pool, copying it would double the memory that is touched.
+        """
+        made = self._empty(self.storage.shape[self.axis], axis, len(index))
+        torch.index_select(self.positions, axis, index, out=made.positions)
+        return made
+
+    def _empty(self, capacity: int, axis: int | None = None, size: int = 0) -> "Pool":
+        """Build a pool of this length whose values are undefined, with another size along one more axis."""
+        shape = list(self.storage.shape)
+        shape[self.axis] = capacity
+        if axis is not None:
+            shape[axis] = size
+        return Pool(self.storage.new_empty(shape), self.axis, self.length, [self.length])
