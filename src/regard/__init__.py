@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
     from regard.export import export_onnx
+    from regard.export.page import write_page
     from regard.models.build import build_classifier, build_language_model, build_translator
     from regard.presets import load_preset
     from regard.records import (
@@ -127,6 +128,7 @@ _HOMES = {
     "record": "regard.records",
     "resume": "regard.training",
     "rollout": "regard.records",
+    "write_page": "regard.export.page",
 }
 
 __all__ = [
@@ -170,6 +172,7 @@ __all__ = [
     "record",
     "resume",
     "rollout",
+    "write_page",
 ]
 
 

@@ -38,6 +38,7 @@ Use it:
   regard align runs/mine pairs.tsv                         word alignments of given pairs, in Pharaoh format
 
 Take it elsewhere:
+  regard page runs/mine --to playground.html               one HTML file with the model inside, to play with
   regard export runs/mine --to exported/mine               ONNX graphs with attention, for onnxruntime
 
 Judge it:
@@ -56,7 +57,7 @@ More:
 
 COMMANDS = (
     *("demo", "presets", "train", "resume", "info", "curves", "translate", "classify", "generate", "evaluate", "score"),
-    *("compare", "faithfulness", "look", "align", "corpus", "export"),
+    *("compare", "faithfulness", "look", "align", "corpus", "export", "page"),
 )
 
 _OUT_OF_MEMORY = (

@@ -1,0 +1,45 @@
+"""`regard page`: write a page on which a trained model can be used, inspected and changed."""
+
+from collections.abc import Sequence
+
+from regard.cli.options import Parser
+
+_MOST_EXAMPLES = 20
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write a page, and print where it is."""
+    parser = Parser(
+        "page",
+        "Write one HTML file with a trained translator or classifier inside. It opens by a double click, without a server, an\n"
+        "installation or a network: type a sentence, and see the output and the attention; step through the decoding and pick\n"
+        "other words; drag attention to other source words, and see what changes. With several models of one task, the page\n"
+        "compares them. The file has the size of the model and some 5 MB. Requires: pip install 'regard[onnx]'",
+        "  regard page runs/mine --to playground.html\n"
+        '  regard page runs/mine --to playground.html --example "she kissed him ." --example "he kissed her ."\n'
+        "  regard page runs/bahdanau runs/luong --to compare.html\n"
+        "  regard page runs/reviews --to reviews.html --examples texts.txt",
+    )
+    parser.add_argument("dirs", metavar="DIR", nargs="+", help="folder of a trained model; up to four of one task")
+    parser.add_argument("--to", required=True, metavar="FILE", help="HTML file to write")
+    parser.add_argument(
+        "--example",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="text to choose from on the page, may be repeated; the page opens with the first (default: built-in English texts "
+        "of which the model knows every word)",
+    )
+    parser.add_argument("--examples", metavar="FILE", help="text file with an example per line; the first 20 are taken")
+    parser.add_argument("--title", default="", help="title of the page (default: the names of the models)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
+    options = parser.read(arguments)
+
+    from regard.cli.lines import read_lines
+    from regard.export.page import write_page
+
+    examples = list(options.example)
+    if options.examples:
+        examples += [line for line in read_lines(options.examples, "show") if line.strip()][:_MOST_EXAMPLES]
+    page = write_page(options.dirs, options.to, examples=examples, title=options.title, overwrite=options.overwrite)
+    print(f"{page.path}: {page.size / 1e6:.1f} MB, with {', '.join(page.models)}; open it in a browser")

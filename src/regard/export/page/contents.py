@@ -1,0 +1,125 @@
+"""The contents of a page for each model: its graphs, and the settings that the JavaScript reads."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.bundle.scores import score_rows
+from regard.errors import RequestError
+from regard.export.onnx import export_onnx
+from regard.export.translators import cross_heads
+from regard.models.recurrent.translator import RecurrentTranslator
+from regard.models.seq2seq import Seq2Seq
+from regard.models.text_classifier import TextClassifier
+from regard.models.transformer.translator import TransformerTranslator
+from regard.records.data import NOTE
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Contents:
+    """One model, as a page holds it."""
+
+    settings: dict[str, Any]
+    """Plain data: names, tokenizers, labels, and how translations are searched for."""
+    graphs: dict[str, bytes]
+    """ONNX graphs by name."""
+
+
+def read_contents(predictor: Any, name: str) -> Contents:
+    """Export a model, and collect what a page needs to run it.
+
+    Args:
+        predictor: A loaded `Translator` or `Classifier`.
+        name: Name of the model on the page.
+
+    Raises:
+        RequestError: If a page cannot show this kind of model, or its text cannot be split in a browser.
+    """
+    model, bundle = predictor.model, predictor.bundle
+    if isinstance(model, TextClassifier):
+        settings = _describe_classifier(predictor)
+    elif isinstance(model, RecurrentTranslator | TransformerTranslator):
+        settings = _describe_translator(predictor)
+    else:
+        raise RequestError(
+            f"{name} is a {type(model).__name__}; a page shows translators and classifiers, so leave this model out"
+        )
+    translates = isinstance(model, Seq2Seq)
+    with tempfile.TemporaryDirectory() as temporary:
+        done = export_onnx(predictor, Path(temporary) / "export", overridable=translates)
+        graphs = {path.stem: path.read_bytes() for path in sorted(done.folder.glob("*.onnx"))}
+        card = (done.folder / "README.md").read_text(encoding="utf-8")
+    scores = bundle.signature.get("scores") or {}
+    shared = {"name": name, "card": card, "scores": score_rows(scores), "graphs": list(graphs), "note": NOTE}
+    return Contents(shared | settings, graphs)
+
+
+def _describe_translator(translator: Any) -> dict[str, Any]:
+    config, bundle, model = translator.config, translator.bundle, translator.model
+    decoding = config.decoding
+    layers = len(model.decoder.layers) if isinstance(model, TransformerTranslator) else 0
+    return {
+        "task": "translation",
+        "languages": [config.data.source, config.data.target],
+        "source": describe_tokenizer(bundle.source_tokenizer, read="source"),
+        "target": describe_tokenizer(bundle.target_tokenizer, read=""),
+        "max_tokens": config.data.max_tokens,
+        "layers": layers,
+        "heads": cross_heads(model) if layers else 0,
+        "alignment": [model.alignment_layer, model.alignment_head] if isinstance(model, TransformerTranslator) else None,
+        "decoding": {
+            "beam_size": decoding.beam_size,
+            "length_penalty": decoding.length_penalty,
+            "length_reward": decoding.length_reward,
+            "max_length": decoding.max_length,
+            "min_length": decoding.min_length,
+            "no_repeat_ngrams": decoding.no_repeat_ngrams,
+            "repetition_penalty": decoding.repetition_penalty,
+            "suppress_unknown": decoding.suppress_unknown,
+            "replace_unknown": decoding.replace_unknown,
+        },
+        "diverse": decoding.groups > 1,
+    }
+
+
+def _describe_classifier(classifier: Any) -> dict[str, Any]:
+    return {
+        "task": "classification",
+        "languages": [getattr(classifier.config.data, "language", "")],
+        "source": describe_tokenizer(classifier.tokenizer, read="text"),
+        "max_tokens": classifier.config.data.max_tokens,
+        "labels": list(classifier.labels.names),
+        "multiple": classifier.labels.multiple,
+        "temperature": classifier.temperature,
+        "sites": list(classifier.model.sites),
+        "faithfulness": classifier.bundle.faithfulness,
+    }
+
+
+def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
+    """Return a tokenizer as plain data.
+
+    Args:
+        tokenizer: The tokenizer.
+        read: What the page splits with it, for a message; empty if it only joins words.
+
+    Raises:
+        RequestError: If it splits text by spaCy's rules, which don't run in a browser.
+    """
+    if read and tokenizer.kind == "spacy":
+        raise RequestError(
+            f"the {read} tokenizer splits text by spaCy's rules, which cannot run in a browser; train with a tokenizer of kind "
+            "words, or use `regard export`"
+        )
+    symbols = tokenizer.symbols
+    return {
+        "kind": tokenizer.kind,
+        "language": getattr(tokenizer.scheme, "language", ""),
+        "lowercase": tokenizer.lowercase,
+        "normalization": tokenizer.normalization,
+        "tokens": symbols.tokens,
+        "merges": symbols.merges,
+        "scores": symbols.scores,
+    }

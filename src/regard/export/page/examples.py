@@ -1,0 +1,62 @@
+"""The texts that a page offers where its maker names none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.text.symbols import UNKNOWN
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+TUTORIAL = "she kissed him ."
+"""The sentence of a well-known tutorial on attention: offered for every translator from English, known or not."""
+SENTENCES = (
+    "My brother has not closed the old window.",
+    "Although the boys sang in the garden, she slept.",
+    "The old man gives the child a red apple.",
+    "In our old villages there are many black cats.",
+    "I know that he did not want to go home.",
+    "a man in a blue shirt is standing on a ladder .",
+    "two dogs are playing in the snow .",
+    "We have not seen the dog today.",
+)
+REVIEWS = (
+    "a gripping , honest film",
+    "not a good film , but never boring",
+    "the plot is thin and the jokes are not funny",
+    "I expected nothing and was moved to tears.",
+)
+_MOST = 6
+
+
+def choose_examples(predictors: Sequence[Any]) -> list[str]:
+    """Return built-in English texts of which the models know every word, and for translators the tutorial's sentence.
+
+    Args:
+        predictors: Translators, or classifiers.
+    """
+    tokenizers = [_reader(predictor) for predictor in predictors]
+    if hasattr(predictors[0].bundle, "labels"):
+        return _known(tokenizers, REVIEWS)[:_MOST]
+    if any(predictor.config.data.source.lower()[:2] != "en" for predictor in predictors):
+        return []
+    tutorial = _known(tokenizers, [TUTORIAL]) or [TUTORIAL]
+    return [*_known(tokenizers, SENTENCES)[: _MOST - 1], *tutorial]
+
+
+def _known(tokenizers: Sequence[Tokenizer], texts: Sequence[str]) -> list[str]:
+    """Return the texts without unknown words, each in the first spelling that all tokenizers know."""
+    found = []
+    for text in texts:
+        joined = text.replace(" .", ".").replace(" ,", ",")
+        spellings = (text, text[0].upper() + text[1:], joined, joined[0].upper() + joined[1:])
+        found += [spelling for spelling in spellings if all(_knows(one, spelling) for one in tokenizers)][:1]
+    return found
+
+
+def _reader(predictor: Any) -> Tokenizer:
+    bundle = predictor.bundle
+    tokenizer: Tokenizer = bundle.tokenizer if hasattr(bundle, "tokenizer") else bundle.source_tokenizer
+    return tokenizer
+
+
+def _knows(tokenizer: Tokenizer, text: str) -> bool:
+    return UNKNOWN not in tokenizer.encode(text).ids

@@ -1,0 +1,263 @@
+// One translator on the page: its output, its attention, and what was changed by hand.
+
+import { BandsView } from "./bands.js";
+import { changedWords } from "./compare.js";
+import { h, isRightToLeft, percent } from "./dom.js";
+import { attendTo, changeWeight, erase, flatten, moveWeight, sharpen } from "./edits.js";
+import { MatrixView } from "./matrix.js";
+import { byWord, PageError } from "./model.js";
+
+const MAIN_SITE = { layer: null, head: null };
+
+export class TranslationView {
+  /** app: text, dropped, beamSize, changed() to be called after a change of the view's own state. */
+  constructor(model, app) {
+    Object.assign(this, { model, app, result: null, untouched: null, before: null });
+    this.forget();
+    const actions = {
+      select: (row) => this.selectRow(row),
+      toggle: (word) => app.toggleWord(word),
+      move: (row, from, to) => this.#drag(row, from, to),
+      drop: () => this.#endDrag(true),
+      cancel: () => this.#endDrag(false),
+      attendTo: (row, word) => this.edit(row, (weights) => attendTo(weights, this.#wordOf(), word)),
+      change: (row, word, amount) => this.edit(row, (weights) => changeWeight(weights, this.#wordOf(), word, amount)),
+      key: (event, row) => this.#key(event, row),
+    };
+    this.bands = new BandsView(actions);
+    this.matrix = new MatrixView(actions);
+    this.parts = {
+      message: h("p", { class: "message", role: "alert" }),
+      output: h("p", { class: "result", "aria-live": "polite" }),
+      facts: h("p", { class: "facts" }),
+      untouched: h("p", { class: "untouched" }),
+      tools: h("div", { class: "tools", role: "toolbar", "aria-label": "Change the attention of the selected word" }),
+      note: h("p", { class: "note" }),
+    };
+    this.element = h("article", { class: "model", "aria-label": model.settings.name },
+      h("h2", {}, model.settings.name),
+      this.parts.message, this.parts.output, this.parts.untouched, this.parts.facts,
+      this.body = h("div", { class: "body" },
+        h("div", { class: "figure" }, h("div", { class: "sheet" }, this.bands.svg), this.matrix.element),
+        this.parts.tools, this.parts.note));
+  }
+
+  /** Forget everything that belongs to the text before. */
+  forget() {
+    Object.assign(this, { edits: new Map(), prefix: [], step: null, site: this.site ?? MAIN_SITE });
+  }
+
+  /** Translate again; stale results are dropped. */
+  async run(isStale) {
+    const asked = { text: this.app.text, dropped: this.app.dropped, beamSize: this.app.beamSize };
+    try {
+      if (this.isTouched || !this.untouched || this.untouchedKey !== this.#key0()) {
+        const plain = await this.model.run({ text: asked.text, beamSize: asked.beamSize }, isStale);
+        if (!plain) return;
+        [this.untouched, this.untouchedKey] = [plain, this.#key0()];
+      }
+      const found = this.isTouched
+        ? await this.model.run({ ...asked, prefix: this.prefix, edits: this.edits }, isStale) : this.untouched;
+      if (!found) return;
+      this.result = found;
+      this.error = "";
+    } catch (error) {
+      if (!(error instanceof PageError)) throw error;
+      [this.result, this.error] = [null, error.message];
+    }
+    this.draw();
+  }
+
+  #key0() {
+    return `${this.app.beamSize} ${this.app.text}`;
+  }
+
+  /** Whether the output is not simply the model's own. */
+  get isTouched() {
+    return this.edits.size > 0 || this.prefix.length > 0 || this.app.dropped.size > 0;
+  }
+
+  #wordOf() {
+    return this.result.source.wordOf;
+  }
+
+  /** The steps that wrote a word of the output. */
+  stepsOf(row) {
+    return this.result.best.wordOf.map((_, step) => step).filter((step) => this.result.best.wordOf[step] === row);
+  }
+
+  get selectedRow() {
+    const row = this.step === null || !this.result?.best ? -1 : this.result.best.wordOf[this.step] ?? -1;
+    return row < 0 ? null : row;
+  }
+
+  selectRow(row) {
+    this.step = row === this.selectedRow && !this.bands.drag ? null : this.stepsOf(row)[0];
+    this.draw();
+    this.app.changed({ again: false });
+  }
+
+  /** Change the weights of a word's steps by a function, and decode again. */
+  edit(row, change, basis = this.result) {
+    for (const step of this.stepsOf(row)) {
+      if (!basis.best.path[step]) continue;
+      const weights = this.model.weightsAt(basis.best.path[step], this.site);
+      this.edits.set(step, { weights: change(weights), ...this.site });
+    }
+    this.step = this.stepsOf(row)[0] ?? this.step;
+    this.app.changed();
+  }
+
+  resetRow(row) {
+    for (const step of this.stepsOf(row)) this.edits.delete(step);
+    this.app.changed();
+  }
+
+  resetAll() {
+    this.edits.clear();
+    this.prefix = [];
+    this.app.dropped.clear();
+    this.app.changed();
+  }
+
+  /** While a band is dragged, each word that it passes is tried on the weights from before. */
+  #drag(row, from, to) {
+    this.before ??= { result: this.result, edits: new Map(this.edits), steps: this.stepsOf(row) };
+    this.edits = new Map(this.before.edits);
+    if (to !== from) {
+      const { source, best } = this.before.result;
+      for (const step of this.before.steps) {
+        const weights = this.model.weightsAt(best.path[step], this.site);
+        this.edits.set(step, { weights: moveWeight(weights, source.wordOf, from, to), ...this.site });
+      }
+    }
+    this.app.changed();
+  }
+
+  #endDrag(kept) {
+    if (!kept && this.before) this.edits = this.before.edits;
+    this.before = null;
+    this.app.changed();
+  }
+
+  #key(event, row = this.selectedRow) {
+    const keys = { s: sharpen, f: flatten, e: erase };
+    if (row === null || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (keys[event.key]) this.edit(row, keys[event.key]);
+    else if (event.key === "r") this.resetRow(row);
+    else return;
+    event.preventDefault();
+  }
+
+  /** What the figure shows: words with their marks, and weights by word. */
+  view() {
+    const { source, best } = this.result;
+    const edited = new Set([...this.edits.keys()].map((step) => best.wordOf[step]));
+    const changed = this.isTouched && this.untouched?.best ? changedWords(best.words, this.untouched.best.words) : [];
+    const differs = this.app.differences?.(this) ?? [];
+    const perStep = best.path.map((step) => byWord(this.model.weightsAt(step, this.site), source.wordOf, source.words.length));
+    const matrix = best.words.map((_, row) => {
+      const steps = this.stepsOf(row);
+      return source.words.map((_, column) => steps.reduce((sum, step) => sum + perStep[step].row[column], 0) / (steps.length || 1));
+    });
+    const hidden = best.words.map((_, row) => {
+      const steps = this.stepsOf(row);
+      return steps.reduce((sum, step) => sum + perStep[step].hidden, 0) / (steps.length || 1);
+    });
+    return {
+      source: source.words.map((text, place) => ({ text, unknown: source.unknown[place], dropped: source.dropped[place] })),
+      output: best.words.map((text, row) => ({ text, changed: changed[row], differs: differs[row], edited: edited.has(row) })),
+      matrix, hidden, selected: this.selectedRow,
+      upTo: this.app.scrubbing === this && this.step !== null ? (this.selectedRow ?? best.words.length - 1) + 1 : best.words.length,
+    };
+  }
+
+  draw() {
+    const { parts, result } = this;
+    parts.message.textContent = this.error;
+    this.body.hidden = Boolean(this.error) || !result || Boolean(result.empty);
+    if (this.error || !result || result.empty) {
+      for (const part of [parts.output, parts.untouched, parts.facts]) part.replaceChildren();
+      if (result?.empty) parts.message.textContent = this.app.text.trim() ? "Every word is left out." : "";
+      return;
+    }
+    const view = this.view(), { best } = result;
+    parts.output.dir = isRightToLeft(best.text) ? "rtl" : "ltr";
+    parts.output.lang = this.model.settings.languages[1];
+    this.#drawOutput(view);
+    this.#drawUntouched(view);
+    parts.facts.replaceChildren(
+      `probability ${formatProbability(best.logProbability)} · log probability ${best.logProbability.toFixed(2)}`,
+      best.finished ? "" : " · cut at the length limit");
+    this.bands.draw(view);
+    this.matrix.draw(view, `Attention of ${this.model.settings.name}: output words down, source words across`);
+    this.#drawTools(view);
+    this.#drawNote(view);
+    for (const part of this.further ?? []) part.draw(view);
+  }
+
+  #drawOutput(view) {
+    // The output as it is written, its words marked where they can be found in it.
+    const nodes = [];
+    let rest = this.result.best.text;
+    view.output.forEach((word, row) => {
+      const at = rest.indexOf(word.text);
+      if (at < 0) return;
+      const kinds = `${word.changed ? "changed " : ""}${word.differs ? "differs " : ""}${row === view.selected ? "selected" : ""}`;
+      nodes.push(rest.slice(0, at), h("span", { class: kinds.trim() || null }, word.text));
+      rest = rest.slice(at + word.text.length);
+    });
+    this.parts.output.replaceChildren(...nodes, rest);
+  }
+
+  #drawUntouched() {
+    const { best } = this.untouched ?? {};
+    if (!this.isTouched || !best) return this.parts.untouched.replaceChildren();
+    const same = best.text === this.result.best.text;
+    const reasons = [
+      this.edits.size && "changed attention", this.prefix.length && "chosen words", this.app.dropped.size && "words left out",
+    ].filter(Boolean).join(", ");
+    this.parts.untouched.replaceChildren(
+      h("span", { class: "label" }, same ? `The same output as without ${reasons}` : `Without ${reasons}`),
+      same ? "" : h("span", { class: "text", dir: "auto" }, best.text),
+      h("button", { type: "button", class: "quiet reset", onclick: () => this.resetAll() }, "Undo all"));
+  }
+
+  #drawTools(view) {
+    const row = view.selected;
+    const word = row === null ? "" : view.output[row].text;
+    const button = (label, key, title, action) => h("button", {
+      type: "button", disabled: row === null, title: `${title} (key ${key})`, "data-key": `tool-${label}`, onclick: action,
+    }, label);
+    const tools = [
+      h("span", { class: "label" }, row === null ? "Select an output word, or drag the end of a band to another word." : ["Attention of ", h("b", {}, word)]),
+      button("Sharpen", "s", "Make large weights larger", () => this.edit(row, sharpen)),
+      button("Flatten", "f", "Make the weights more alike", () => this.edit(row, flatten)),
+      button("Erase", "e", "Attend to nothing", () => this.edit(row, erase)),
+      h("button", {
+        type: "button", disabled: row === null || !view.output[row].edited, title: "Use the model's own attention again (key r)",
+        "data-key": "tool-Reset", onclick: () => this.resetRow(row),
+      }, "Reset"),
+    ];
+    const focused = this.parts.tools.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    this.parts.tools.replaceChildren(...tools);
+    if (focused) [...this.parts.tools.children].find((one) => one.dataset.key === focused)?.focus();
+  }
+
+  #drawNote(view) {
+    const mean = view.hidden.reduce((a, b) => a + b, 0) / (view.hidden.length || 1);
+    const unknown = view.source.filter((word) => word.unknown).map((word) => word.text);
+    const notes = [];
+    if (unknown.length) notes.push(`The model does not know: ${unknown.join(", ")}. `);
+    const share = view.selected === null ? mean : view.hidden[view.selected];
+    if (share >= 0.005) {
+      notes.push(`${percent(share)} of the weight${view.selected === null ? "" : " of this word"} is on the end symbol, which is not drawn.`);
+    }
+    this.parts.note.replaceChildren(...notes);
+  }
+}
+
+function formatProbability(logProbability) {
+  const probability = Math.exp(logProbability);
+  return probability >= 0.001 ? `${(100 * probability).toFixed(1)}%` : probability.toExponential(1);
+}

@@ -1,0 +1,115 @@
+"""Writing a page: models in, one HTML file out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import disk
+from regard.errors import RequestError
+from regard.export.page.contents import Contents, read_contents
+from regard.export.page.examples import choose_examples
+from regard.export.page.join import build_document
+from regard.tasks.loading import load
+from regard.version import __version__
+
+FORMAT_VERSION = 1
+MOST_MODELS = 4
+_LONGEST_EXAMPLE = 1000
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that was written."""
+
+    path: Path
+    size: int
+    """In bytes."""
+    models: tuple[str, ...]
+    """Names of the models on the page."""
+
+
+def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), title: str = "", overwrite: bool = False) -> Page:
+    """Write a page on which anyone can use a trained model, inspect its attention and change it.
+
+    The page is one HTML file of some 7 MB and the size of the model. It holds the model and a runtime, opens in a browser by
+    a double click, and connects to nothing. With several models, the page compares them on the same text.
+
+    Args:
+        runs: A trained model's folder, a loaded `Translator` or `Classifier`, or up to four of them: all translators or all
+            classifiers.
+        path: The file to write, which ends in `.html`.
+        examples: Texts to choose from on the page; the page opens with the first. Empty: built-in English ones of which the
+            model knows every word.
+        title: Title of the page; empty for one made of the models' names.
+        overwrite: Whether to replace a file that is already there.
+
+    Returns:
+        The path, the size and the names of the models.
+
+    Raises:
+        RequestError: If a model cannot be exported or shown, models of several tasks are mixed, or the packages of the extra
+            `onnx` are missing.
+
+    Example:
+        regard.write_page("runs/deu", "playground.html")
+        regard.write_page(["runs/bahdanau", "runs/luong"], "compare.html", examples=["she kissed him ."])
+    """
+    path = Path(path)
+    chosen = list(runs) if isinstance(runs, list | tuple) else [runs]
+    _check(path, chosen, examples, overwrite=overwrite)
+    names = _names(chosen)
+    predictors = [load(run, device="cpu") if isinstance(run, str | Path) else run for run in chosen]
+    _check_tasks(predictors, names)
+    models = [read_contents(predictor, name) for predictor, name in zip(predictors, names, strict=True)]
+    heading = title or _title(models[0], names)
+    data = {
+        "format_version": FORMAT_VERSION,
+        "regard": __version__,
+        "title": heading,
+        "examples": list(examples) or choose_examples(predictors),
+        "models": [model.settings for model in models],
+    }
+    blobs = {f"{number}-{name}": graph for number, model in enumerate(models) for name, graph in model.graphs.items()}
+    document = build_document(data, blobs, title=heading)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.save(path, document)
+    return Page(path, len(document.encode()), tuple(names))
+
+
+def _check(path: Path, runs: Sequence[Any], examples: Sequence[str], *, overwrite: bool) -> None:
+    """Check what can be checked before a model is loaded."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise RequestError(f"the page's file is {path}, expected a name that ends in .html, for example {path.stem}.html")
+    if path.exists() and not overwrite:
+        raise RequestError(f"{path} exists; replace it with overwrite (--overwrite), or name another file")
+    if not 1 <= len(runs) <= MOST_MODELS:
+        raise RequestError(f"got {len(runs)} models, expected 1 to {MOST_MODELS} for one page")
+    for example in examples:
+        if not isinstance(example, str) or not example.strip() or len(example) > _LONGEST_EXAMPLE:
+            raise RequestError(
+                f"the example {str(example)[:60]!r} cannot be shown; expected a text of at most {_LONGEST_EXAMPLE:,} characters"
+            )
+
+
+def _names(runs: Sequence[Any]) -> list[str]:
+    """Return a name for each model: that of its folder, with a number where two are the same."""
+    plain = [Path(run).resolve().name if isinstance(run, str | Path) else f"model {n}" for n, run in enumerate(runs, 1)]
+    return [name if plain.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(plain, 1)]
+
+
+def _check_tasks(predictors: Sequence[Any], names: Sequence[str]) -> None:
+    """Check that the models do the same task."""
+    tasks = [predictor.bundle.config.task for predictor in predictors]
+    for name, task in zip(names, tasks, strict=True):
+        if task != tasks[0]:
+            raise RequestError(
+                f"a page compares models of one task, but {names[0]} is for {tasks[0]} and {name} for {task}; write two pages"
+            )
+
+
+def _title(first: Contents, names: Sequence[str]) -> str:
+    if len(names) > 1:
+        return " and ".join(names)
+    languages = [language for language in first.settings["languages"] if language]
+    return f"{names[0]}: {' → '.join(languages)}" if len(languages) == 2 else names[0]
