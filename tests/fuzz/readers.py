@@ -22,7 +22,7 @@ from regard.text.labelled.labels import sort_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.labelled.vectors import read_vectors
 from regard.text.pairs.readers import read_pairs
-from regard.text.plain.readers import read_texts
+from regard.text.plain import read_texts
 
 _TSV = (
     b'source\ttarget\nShe kissed him.\tSie k\xc3\xbcsste ihn.\nHe said "no".\tEr sagte nein.\tCC-BY\n\n\tleer\nA\x00B\t\xff\n'

@@ -8,9 +8,9 @@ import pytest
 
 from regard.config import AutoConfig, WhitespaceConfig
 from regard.errors import DataError
+from regard.text.corpora import EncodedCorpus
 from regard.text.files.report import ReadingReport
 from regard.text.mapped import MappedCorpus
-from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.preparation import DataSchema, EncodedRows, Selection, prepare_data, read_json, select_rows
 from regard.text.report import TextsReport
 from regard.text.spool import Spool, spool_texts

@@ -1,7 +1,7 @@
 import json
 
 from regard.text.files.report import ReadingReport
-from regard.text.pairs.report import Overlap, PairReport
+from regard.text.report import Overlap, PairReport
 
 
 def reading() -> ReadingReport:

@@ -13,8 +13,8 @@ from regard.machine import resolve_machine
 from regard.models.build import build_language_model
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
 from regard.tasks.language.training import LanguageScores, LanguageValidator
+from regard.text.corpora import TextCorpus, cut_blocks
 from regard.text.mapped import MappedWriter
-from regard.text.plain.encoded import TextCorpus, cut_blocks
 
 MODEL = LanguageModelConfig(
     hidden_size=32, num_layers=1, num_heads=2, feed_forward_size=16, embedding_dropout=0.0, layer_dropout=0.0

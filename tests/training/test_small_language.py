@@ -40,7 +40,7 @@ def test_it_beats_word_frequencies_after_one_epoch_on_100_kilobytes(tmp_path):
         "threads": 1,
     }
     config = load_preset("language-tiny", settings)
-    from regard.text.plain.prepare import prepare_texts
+    from regard.text.plain import prepare_texts
 
     expected = unigram_loss(prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=False))
     regard.fit(load_preset("language-tiny", settings | {"training.max_epochs": 1}), progress=False)

@@ -9,7 +9,7 @@ from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.text.files.report import ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
-from regard.text.plain.readers import read_texts
+from regard.text.plain import read_texts
 from regard.text.tokenizers.resolve import is_tokenised
 
 SAMPLE_SIZE = 20_000
@@ -160,7 +160,7 @@ def survey_plain(data: TextDataConfig) -> PlainSurvey:
     """Read `data.train` once and measure it.
 
     Raises:
-        DataError: As `regard.text.plain.readers.read_texts`.
+        DataError: As `regard.text.plain.read_texts`.
     """
     sample = _Sample()
     for chunk in read_texts(data.train, data, ReadingReport()):

@@ -88,7 +88,7 @@ def is_given(options: argparse.Namespace, *names: str) -> bool:
 
 def trained_encoding(paths: Sequence[str], trained: str) -> str:
     """Return the encoding that the model's own files were in, unless these are UTF-8, as another program may have made them."""
-    from regard.text.files.encoding import fits_utf8
+    from regard.text.files.opening import fits_utf8
 
     if trained == "auto":
         return trained

@@ -38,9 +38,8 @@ from regard.text.mapped import Ids, MappedWriter, Rows
 from regard.text.report import PreparationReport
 from regard.text.split import LARGEST_DEV_PART, Indices, first_occurrences, hash_pairs, mark, split_pairs
 from regard.text.spool import Chosen, Chunk, Spool, Texts
-from regard.text.tokenizers.counts import SymbolCounts
+from regard.text.tokenizers.counts import SymbolCounts, digests, unknown_notes
 from regard.text.tokenizers.resolve import resolve_kinds
-from regard.text.tokenizers.reused import digests, unknown_notes
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 CHUNK_ROWS = 4096

@@ -1,15 +1,37 @@
 """What the preparation of labelled texts and of texts alone has in common: an example has one text."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from regard.config import TokenizerConfig
+from regard.config import FixedTokenizerConfig, TokenizerConfig
 from regard.text.cache import DataSettings
-from regard.text.preparation import C, DataSchema, P, Part, S
+from regard.text.mapped import MappedCorpus
+from regard.text.preparation import C, DataSchema, P, Part, S, read_json
+from regard.text.report import TextsReport
 from regard.text.spool import Texts
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
+
+M = TypeVar("M", bound=MappedCorpus)
+R = TypeVar("R", bound=TextsReport)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleTextData(Generic[M, R]):
+    """Texts, ready for training."""
+
+    train: M
+    dev: M
+    """May be empty."""
+    tokenizer: Tokenizer
+    tokenizer_config: FixedTokenizerConfig
+    """The settings of the tokenizer, with a fixed kind in place of `auto`."""
+    report: R
+    fingerprint: str
+    """Hash of the files' bytes."""
 
 
 class TextSettings(DataSettings, Protocol):
@@ -45,8 +67,28 @@ class SingleTextSchema(DataSchema[C, S, P]):
         column = (chunk[0] for chunk in texts)
         return (build_tokenizer(column, self.tokenizers[0], language=language, normalization=form, progress=progress),)
 
-    def find_overlap(self, train: Part[S], dev: Part[S]) -> int | None:
-        """Return the number of texts in dev files that the training data has too; None without dev files."""
-        if not self.files.dev:
-            return None
-        return int(np.isin(dev.spool.hashes[0], train.spool.hashes[0][train.chosen]).sum())
+    def count_texts(self, train: Part[S], dev: Part[S], tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
+        """Return the fields of a `TextsReport` except its notes."""
+        known = train.spool.hashes[0][train.chosen]
+        return {
+            "train": train.report,
+            "dev": dev.report if self.files.dev else None,
+            "train_texts": len(train),
+            "dev_texts": len(dev),
+            "vocabulary_size": tokenizers[0].size,
+            "train_tokens": train.tokens[0],
+            "overlap": int(np.isin(dev.spool.hashes[0], known).sum()) if self.files.dev else None,
+        }
+
+    def load_texts(
+        self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str, corpus: type[M], report: type[R]
+    ) -> dict[str, Any]:
+        """Return the fields of a `SingleTextData`, loaded from a folder of the cache."""
+        return {
+            "train": corpus(folder / "train.arrow"),
+            "dev": corpus(folder / "dev.arrow"),
+            "tokenizer": tokenizers[0],
+            "tokenizer_config": self.tokenizers[0],
+            "report": report.from_dict(read_json(folder / "report.json")),
+            "fingerprint": fingerprint,
+        }

@@ -10,11 +10,11 @@ from regard.config.loading import load_config
 from regard.errors import ConfigError, DataError
 from regard.text.files import json_array
 from regard.text.files.advise import find_encoding
-from regard.text.files.guess import guess_language
+from regard.text.files.content import guess_language
 from regard.text.files.report import MISSING_LABEL, NOT_UNICODE, ReadingReport
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
-from regard.text.plain.readers import read_texts
+from regard.text.plain import read_texts
 
 LINES = [f"Ein Mädchen sieht {i} Bäume über dem Fluß.\tA girl sees {i} trees – “fine”." for i in range(200)]
 TEXT = "\n".join(LINES) + "\n"
@@ -54,7 +54,7 @@ def test_files_with_a_byte_order_mark(tmp_path, encoding, name):
 
 
 def test_blocks_may_part_a_character(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.text.files.lines.BLOCK_BYTES", 7)
+    monkeypatch.setattr("regard.text.files.opening.BLOCK_BYTES", 7)
     assert pairs(write(tmp_path, TEXT.encode("utf-16")))[0] == WANTED
     assert pairs(write(tmp_path, TEXT.encode("cp1252")), encoding="cp1252")[0] == WANTED
 

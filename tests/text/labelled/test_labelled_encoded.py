@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.text.labelled.encoded import LabelledCorpus, cut_rows
+from regard.text.corpora import LabelledCorpus, cut_rows
 from regard.text.mapped import MappedWriter
 from regard.text.symbols import PAD, UNKNOWN
 

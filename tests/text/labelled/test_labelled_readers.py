@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files import lines as lines_module
+from regard.text.files import opening as lines_module
 from regard.text.files.report import (
     COLUMN_NUMBERS,
     EMPTY_LABEL,
@@ -28,8 +28,7 @@ from regard.text.files.report import (
     TOO_MANY_COLUMNS,
     ReadingReport,
 )
-from regard.text.labelled.missing import is_missing
-from regard.text.labelled.readers import read_labelled
+from regard.text.labelled.readers import is_missing, read_labelled
 from regard.text.pairs.readers import LONGEST_SIDE
 
 Found = list[tuple[str, tuple[str, ...]]]

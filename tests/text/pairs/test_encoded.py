@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
+from regard.text.corpora import EncodedCorpus
 from regard.text.mapped import MappedWriter
-from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.symbols import END, PAD, START
 
 rows = st.lists(st.lists(st.integers(4, 99), max_size=7), min_size=1, max_size=5)

@@ -13,7 +13,7 @@ from regard.errors import DataError
 from regard.text import cache
 from regard.text.pairs import prepare as prepare_module
 from regard.text.pairs.prepare import PreparedData, prepare
-from regard.text.pairs.report import BEHIND_MAX_PAIRS, REPEAT, TOO_MANY_TOKENS
+from regard.text.report import BEHIND_MAX_PAIRS, REPEAT, TOO_MANY_TOKENS
 from regard.text.symbols import END
 
 PAIRS = [(f"The {a} sees {b}.", f"Der {b} sieht {a} nicht.") for a in ("cat", "dog", "ant") for b in range(70)]

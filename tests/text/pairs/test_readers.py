@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import DataConfig
-from regard.text.files import lines as lines_module
+from regard.text.files import opening as lines_module
 from regard.text.files.report import (
     COLUMN_NUMBERS,
     EMPTY_LINE,

@@ -3,7 +3,7 @@
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig, TokenizersConfig, WhitespaceConfig
 from regard.text.labelled.prepare import prepare_labelled
 from regard.text.pairs.prepare import prepare
-from regard.text.plain.prepare import prepare_texts
+from regard.text.plain import prepare_texts
 
 WORDS = WhitespaceConfig(min_count=2)
 

@@ -22,7 +22,7 @@ from regard.tasks.notebook import count_parameters, shortened, table
 from regard.tasks.requests import check_texts, counting_bar
 from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
-from regard.text.labelled.encoded import cut_rows
+from regard.text.corpora import cut_rows
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer
 

@@ -20,7 +20,7 @@ from regard.tasks.classification.bundle import ClassificationBundle, Classificat
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.validation import ClassificationValidator, label_loss
 from regard.text.batching import BucketBatchSampler
-from regard.text.labelled.encoded import LabelledBatch, LabelledCorpus
+from regard.text.corpora import LabelledBatch, LabelledCorpus
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.prepare import LabelledData, prepare_labelled
 from regard.text.labelled.vectors import Vectors, read_vectors

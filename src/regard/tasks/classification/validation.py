@@ -18,7 +18,7 @@ from regard.machine import Machine
 from regard.models.text_classifier import TextClassifier
 from regard.task import Scores, Validator
 from regard.text.batching import length_batches
-from regard.text.labelled.encoded import LabelledCorpus
+from regard.text.corpora import LabelledCorpus
 from regard.text.labelled.labels import Labels
 from regard.training.contexts import evaluating
 from regard.training.data import to_device

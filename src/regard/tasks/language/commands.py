@@ -48,7 +48,7 @@ def read_plain_texts(options: Namespace, config: LanguageConfig) -> tuple[list[s
         DataError: If they cannot be read.
     """
     from regard.text.files.report import ReadingReport
-    from regard.text.plain.readers import read_texts
+    from regard.text.plain import read_texts
 
     report = ReadingReport()
     paths = split_files(options.files)

@@ -24,7 +24,7 @@ from regard.tasks.language.results import Generation, Origin, ScoredText
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.requests import check_texts, counting_bar
 from regard.text.batching import length_batches
-from regard.text.plain.encoded import as_batch, cut_blocks
+from regard.text.corpora import as_batch, cut_blocks
 from regard.text.symbols import END, START, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 

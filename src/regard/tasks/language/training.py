@@ -17,8 +17,8 @@ from regard.tasks.language.bundle import LanguageBundle, LanguageFormat
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import mean_nll, objective
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
-from regard.text.plain.encoded import TextCorpus
-from regard.text.plain.prepare import TextData, prepare_texts
+from regard.text.corpora import TextCorpus
+from regard.text.plain import TextData, prepare_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.contexts import evaluating, fitting_into_memory
 from regard.training.starting import check_vocabulary, custom_part

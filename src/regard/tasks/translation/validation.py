@@ -14,7 +14,7 @@ from regard.task import Scores, Validator
 from regard.tasks.objective import mean_nll
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.text.batching import length_batches
-from regard.text.pairs.encoded import EncodedCorpus
+from regard.text.corpora import EncodedCorpus
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.contexts import evaluating
 from regard.training.data import to_device

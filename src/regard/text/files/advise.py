@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from regard.text.files.opening import open_bytes
-from regard.text.files.show import shown
+from regard.text.files.strings import shown
 
 _SHOWN = {
     "cp1252": "Windows-1252", "cp1250": "Windows-1250", "cp1251": "Windows-1251", "cp1253": "Windows-1253",

@@ -11,9 +11,8 @@ from functools import cached_property
 from itertools import combinations
 
 from regard.errors import DataError, nearest
-from regard.text.files.content import Content, describe_cells
-from regard.text.files.guess import guess_language
-from regard.text.files.show import quoted, shown
+from regard.text.files.content import Content, describe_cells, guess_language
+from regard.text.files.strings import quoted, shown
 
 MARGIN = 2
 """Minimum lead of the best pair of columns over the next."""
@@ -69,7 +68,7 @@ def _shorten(value: str) -> str:
     return value if len(value) <= _LONGEST_CELL else f"{value[:half]} {value[-half:]}"
 
 
-class Wanted(ABC):
+class TwoColumns(ABC):
     """The two columns to look for in a table, and what is known about them."""
 
     what: str
@@ -116,7 +115,7 @@ class Wanted(ABC):
         """Return the options that choose two columns, for messages."""
 
 
-def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: Wanted, path: object) -> tuple[int, int]:
+def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: TwoColumns, path: object) -> tuple[int, int]:
     """Return the positions of the two wanted columns.
 
     Args:
@@ -141,7 +140,9 @@ def choose_columns(names: Sequence[str] | None, rows: Sequence[Row], wanted: Wan
     return _choose(columns, given, wanted, path)
 
 
-def _choose(columns: Sequence[Column], given: tuple[int | None, int | None], wanted: Wanted, path: object) -> tuple[int, int]:
+def _choose(
+    columns: Sequence[Column], given: tuple[int | None, int | None], wanted: TwoColumns, path: object
+) -> tuple[int, int]:
     scores = wanted.scores(columns)
     ranked = sorted(
         (_order(first, second, scores, given) for first, second in combinations(range(len(columns)), 2)), reverse=True
@@ -176,7 +177,7 @@ def _order(
     return (straight, -low, -high) if straight >= turned else (turned, -high, -low)
 
 
-def _name_rivals(columns: Sequence[Column], best: tuple[int, int], second: tuple[int, int], wanted: Wanted) -> str:
+def _name_rivals(columns: Sequence[Column], best: tuple[int, int], second: tuple[int, int], wanted: TwoColumns) -> str:
     """Return a clause that names the columns between which the choice is not clear."""
     for side in (0, 1):
         if best[side] != second[side] and best[1 - side] == second[1 - side]:
@@ -185,7 +186,7 @@ def _name_rivals(columns: Sequence[Column], best: tuple[int, int], second: tuple
     return f"they could be columns {shown_pairs}"
 
 
-def _refuse(columns: Sequence[Column], doubt: str, best: tuple[int, int], wanted: Wanted, path: object) -> str:
+def _refuse(columns: Sequence[Column], doubt: str, best: tuple[int, int], wanted: TwoColumns, path: object) -> str:
     """Return the message that shows the columns with a sample, and says how to choose."""
     names = [str(column.place) if column.name is None else column.name for column in columns]
     option = wanted.example([names[place] or str(place) for place in best])

@@ -1,8 +1,8 @@
-"""The content of a column of a table, judged by some of its cells."""
+"""The content of a column of a table and the language of its texts, judged by some of its cells."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -124,3 +124,88 @@ def _find_kind(texts: Sequence[str], distinct: int) -> Kind:
     if sum(map(bool, map(_LICENCE.search, texts))) >= needed:
         return "licences"
     return "words"
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+_ENOUGH_WORDS = 30
+"""Minimum number of words for a guess from frequent words."""
+_LEAST_SHARE = 0.12
+"""Minimum share of the words that must be frequent words of the language."""
+_LEAD = 1.5
+"""Minimum ratio of the frequent words of this language to those of any other."""
+_ENOUGH_LETTERS = 40
+
+_SCRIPTS = (
+    ("ja", r"[\u3040-\u30ff]"), ("ko", r"[\uac00-\ud7af\u1100-\u11ff]"), ("zh", r"[\u4e00-\u9fff]"), ("th", r"[\u0e00-\u0e7f]"),
+    ("el", r"[\u0370-\u03ff]"), ("he", r"[\u0590-\u05ff]"), ("ka", r"[\u10a0-\u10ff]"), ("hy", r"[\u0530-\u058f]"),
+    ("ta", r"[\u0b80-\u0bff]"), ("te", r"[\u0c00-\u0c7f]"), ("bn", r"[\u0980-\u09ff]"), ("hi", r"[\u0900-\u097f]"),
+)  # fmt: skip
+"""Scripts that are used for only one language, or in most files for this language."""
+_PATTERNS = [(code, re.compile(pattern)) for code, pattern in _SCRIPTS]
+
+_CYRILLIC = (
+    ("uk", frozenset("їєґ"), frozenset("ыэъў")),
+    ("ru", frozenset("ыэ"), frozenset("іїєґўәқңөүұҳћђџљњ")),
+    ("bg", frozenset("ъ"), frozenset("ыэіїєјљњћђџ")),
+)
+"""Letters that a language has, and letters that it lacks."""
+
+_FREQUENT: Mapping[str, frozenset[str]] = {
+    code: frozenset(words.split())
+    for code, words in {
+        "en": "the of and to in is that it was for on with he you i a this are they his her not be have an at my we do she",
+        "de": "der die das und ist nicht ein eine ich zu in den mit sie er es auf dem im von für an sich wir du hat einen was",
+        "fr": "le la les de des et est un une il je que dans pour pas en qui sur vous du elle ne ce au se avec nous tu à c l",
+        "es": "el la los las de que y en un una es por con no para se lo su me está del al yo te más muy como ella le hay",
+        "it": "il la di che e un una è per non in sono con si lo gli i del le mi della ha al questo ti da come nel ho alla",
+        "pt": "o a os as de que e um uma é não em para com por se do da no na eu você ele ela está mais ao mas muito foi",
+        "nl": "de het een en van is niet ik in dat op te zijn met voor er hij ze je aan die we maar wat was om heeft dit",
+        "sv": "och att det är en ett som på i jag inte för av med han den har du de till var om hon vi så från man",
+        "da": "og at det er en et som på i jeg ikke for af med han den har du de til var hun vi så fra sig kan der",
+        "no": "og at det er en et som på i jeg ikke for av med han den har du de til var hun vi så fra seg kan hva",
+        "fi": "ja on ei se että hän minä ole oli en kun mutta ovat olen sinä mitä me tämä niin voi kuin mies nainen siitä",
+        "pl": "i w nie na się jest to że z do jak co o ja ale ma po tym za czy jestem od był mnie tego przez dla są",
+        "cs": "a je se na v to že ne s jsem z do co jak ale by za ho si o já mi tak jsi má pro jeho byl na jsou",
+        "sk": "a je sa na v to že nie s som z do čo ako ale by za ho si o ja mi tak má pre jeho bol sú aby",
+        "hu": "a az és hogy nem egy is van ez meg azt volt én mi ki csak de ha el már vagy mint nagyon le egyik",
+        "ro": "și de în la nu un o este că pe cu să din care mai am se pentru el ea ce a lui nu sunt eu ai",
+        "tr": "bir ve bu da de için ne mi o çok ben var değil ile gibi daha olarak sen bana ama her olan adam bunu",
+        "hr": "i je u se na da su za od s nije ne sam što a to kao bi ali o koji ja si on biti ima nisam",
+        "id": "yang dan di itu dengan untuk tidak ini dari dalam akan pada saya dia ke adalah ada mereka kamu bisa aku seorang",
+        "vi": "và của là có không một được cho trong tôi này với người đã những các anh để ở ấy bạn khi đó rất",
+        "et": "ja on ei et ta see ma oli kui ka seda mis ning kes mu ole oma aga sa või nad me siis tema",
+        "lv": "un ir ka es uz no par ar nav tas viņš viņa to bet kas tu vai mēs bija lai man ja šis",
+        "lt": "ir yra kad aš į su tai ne jis iš ji tu bet kas buvo mes ar man savo apie kaip už šis jo",
+        "ru": "и в не на что я с он это как по но она к у мы из вы за то его был так ты мне же все",
+        "uk": "і в не на що я з він це як але до вона у ми та за ви його є був так ти мені про від",
+        "bg": "и на да се не в че е от за си с по това като съм аз той ли ми беше ще са но",
+        "ar": "في من على أن لا ما هذا إلى هو كان هل عن مع التي هي أنا لم لقد كل يا إن أنت ذلك كانت",
+        "fa": "و در به از که این را با است من برای آن او یک تو نیست می ما شما هم بود دارد خود تا",
+    }.items()
+}
+
+
+def guess_language(texts: Iterable[str]) -> str | None:
+    """Return the code of the probable language of texts; None if it is not clear.
+
+    Args:
+        texts: Some texts; a few hundred are enough.
+    """
+    whole = "\n".join(texts).casefold()
+    letters = sum(map(str.isalpha, whole))
+    if letters >= _ENOUGH_LETTERS:
+        for code, pattern in _PATTERNS:
+            # A third of a Japanese text can be Chinese characters, so a smaller share of kana is enough to recognise it.
+            if len(pattern.findall(whole)) * (5 if code == "ja" else 2) > letters:
+                return code
+    counts = Counter(_WORD.findall(whole))
+    total = counts.total()
+    if total < _ENOUGH_WORDS:
+        return None
+    for code, has, lacks in _CYRILLIC:
+        if has & set(whole) and not lacks & set(whole):
+            return code
+    found = sorted(((sum(counts[word] for word in words), code) for code, words in _FREQUENT.items()), reverse=True)
+    (most, best), (second, _) = found[:2]
+    return best if most >= _LEAST_SHARE * total and most >= _LEAD * second else None

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
-from regard.text.files.columns import Wanted
+from regard.text.files.columns import TwoColumns
 from regard.text.files.header import Layout, find_layout
-from regard.text.files.lines import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blocks
+from regard.text.files.opening import CHUNK_CHARACTERS, OVER_LONG_LINE, line_blocks
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, ReadingReport
 
 NumberedRow = tuple[int, list[str]]
@@ -37,7 +37,7 @@ _STAND_IN = "\ud800"
 """Stands in for a lone carriage return, which the csv module takes for the end of a row; no decoded text holds it."""
 
 
-def read_fast_align(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+def read_fast_align(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
     """Read lines of two sides with `|||` between them, as fast_align does.
 
     Raises:
@@ -46,7 +46,7 @@ def read_fast_align(path: Path, wanted: Wanted, report: ReadingReport) -> Iterat
     return read_tsv(path, wanted, report, separator="|||")
 
 
-def read_tsv(path: Path, wanted: Wanted, report: ReadingReport, separator: str = "\t") -> Iterator[RawChunk]:
+def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: str = "\t") -> Iterator[RawChunk]:
     """Read tab-separated lines, split at every tab; quotation marks have no special meaning.
 
     Args:
@@ -56,7 +56,7 @@ def read_tsv(path: Path, wanted: Wanted, report: ReadingReport, separator: str =
         separator: Separator of the columns.
 
     Raises:
-        DataError: As `lines.line_blocks` and `header.find_layout`.
+        DataError: As `opening.line_blocks` and `header.find_layout`.
     """
     layout: Layout | None = None
     for first, lines in line_blocks(path, wanted.encoding):
@@ -80,7 +80,7 @@ def read_tsv(path: Path, wanted: Wanted, report: ReadingReport, separator: str =
             yield [[row[place] for row in rows] for place in layout.places], numbers
 
 
-def read_csv(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
     """Comma-separated rows with real quoting; or separated by semicolons or tabs where that fits better.
 
     Raises:

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from regard.text.files.encoding import open_utf8
-from regard.text.files.opening import open_bytes
+from regard.text.files.opening import open_bytes, open_utf8
 
 FORMS = {
     "tsv": "tab-separated",

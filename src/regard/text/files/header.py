@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from regard.errors import DataError
-from regard.text.files.columns import SAMPLE_ROWS, Column, Wanted, build_column, choose_columns, is_place
+from regard.text.files.columns import SAMPLE_ROWS, Column, TwoColumns, build_column, choose_columns, is_place
 from regard.text.files.content import MANY, is_code, is_mark
 from regard.text.files.names import is_unspaced
 from regard.text.files.report import COLUMN_NUMBERS, HEADER
@@ -32,7 +32,7 @@ class Layout:
     """Number of columns that every line must have; 0 for as many as `places` needs."""
 
 
-def find_layout(rows: Sequence[Sequence[str]], wanted: Wanted, path: object) -> Layout:
+def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object) -> Layout:
     """Find the layout of a file without types from its first rows.
 
     Args:
@@ -75,7 +75,7 @@ def _is_numbered(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     return not rest or any(not is_mark(cell) for row in rest for cell in row if cell)
 
 
-def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: Wanted) -> bool:
+def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoColumns) -> bool:
     """Return True if the first row names the columns and is not an example.
 
     It is a header if its cells could be names, no cell is repeated further down in its column, and one of these is true:

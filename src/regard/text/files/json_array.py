@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
-from regard.text.files.encoding import open_utf8
-from regard.text.files.show import quoted
+from regard.text.files.opening import open_utf8
+from regard.text.files.strings import quoted
 
 _BLOCK_BYTES = 1 << 19
 LONGEST_ELEMENT = 1 << 24

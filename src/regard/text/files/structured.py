@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from regard.errors import DataError, nearest
-from regard.text.files.columns import SAMPLE_ROWS, Wanted, choose_columns
+from regard.text.files.columns import SAMPLE_ROWS, TwoColumns, choose_columns
 from regard.text.files.delimited import CHUNK_ROWS, RawChunk
 from regard.text.files.json_array import is_json_array, read_elements
-from regard.text.files.lines import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks
-from regard.text.files.opening import open_bytes
+from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
 
 Keys = tuple[str, ...]
@@ -25,7 +24,7 @@ LARGEST_UNPACKED = 1 << 34
 """Bytes of a Parquet file within a gzip file."""
 
 
-def read_jsonl(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
     """Read JSON objects, one per line or in one array; the first one determines the columns.
 
     A null counts as an empty text.
@@ -51,7 +50,7 @@ def read_jsonl(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[Ra
             yield [[row[place] for row in picked] for place in range(len(keys))], numbers
 
 
-def _line_objects(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[tuple[list[dict[str, Any]], list[int]]]:
+def _line_objects(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[tuple[list[dict[str, Any]], list[int]]]:
     for first, lines in line_blocks(path, wanted.encoding):
         report.read += len(lines)
         rows, numbers = [], []
@@ -64,7 +63,7 @@ def _line_objects(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator
         yield rows, numbers
 
 
-def _array_objects(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[tuple[list[dict[str, Any]], list[int]]]:
+def _array_objects(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[tuple[list[dict[str, Any]], list[int]]]:
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
     size = 0
@@ -83,7 +82,7 @@ def _array_objects(path: Path, wanted: Wanted, report: ReadingReport) -> Iterato
     yield rows, numbers
 
 
-def _parse(line: str, path: Path, number: int, wanted: Wanted) -> dict[str, Any]:
+def _parse(line: str, path: Path, number: int, wanted: TwoColumns) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -98,7 +97,7 @@ def _parse(line: str, path: Path, number: int, wanted: Wanted) -> dict[str, Any]
     return row
 
 
-def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: Wanted, path: Path, where: str) -> tuple[Keys, ...]:
+def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: TwoColumns, path: Path, where: str) -> tuple[Keys, ...]:
     found: list[Keys] = []
     for name, value in rows[0].items():
         if isinstance(value, dict):
@@ -121,7 +120,7 @@ def _look_up(row: Mapping[str, Any], keys: Keys) -> Any:
     return value
 
 
-def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: Wanted) -> Any:
+def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: TwoColumns) -> Any:
     value: Any = row
     for key in keys:
         if not isinstance(value, dict) or key not in value:
@@ -139,7 +138,7 @@ def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: Wanted) -> Any
     return value
 
 
-def read_parquet(path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
     """Columns of a Parquet file. A null is an empty text.
 
     Raises:
@@ -167,7 +166,7 @@ def _unpack(file: IO[bytes], plain: IO[bytes], path: Path) -> None:
     plain.seek(0)
 
 
-def _parquet_rows(file: IO[bytes], path: Path, wanted: Wanted, report: ReadingReport) -> Iterator[RawChunk]:
+def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
     schema = pq.ParquetFile(file).schema_arrow
     columns = _find_columns(schema, wanted.kinds)
     if len(columns) < 2:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
-from regard.text.files.columns import Column, MissingColumnError, Wanted, find_position
+from regard.text.files.columns import Column, MissingColumnError, TwoColumns, find_position
 from regard.text.files.content import MANY, Content, rate_text
 from regard.text.files.names import LABEL, METADATA_SCORE, TEXT, is_metadata
 
@@ -16,7 +16,7 @@ _LONGEST = 2
 """Bonus for a column with the name of a text if its texts are twice as long as those of every other column."""
 
 
-class LabelledColumns(Wanted):
+class LabelledColumns(TwoColumns):
     """A text and a label column, as the settings of `data` describe them."""
 
     what = "a text and a label"

@@ -8,37 +8,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from regard.config import FixedTokenizerConfig, LabelledDataConfig, TokenizerConfig
+from regard.config import LabelledDataConfig, TokenizerConfig
+from regard.text.corpora import LabelledCorpus, cut_rows
 from regard.text.files.report import ReadingReport
-from regard.text.labelled.collect import LabelledSpool, spool_labelled
-from regard.text.labelled.encoded import LabelledCorpus, cut_rows
-from regard.text.labelled.files import find_files
 from regard.text.labelled.labels import Labels
-from regard.text.labelled.readers import WHAT, LabelledChunk, read_labelled
-from regard.text.labelled.report import LabelledReport
-from regard.text.labelled.selection import match_labels, select
+from regard.text.labelled.readers import WHAT, LabelledChunk, find_files, read_labelled
+from regard.text.labelled.selection import LabelledSpool, match_labels, select, spool_labelled
 from regard.text.mapped import Rows
 from regard.text.preparation import EncodedRows, Part, Selection, prepare_data, read_json, write_json
-from regard.text.single import SingleTextSchema
+from regard.text.report import LabelledReport
+from regard.text.single import SingleTextData, SingleTextSchema
 from regard.text.split import Indices
 from regard.text.spool import Texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData:
+class LabelledData(SingleTextData[LabelledCorpus, LabelledReport]):
     """Labelled texts, ready for training."""
 
-    train: LabelledCorpus
-    dev: LabelledCorpus
-    """May be empty."""
-    tokenizer: Tokenizer
-    tokenizer_config: FixedTokenizerConfig
-    """The settings of the tokenizer, with a fixed kind in place of `auto`."""
     labels: Labels
-    report: LabelledReport
-    fingerprint: str
-    """Hash of the files' bytes."""
 
 
 def prepare_labelled(
@@ -134,16 +123,10 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
         dev_counts = dev.spool.labels.take(np.flatnonzero(dev.chosen)).counts(len(names))
         notes = [f"texts truncated to {self.data.max_tokens:,} tokens (data.max_tokens): {truncated:,}"] if truncated else []
         return LabelledReport(
-            train=train.report,
-            dev=dev.report if self.data.dev else None,
-            train_texts=len(train),
-            dev_texts=len(dev),
-            vocabulary_size=tokenizers[0].size,
-            train_tokens=train.tokens[0],
+            **self.count_texts(train, dev, tokenizers),
             train_counts=dict(zip(names, selection.spool.counts, strict=True)),
             dev_counts=dict(zip(names, dev_counts.tolist(), strict=True)),
             truncated=truncated,
-            overlap=self.find_overlap(train, dev),
             notes=[*notes, *selection.notes],
         )
 
@@ -154,11 +137,6 @@ class _LabelledSchema(SingleTextSchema[LabelledChunk, LabelledSpool, LabelledDat
     def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> LabelledData:
         """Load the corpora, the labels and the report."""
         return LabelledData(
-            train=LabelledCorpus(folder / "train.arrow"),
-            dev=LabelledCorpus(folder / "dev.arrow"),
-            tokenizer=tokenizers[0],
-            tokenizer_config=self.tokenizers[0],
+            **self.load_texts(folder, tokenizers, fingerprint, LabelledCorpus, LabelledReport),
             labels=Labels.from_dict(read_json(folder / "labels.json")),
-            report=LabelledReport.from_dict(read_json(folder / "report.json")),
-            fingerprint=fingerprint,
         )

@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.errors import DataError
-from regard.text.files.lines import OVER_LONG_LINE, line_blocks
-from regard.text.files.opening import check_file
+from regard.text.files.opening import OVER_LONG_LINE, check_file, line_blocks
 
 HEAD_LINES = 100
 """Lines that the width is judged by where the first does not say it."""

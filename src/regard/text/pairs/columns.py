@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from regard.config import DataConfig
 from regard.errors import DataError
-from regard.text.files.columns import Column, Wanted, find_position
+from regard.text.files.columns import Column, TwoColumns, find_position
 from regard.text.files.content import rate_text
 from regard.text.files.names import METADATA_SCORE, SOURCE, TARGET, find_language, find_languages, fold, is_metadata
 
@@ -16,7 +16,7 @@ _LOOKS_RIGHT, _LOOKS_WRONG = 4, -2
 """Scores of a column's content: text in the side's language, text in another language."""
 
 
-class PairColumns(Wanted):
+class PairColumns(TwoColumns):
     """A source and a target column, as the settings of `data` describe them."""
 
     what = "a source and a target"

@@ -20,9 +20,9 @@ from regard.errors import DataError
 from regard.pharaoh import Link, parse_pharaoh
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
-from regard.text.files.lines import line_blocks
+from regard.text.corpora import EncodedCorpus
+from regard.text.files.opening import line_blocks
 from regard.text.files.report import ReadingReport
-from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.pairs.prepare import PreparedData
 from regard.text.pairs.readers import read_pairs
 from regard.text.preparation import CHUNK_ROWS

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from regard.config import DataConfig, TokenizersConfig
 from regard.errors import DataError
+from regard.text.corpora import EncodedCorpus
 from regard.text.files.report import ReadingReport
 from regard.text.mapped import Ids, Offsets, Rows
-from regard.text.pairs.encoded import EncodedCorpus
 from regard.text.pairs.readers import PairChunk, read_pairs
-from regard.text.pairs.report import BEHIND_MAX_PAIRS, REPEAT, TOO_MANY_TOKENS, Overlap, PairReport
 from regard.text.preparation import DataSchema, EncodedRows, Part, Selection, prepare_data, read_json, select_rows
+from regard.text.report import BEHIND_MAX_PAIRS, REPEAT, TOO_MANY_TOKENS, Overlap, PairReport
 from regard.text.split import Indices, hash_pairs
 from regard.text.spool import Spool, Texts, spool_texts
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers

@@ -1,5 +1,6 @@
-"""Counts of the symbols in the training texts, for the report on a vocabulary."""
+"""Counts of the symbols in the training texts, for the report on a new vocabulary or on that of another model."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,3 +36,28 @@ class SymbolCounts:
             "never_seen": int((ordinary == 0).sum()),
             "most_frequent": [[tokens[place], int(ordinary[place])] for place in order.tolist() if ordinary[place]],
         }
+
+
+_MANY = 0.05
+"""Share of unknown tokens above which the report suggests a new vocabulary."""
+
+
+def digests(tokenizers: Sequence[Tokenizer] | None) -> dict[str, list[str]]:
+    """Return the part of a cache entry's name that depends on given tokenizers; empty if they are learned from the data."""
+    return {} if tokenizers is None else {"learned": [tokenizer.digest() for tokenizer in tokenizers]}
+
+
+def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line for each side that says how many tokens a reused vocabulary doesn't know, for the report.
+
+    Args:
+        symbols: Output of `SymbolCounts.summary` by side (`source`, `target`, or `text`).
+    """
+    return [_note("" if side == "text" else f"{side} ", found["tokens"], found["unknown"]) for side, found in symbols.items()]
+
+
+def _note(side: str, tokens: int, unknown: int) -> str:
+    share = unknown / max(tokens, 1)
+    found = f"{unknown:,} of {tokens:,} {side}tokens in training ({share:.1%})"
+    line = f"the vocabulary is that of the starting model; it doesn't know {found}"
+    return line + "; a new model, which learns its vocabulary from these texts, may be better" * (share > _MANY)

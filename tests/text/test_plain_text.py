@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from regard.config import AutoConfig, CharactersConfig, TextDataConfig, WordsConfig
 from regard.errors import DataError
-from regard.text.files import lines as lines_module
+from regard.text.corpora import TextCorpus, cut_blocks
+from regard.text.files import opening as lines_module
 from regard.text.files.report import ReadingReport
 from regard.text.mapped import MappedWriter
-from regard.text.plain.encoded import TextCorpus, cut_blocks
-from regard.text.plain.prepare import prepare_texts
-from regard.text.plain.readers import read_texts
-from regard.text.plain.report import TextReport
+from regard.text.plain import prepare_texts, read_texts
+from regard.text.report import TextReport
 from regard.text.symbols import END, START
 
 

@@ -1,0 +1,277 @@
+"""Encoded corpora: sentence pairs, labelled texts, and texts alone.
+
+A text alone is a row of ids with the start symbol before it and the end symbol behind it. A text that is too long is in several
+rows, the blocks. Each block begins with the last id of the block before, so every id but the start is predicted once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.errors import DataError
+from regard.text.batching import Batch
+from regard.text.mapped import Ids, MappedCorpus, Offsets, Rows, pad_rows
+from regard.text.symbols import END, PAD, START, UNKNOWN
+
+
+class EncodedCorpus(MappedCorpus):
+    """Pairs of encoded sentences and their texts. In memory are 24 bytes per pair: where each side begins, and its length."""
+
+    schema = pa.schema(
+        [
+            pa.field("source", pa.large_list(pa.int32())),
+            pa.field("target", pa.large_list(pa.int32())),
+            pa.field("source_text", pa.large_string()),
+            pa.field("target_text", pa.large_string()),
+        ]
+    )
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._source_starts, source_lengths = self._file.rows("source")
+        self._target_starts, target_lengths = self._file.rows("target")
+        self.source_lengths, self.target_lengths = source_lengths + 1, target_lengths + 1
+        """With the end symbol."""
+
+    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
+        """Tensors of some pairs, padded to the longest of each side.
+
+        Args:
+            indices: Positions of B pairs, in [0, len(self)).
+
+        Returns:
+            Sources that end with the end symbol; targets as the decoder is fed them (the start symbol first) and as it should
+            answer (the end symbol last); masks that are True at symbols.
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        rows = np.asarray(indices, np.int64)
+        source, source_mask = self._gather(self._source_starts[rows], self.source_lengths[rows])
+        target, target_mask = self._gather(self._target_starts[rows], self.target_lengths[rows])
+        target_in = np.empty_like(target)
+        target_in[:, :1] = START
+        # What is fed is one step behind: the end symbol falls off, and padding stays padding.
+        target_in[:, 1:] = np.where(target_mask[:, 1:], target[:, :-1], PAD)
+        return Batch(
+            source=torch.from_numpy(source),
+            source_mask=torch.from_numpy(source_mask),
+            target_in=torch.from_numpy(target_in),
+            target_out=torch.from_numpy(target),
+            target_mask=torch.from_numpy(target_mask),
+            index=torch.from_numpy(rows.copy()),
+        )
+
+    def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], list[str]]:
+        """The raw texts of both sides of some pairs, in the order asked for.
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        source, target = self._file.texts(("source_text", "target_text"), indices)
+        return source, target
+
+    def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Rows of ids with the end symbol after each, padded, and the mask of both."""
+        ids, mask = pad_rows(self._file.flat, starts, lengths - 1, int(lengths.max(initial=1)))
+        rows = np.arange(len(ids))
+        ids[rows, lengths - 1], mask[rows, lengths - 1] = END, True
+        return ids, mask
+
+
+_NUM_LABELS, _MULTIPLE = b"num_labels", b"multiple"
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """Texts and their labels as tensors."""
+
+    tokens: Int[Tensor, "B S"]
+    """Padded at the end; a text without tokens is one unknown symbol."""
+    mask: Bool[Tensor, "B S"]
+    """True at tokens, False at padding."""
+    label: Int[Tensor, " B"] | Float[Tensor, "B C"]
+    """The number of the label; where texts have several, a one at each of them and zeros elsewhere."""
+    index: Int[Tensor, " B"]
+    """Which texts of the corpus these are."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def pin_memory(self) -> "LabelledBatch":
+        """Copy to page-locked memory, for faster copies to a GPU; `DataLoader(pin_memory=True)` calls it."""
+        return LabelledBatch(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
+
+
+class LabelledCorpus(MappedCorpus):
+    """Encoded texts, their labels, and the texts themselves. In memory are 24 bytes per text."""
+
+    schema = pa.schema(
+        [
+            pa.field("tokens", pa.large_list(pa.int32())),
+            pa.field("labels", pa.large_list(pa.int32())),
+            pa.field("text", pa.large_string()),
+        ]
+    )
+
+    @classmethod
+    def schema_for(cls, *, num_labels: int, multiple: bool) -> pa.Schema:
+        """Return the columns of a new corpus, with the number of labels and whether a text may have none, one or many."""
+        return cls.schema.with_metadata({_NUM_LABELS: str(num_labels), _MULTIPLE: str(int(multiple))})
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._starts, self.lengths = self._file.rows("tokens")
+        self._label_starts, self._label_counts = self._file.rows("labels")
+        try:
+            self.num_labels = int(self._file.metadata[_NUM_LABELS])
+            self.multiple = self._file.metadata[_MULTIPLE] == b"1"
+        except (KeyError, ValueError) as error:
+            raise DataError(f"{path}: does not say how many labels there are; delete it, and it is made again") from error
+        if not self.multiple and (self._label_counts != 1).any():
+            raise DataError(f"{path}: a text in it has not exactly one label; delete it, and it is made again")
+
+    @property
+    def labels(self) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
+        """The number of each text's label, (N,); where texts have several, which ones, (N,C)."""
+        return self._labels_of(np.arange(len(self)))
+
+    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> LabelledBatch:
+        """Tensors of some texts, padded to the longest.
+
+        Args:
+            indices: Positions of B texts, in [0, len(self)).
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        rows = np.asarray(indices, np.int64)
+        starts, lengths = self._starts[rows], self.lengths[rows]
+        tokens, mask = pad_rows(self._file.flat, starts, lengths)
+        label = torch.from_numpy(self._labels_of(rows))
+        return LabelledBatch(
+            tokens=torch.from_numpy(tokens),
+            mask=torch.from_numpy(mask),
+            label=label.float() if self.multiple else label.long(),
+            index=torch.from_numpy(rows.copy()),
+        )
+
+    def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
+        """The raw texts, in the order asked for.
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        return self._file.texts(("text",), indices)[0]
+
+    def _labels_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
+        starts, counts = self._label_starts[rows], self._label_counts[rows]
+        if not self.multiple:
+            return self._file.flat[starts]
+        chosen = np.zeros((len(rows), self.num_labels), np.bool_)
+        ends = np.cumsum(counts)
+        flat = np.repeat(starts - (ends - counts), counts) + np.arange(int(counts.sum()))
+        chosen[np.repeat(np.arange(len(rows)), counts), self._file.flat[flat]] = True
+        return chosen
+
+
+def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    """Rows as a classifier gets them: of longer ones the first `longest` tokens, of empty ones one unknown symbol.
+
+    Args:
+        ids: The tokens of n texts one after another.
+        offsets: Where each begins, n + 1.
+        longest: Most tokens of a row.
+
+    Returns:
+        The rows, and which were cut, (n,).
+    """
+    lengths = np.diff(offsets)
+    cut = lengths > longest
+    if not cut.any() and lengths.all():
+        return (ids, offsets), cut
+    kept = np.minimum(lengths, longest)
+    steps = np.arange(len(ids)) - np.repeat(offsets[:-1], lengths)
+    ids = ids[steps < np.repeat(kept, lengths)]
+    begins = np.cumsum(kept) - kept
+    ids = np.insert(ids, begins[kept == 0], UNKNOWN).astype(np.int32, copy=False)
+    return (ids, np.r_[0, np.cumsum(np.maximum(kept, 1))].astype(np.int64)), cut
+
+
+class TextCorpus(MappedCorpus):
+    """Encoded texts: a row for each text or block."""
+
+    schema = pa.schema([pa.field("tokens", pa.large_list(pa.int32()))])
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._starts, sizes = self._file.rows("tokens")
+        self.lengths = sizes - 1
+        """Tokens that are predicted in each row, the end symbol included."""
+
+    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
+        """Tensors of some rows, padded to the longest: targets of a source that says nothing.
+
+        Args:
+            indices: Positions of B rows, in [0, len(self)).
+
+        Raises:
+            IndexError: If a position is out of range.
+        """
+        rows = np.asarray(indices, np.int64)
+        return as_batch(self._file.flat, self._starts[rows], self.lengths[rows], rows)
+
+
+def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
+    """Rows as targets: what is fed and, one step ahead, what is predicted. The source of each is an end symbol.
+
+    Args:
+        flat: Where the rows stand.
+        starts: Where each begins, (B,).
+        lengths: Predicted tokens of each, (B,): one less than it has.
+        index: What the rows are known by, (B,).
+    """
+    steps = np.arange(lengths.max(initial=1))
+    mask = steps < lengths[:, None]
+    places = (starts[:, None] + steps)[mask]
+    target_in, target_out = np.full(mask.shape, PAD, np.int64), np.full(mask.shape, PAD, np.int64)
+    target_in[mask], target_out[mask] = flat[places], flat[places + 1]
+    return Batch(
+        source=torch.full((len(index), 1), END),
+        source_mask=torch.ones((len(index), 1), dtype=torch.bool),
+        target_in=torch.from_numpy(target_in),
+        target_out=torch.from_numpy(target_out),
+        target_mask=torch.from_numpy(mask),
+        index=torch.from_numpy(index.copy()),
+    )
+
+
+def cut_blocks(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.int64]]:
+    """Texts as rows with their start and end symbols, the long ones in blocks.
+
+    Args:
+        ids: The tokens of n texts one after another, without special symbols.
+        offsets: Where each begins, n + 1.
+        longest: Most tokens that are predicted in a row.
+
+    Returns:
+        The rows, and the text of each.
+    """
+    predicted = np.diff(offsets) + 1
+    count = len(predicted)
+    whole = np.insert(ids, np.repeat(offsets, 2)[1:-1], np.tile((START, END), count)).astype(np.int32, copy=False)
+    begins = offsets[:-1] + 2 * np.arange(count)
+    parts = -(-predicted // longest)
+    owner = np.repeat(np.arange(count), parts)
+    first = longest * (np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts))
+    sizes = np.minimum(longest, predicted[owner] - first) + 1
+    ends = np.cumsum(sizes)
+    places = np.repeat(begins[owner] + first - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+    return (whole[places], np.r_[0, ends].astype(np.int64)), owner

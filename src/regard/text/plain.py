@@ -1,0 +1,201 @@
+"""Texts alone: they are read from text files, duplicates are left out, and long texts are cut into blocks."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from regard.config import TextDataConfig, TokenizerConfig
+from regard.errors import DataError
+from regard.text.corpora import TextCorpus, cut_blocks
+from regard.text.files.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
+from regard.text.files.report import BEYOND_MAX_TEXTS, EMPTY_LINE, NOT_UNICODE, NUL, OVER_LONG, ReadingReport, SkipLimit
+from regard.text.files.strings import is_unicode, normalise, quoted
+from regard.text.mapped import Rows
+from regard.text.preparation import EncodedRows, Part, Selection, prepare_data, select_rows
+from regard.text.report import REPEATED, TextReport
+from regard.text.single import SingleTextData, SingleTextSchema
+from regard.text.split import Indices
+from regard.text.spool import Spool, Texts, spool_texts
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+WHAT = "text"
+_LONGEST_PARAGRAPH = 1 << 20
+"""Characters of a paragraph; a longer one is taken in parts, so that a file without empty lines cannot fill the memory."""
+
+
+@dataclass(frozen=True)
+class TextChunk:
+    """Some texts, in the file's order; lists of one length."""
+
+    text: list[str]
+    line: list[int]
+    """Number of the line each text begins on in its file, from 1."""
+
+    @property
+    def columns(self) -> tuple[list[str]]:
+        """The texts."""
+        return (self.text,)
+
+
+def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[TextChunk]:
+    """Read texts, chunk by chunk, so that memory does not grow with the file.
+
+    Texts come stripped and in the Unicode normal form that `data.normalization` asks for; nothing else about them is changed.
+
+    Args:
+        paths: Text files, one after the other.
+        data: `unit`, `encoding`, `allow_skipped`, `normalization`.
+        report: Filled while reading: every text is either kept or skipped with a reason.
+
+    Raises:
+        DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or a larger share of a
+            file than `data.allow_skipped` is unusable. The message names the file.
+    """
+    files = [check_file(path, WHAT) for path in paths]
+    report.files, report.form, report.kind = [str(file) for file in files], "text", "texts"
+    paragraphs = data.unit == "paragraph"
+    report.unit = "paragraphs" if paragraphs else "lines"
+    report.encoding = show_encoding(files[0], data.encoding)
+    limit = SkipLimit(data.allow_skipped, data.encoding, report)
+    for file in files:
+        blocks = ((lines, range(first, first + len(lines))) for first, lines in line_blocks(file, data.encoding))
+        for texts, numbers in _paragraphs(blocks) if paragraphs else blocks:
+            chunk = _clean(texts, numbers, data.normalization, report)
+            if chunk.text:
+                report.first = report.first or quoted(chunk.text[0], mark='"')
+                yield chunk
+        limit.check([file], whole=len(files) == 1)
+    if not report.kept:
+        raise DataError(f"no usable text in {' + '.join(report.files)}; what became of its {report.unit}:\n{report.render()}")
+
+
+def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[list[str], list[int]]]:
+    """The lines up to an empty one, joined; where each began. An over-long line ends a paragraph, and stands alone."""
+    waiting: list[str] = []
+    size = begin = 0
+    for lines, numbers in blocks:
+        texts, begins = [], []
+        for line, number in zip(lines, numbers, strict=True):
+            stripped, alone = line.strip(), line is OVER_LONG_LINE
+            if waiting and (not stripped or alone or size > _LONGEST_PARAGRAPH):
+                texts.append(" ".join(waiting))
+                begins.append(begin)
+                waiting, size = [], 0
+            if alone:
+                texts.append(line)
+                begins.append(number)
+            elif stripped:
+                begin = begin if waiting else number
+                waiting.append(stripped)
+                size += len(stripped)
+        yield texts, begins
+    if waiting:
+        yield [" ".join(waiting)], [begin]
+
+
+def _clean(texts: Sequence[str], numbers: Sequence[int], form: str, report: ReadingReport) -> TextChunk:
+    """Strip and normalise, and leave out what is no text, with its reason in the report."""
+    report.read += len(texts)
+    over_long = [text is OVER_LONG_LINE for text in texts]
+    cleaned = normalise(texts, form)
+    reasons = [OVER_LONG if far else _find_fault(text) for text, far in zip(cleaned, over_long, strict=True)]
+    kept = [place for place, reason in enumerate(reasons) if reason is None]
+    for place, reason in enumerate(reasons):
+        if reason is not None:
+            report.skip(reason, numbers[place])
+    report.kept += len(kept)
+    return TextChunk([cleaned[place] for place in kept], [numbers[place] for place in kept])
+
+
+def _find_fault(text: str) -> str | None:
+    if not text:
+        return EMPTY_LINE
+    if "\0" in text:
+        return NUL
+    return None if is_unicode(text) else NOT_UNICODE
+
+
+class TextData(SingleTextData[TextCorpus, TextReport]):
+    """Texts, ready for training."""
+
+
+def prepare_texts(
+    data: TextDataConfig,
+    tokenizer: TokenizerConfig,
+    *,
+    seed: int,
+    progress: bool = True,
+    learned: Tokenizer | None = None,
+) -> TextData:
+    """Make encoded corpora and a tokenizer from text files, or load them from the cache.
+
+    Args:
+        data: The files, how to read them, and which texts to use.
+        tokenizer: How texts become symbols. The tokenizer is learned from the training texts only.
+        seed: Decides which texts are held out.
+        progress: If True, show progress bars on standard error.
+        learned: The tokenizer of a model that training starts from, which is used instead of a new one.
+
+    Returns:
+        The corpora, memory-mapped from the cache; the same files and settings give the same bytes.
+
+    Raises:
+        DataError: If a file cannot be read or has no usable text, or the cache cannot be written.
+        ConfigError: If the tokenizer needs a package that is not installed.
+    """
+    return prepare_data(_PlainSchema(data, tokenizer, learned), seed=seed, progress=progress)
+
+
+class _PlainSchema(SingleTextSchema[TextChunk, Spool, TextData]):
+    """Texts without a translation or a label."""
+
+    content = WHAT
+    example = "a text file"
+
+    def __init__(self, data: TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None) -> None:
+        super().__init__(data, tokenizer, learned)
+        self.data = data
+
+    def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[TextChunk]:
+        """Read texts."""
+        return read_texts(paths, self.data, report)
+
+    def spool(self, chunks: Iterator[TextChunk], path: Path) -> Spool:
+        """Write the texts to a file."""
+        return spool_texts(chunks, self.columns, path)
+
+    def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection[Spool]:
+        """Drop duplicates, and hold out texts."""
+        repeated = REPEATED if self.data.drop_repeats else ""
+        size, most = self.dev_size, self.data.max_texts
+        return select_rows(spool, report, repeated=repeated, beyond=BEYOND_MAX_TEXTS, dev_size=size, max_rows=most, seed=seed)
+
+    def arrow_schema(self, selection: Selection[Spool]) -> pa.Schema:
+        """Return the columns of a `TextCorpus`."""
+        return TextCorpus.schema
+
+    def encode(self, part: Part[Spool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
+        """Cut long texts into blocks."""
+        ((ids, offsets),) = encoded
+        blocks, _ = cut_blocks(ids, offsets, self.data.max_tokens)
+        # The end symbol is predicted too, so a text of `max_tokens` tokens needs a second block.
+        num_long = int((np.diff(offsets) >= self.data.max_tokens).sum())
+        return EncodedRows([blocks], [], [ids], [len(ids) + len(positions)], num_long)
+
+    def report(
+        self, selection: Selection[Spool], train: Part[Spool], dev: Part[Spool], tokenizers: Sequence[Tokenizer]
+    ) -> TextReport:
+        """Return the report, with a note on texts in blocks."""
+        num_long, longest = train.num_long + dev.num_long, self.data.max_tokens
+        return TextReport(
+            **self.count_texts(train, dev, tokenizers),
+            dev_tokens=dev.tokens[0],
+            notes=[f"texts cut into blocks of {longest:,} tokens (data.max_tokens): {num_long:,}"] if num_long else [],
+        )
+
+    def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> TextData:
+        """Load the corpora and the report."""
+        return TextData(**self.load_texts(folder, tokenizers, fingerprint, TextCorpus, TextReport))
