@@ -43,7 +43,6 @@ autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
-autodoc_default_options = {"members": True}
 autoclass_content = "class"  # constructors are documented in the docstring of their class
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False

@@ -3,13 +3,20 @@
 Names whose docstring has no example get theirs from `docs.site.examples`.
 """
 
+import inspect
 import re
-from typing import Any
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
 
 from sphinx.application import Sphinx
 from sphinx.util.inspect import signature, stringify_signature
 
 from docs.site.examples import examples
+from docs.site.examples.configs import generated
+from regard.config import Settings
+from regard.config.describe import field_docs
+from regard.config.loading import field_types
 
 _EXAMPLE = ("Example:", "Examples:")
 _CODE = re.compile(r"(`+[^`]+`+)")
@@ -34,24 +41,66 @@ def _signature(
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    short = name.rpartition(".")[2]
+    if what in ("attribute", "property"):
+        lines.insert(0, "")  # else napoleon takes what is before the first colon for a type
+    if isinstance(obj, UnionType):
+        lines[:] = [f"One of {', '.join(f'`{cls.__name__}`' for cls in obj.__args__)}, chosen by its `kind`.", ""]
+    if what == "class" and is_dataclass(obj):
+        lines += ["", *_settings(obj)] if issubclass(obj, Settings) else ["", *_inherited_fields(obj)]
     if what in ("class", "function", "exception", "data") and not any(line.strip() in _EXAMPLE for line in lines):
-        code = examples().get(name.rpartition(".")[2])
-        if code:
-            lines += [
-                "",
-                "Example:",
-                "",
-                "    .. code-block:: python",
-                "",
-                *(f"        {row}" for row in code.splitlines()),
-                "",
-            ]
+        lines += _example(short)
     example = False
     for place, line in enumerate(lines):
         if line.strip() and not line.startswith(" "):
             example = line.strip() in _EXAMPLE
         if not example and not line.lstrip().startswith((">>>", "...")):
             lines[place] = escape(line)
+
+
+def _settings(cls: Any) -> list[str]:
+    """Return the fields, inherited ones too, as a section that napoleon parses."""
+    docs, types = field_docs(cls), field_types(cls)
+    shown = [item for item in fields(cls) if item.name != "kind"]
+    lines = [f"    {item.name} ({_type(types[item.name])}): {docs[item.name]}{_default(item)}" for item in shown]
+    return ["Args:", *lines] if lines else []
+
+
+def _inherited_fields(cls: Any) -> list[str]:
+    """Return the fields that autodoc leaves out, since a base class defines them."""
+    docs = field_docs(cls)
+    names = [item.name for item in fields(cls) if item.name not in inspect.get_annotations(cls) and item.name[0] != "_"]
+    return ["Attributes:", *(f"    {name}: {docs[name]}" for name in names if docs[name])] if names else []
+
+
+def _type(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(f"'{choice}'" for choice in get_args(hint))
+    if isinstance(hint, UnionType):
+        return " or ".join(_type(part) for part in get_args(hint))
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+
+
+def _default(item: Field[Any]) -> str:
+    if item.default is not MISSING:
+        return f" Default: `{item.default!r}`."
+    if item.default_factory is not MISSING:
+        return f" Default: `{item.default_factory()!r}`."
+    return ""
+
+
+def _example(name: str) -> list[str]:
+    code = examples().get(name)
+    if not code:
+        return []
+    blocks = [("", "python", code)]
+    if made := generated().get(name):
+        blocks += [("In a YAML file:", "yaml", made.yaml), ("On the command line:", "shell", made.command)]
+    lines = ["", "Example:"]
+    for text, language, block in blocks:
+        lines += [*(["", f"    {text}"] if text else []), "", f"    .. code-block:: {language}", ""]
+        lines += [f"        {row}" for row in block.splitlines()]
+    return [*lines, ""]
 
 
 def escape(line: str) -> str:

@@ -5,17 +5,25 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
+from types import UnionType
 
 import pytest
 from docs.site.errors import collect, page
 from docs.site.examples import examples
+from docs.site.examples.configs import generated, place_of
 
 import regard
 import regard.analysis
 import regard.attention
+import regard.config
+from regard.cli.train import split_settings
+from regard.config.describe import field_docs
+from regard.config.loading import load_config, parse_layer
+from regard.presets import load_preset
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = [(module, name) for module in (regard, regard.attention, regard.analysis) for name in module.__all__]
+MODULES = (regard, regard.attention, regard.analysis, regard.config)
+PUBLIC = [(module, name) for module in MODULES for name in module.__all__]
 _CURRENT = re.compile(r"currentmodule:: (\S+)\n.*?:nosignatures:\n\n(.*?)```", re.S)
 
 
@@ -42,8 +50,12 @@ def test_every_public_name_has_an_example(module, name):
 @pytest.mark.parametrize(("module", "name"), PUBLIC, ids=lambda value: getattr(value, "__name__", value))
 def test_every_parameter_is_described(module, name):
     public = getattr(module, name)
-    if dataclasses.is_dataclass(public) or (inspect.isclass(public) and issubclass(public, Exception)):
-        return  # their fields are described one by one
+    if dataclasses.is_dataclass(public):
+        missing = [field for field, doc in field_docs(public).items() if not doc and field != "kind" and field[0] != "_"]
+        assert not missing, f"{name}: add a docstring below {missing}"
+        return
+    if isinstance(public, UnionType) or (inspect.isclass(public) and issubclass(public, Exception)):
+        return  # the page of a union names its classes
     made = public.__init__ if inspect.isclass(public) else public
     if inspect.isclass(public) and ("__init__" not in vars(public) or inspect.isabstract(public)):
         return
@@ -55,6 +67,33 @@ def test_every_parameter_is_described(module, name):
         if parameter.name != "self" and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     }
     assert parameters <= described, f"{name}: describe {sorted(parameters - described)} under Args"
+
+
+def test_the_configurations_of_a_run_have_generated_examples():
+    assert len(generated()) > 50
+    assert {"CoverageConfig", "SparsemaxConfig", "TrainingConfig", "BPEConfig", "LanguageModelConfig"} <= generated().keys()
+
+
+@pytest.mark.parametrize("name", generated())
+def test_python_yaml_and_command_choose_the_same(name):
+    example, cls = generated()[name], getattr(regard.config, name)
+    place = place_of(cls)
+    namespace = {}
+    exec(example.python, namespace)  # asserts that the class is chosen
+    assert (
+        part(load_config(parse_layer(example.yaml, "run.yaml")), place.path).__class__
+        is part(namespace["config"], place.path).__class__
+    )
+    options, rest = split_settings("train", example.command.split()[3:], {"--preset": True})
+    [_, option, preset] = rest
+    assert option == "--preset"
+    assert load_preset(preset, options) == namespace["config"]
+
+
+def part(config, path):
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config
 
 
 def test_no_example_is_left_over():

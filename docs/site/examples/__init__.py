@@ -9,10 +9,15 @@ _SECTION = re.compile(r"^## (\w+)\n(?:% [^\n]*\n+)?```python\n(.*?)```", re.M | 
 
 @cache
 def examples() -> dict[str, str]:
-    """Return the code of each name's example; those of the mechanisms are the ones of their pages."""
+    """Return the code of each name's example.
+
+    Those of the mechanisms are the ones of their pages, and those of most configurations are generated.
+    """
     from docs.generate.page import MECHANISMS, example_code
+    from docs.site.examples.configs import generated
 
     found = {entry.name: example_code(entry.example) + "\n" for entry in MECHANISMS}
+    found |= {name: example.python for name, example in generated().items()}
     for file in sorted(Path(__file__).parent.glob("*.md")):
         found |= dict(_SECTION.findall(file.read_text(encoding="utf-8")))
     return found

@@ -66,7 +66,9 @@ class RunFacts:
     """What is known about a run."""
 
     folder: str
+    """Folder of the run."""
     task: str
+    """Name of the task."""
     title: str
     """Short description of the model, such as `translator, en → de`."""
     state: str
@@ -82,5 +84,6 @@ class RunFacts:
     labels: tuple[str, ...]
     """Labels of a classifier; empty for other models."""
     training: TrainingInfo
+    """Length, speed and times of the training."""
     holder: str = field(default="", compare=False)
     """The process that trains in the folder now; empty if there is none."""

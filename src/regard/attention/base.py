@@ -70,6 +70,7 @@ class Memory:
     value: Float[Tensor, "B K Dv"]
     """Zero where `key_mask` is False."""
     key_mask: Bool[Tensor, "B K"] | None = None
+    """(B,K) booleans, True where there is a key; None if there is one everywhere."""
 
     def select(self, index: Int[Tensor, " M"]) -> "Memory":
         """Keep the given rows of the batch, in the given order."""

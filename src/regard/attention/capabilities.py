@@ -56,6 +56,7 @@ class Observation:
     """One call of `attend`."""
 
     query: Tensor
+    """(B,Q,Dq)."""
     key: Tensor | None
     """The keys that `prepare` got last; None if it was not called while the mechanism was observed."""
     weights: Tensor

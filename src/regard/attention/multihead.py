@@ -40,6 +40,7 @@ class HeadMemory(Memory):
     value: Float[Tensor, "B G K Da"]
     """The projected values; behind the mask those of a zero vector."""
     key_mask: Bool[Tensor, "B K"] | None = None
+    """(B,K) booleans, True where there is a key; None if there is one everywhere."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HeadMemory":
         """Keep the given rows of the batch, in the given order."""

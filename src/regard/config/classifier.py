@@ -17,14 +17,19 @@ class RecurrentClassifierConfig(ModelSettings):
     embedding_size: int = 100
     """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
     cell: Cell = "lstm"
+    """Kind of the recurrent cells."""
     hidden_size: int = 128
     """Width of each direction."""
     num_layers: int = 1
+    """Number of recurrent layers."""
     bidirectional: bool = True
+    """Whether a second direction reads the text from its end."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    """How the states of the words become one vector."""
     word_dropout: float = 0.0
     """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.5
+    """Dropout on the embeddings."""
     layer_dropout: float = 0.0
     """Dropout between recurrent layers."""
     output_dropout: float = 0.5
@@ -48,10 +53,13 @@ class BagClassifierConfig(ModelSettings):
     """Training starts from the words' and n-grams' log-count ratios, smoothed by so much (Wang & Manning 2012); 0 starts from
     random vectors, and so does a model with `data.vectors`."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    """How the states of the words become one vector."""
     word_dropout: float = 0.0
     """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.5
+    """Dropout on the embeddings."""
     output_dropout: float = 0.0
+    """Dropout on the pooled state."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
@@ -64,6 +72,7 @@ class HierarchicalClassifierConfig(ModelSettings):
     embedding_size: int = 100
     """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
     cell: Cell = "gru"
+    """Kind of the recurrent cells."""
     hidden_size: int = 64
     """Width of each direction, of words and of sentences."""
     pooling: PoolingConfig = field(default_factory=AdditivePoolingConfig)
@@ -73,7 +82,9 @@ class HierarchicalClassifierConfig(ModelSettings):
     word_dropout: float = 0.0
     """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.3
+    """Dropout on the embeddings."""
     output_dropout: float = 0.3
+    """Dropout on the document's state."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
@@ -86,23 +97,33 @@ class TransformerClassifierConfig(ModelSettings):
     embedding_size: int = 128
     """Width of the model, residual stream included; with `data.vectors`, these are mapped to it."""
     num_layers: int = 2
+    """Number of layers."""
     num_heads: int = 4
+    """Number of heads of each attention."""
     feed_forward_size: int = 256
+    """Width inside the feed-forward parts."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
+    """Activation of the feed-forward parts."""
     norm: Literal["layer", "rms"] = "layer"
+    """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
     norm_first: bool = True
     """Norms before each part (pre-norm) in place of after it (post-norm)."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """How the model knows the order of the tokens: fixed waves, learned vectors, or rotated queries and keys."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """From scores to weights in self-attention; that of the pooling is `pooling.normalizer`."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    """How the states of the words become one vector."""
     word_dropout: float = 0.0
     """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.1
+    """Dropout on the embeddings."""
     layer_dropout: float = 0.1
     """Dropout on what each part adds to the residual stream, and inside the feed-forward layer."""
     attention_dropout: float = 0.0
+    """Dropout on attention weights."""
     output_dropout: float = 0.1
+    """Dropout on the pooled state."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
@@ -125,7 +146,9 @@ class CombinedClassifierConfig(ModelSettings):
 
     kind: Literal["combined"] = "combined"
     counted: CountedClassifierConfig = field(default_factory=CountedClassifierConfig)
+    """The linear classifier of counts."""
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
+    """The recurrent classifiers."""
     num_recurrent: int = 1
     """How many recurrent classifiers there are, which differ in where they start and are trained each by its own loss. Together
     they make a quarter of the scores."""

@@ -56,10 +56,11 @@ class WordsConfig(Settings):
 
     kind: Literal["words"] = "words"
     lowercase: bool = False
+    """If True, text is converted to lower case."""
     min_count: int = 1
     """Words seen fewer times in training become the unknown symbol."""
     max_size: int = 0
-    """The most frequent so many words are kept; 0 for no bound."""
+    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +69,11 @@ class AutoConfig(Settings):
 
     kind: Literal["auto"] = "auto"
     lowercase: bool = False
+    """If True, text is converted to lower case."""
     min_count: int = 1
+    """Words seen fewer times in training become the unknown symbol."""
     max_size: int = 0
+    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +82,11 @@ class WhitespaceConfig(Settings):
 
     kind: Literal["whitespace"] = "whitespace"
     lowercase: bool = False
+    """If True, text is converted to lower case."""
     min_count: int = 1
+    """Words seen fewer times in training become the unknown symbol."""
     max_size: int = 0
+    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +97,11 @@ class SpacyConfig(Settings):
     language: str = ""
     """Empty: the language that `data` names for this side."""
     lowercase: bool = False
+    """If True, text is converted to lower case."""
     min_count: int = 1
+    """Words seen fewer times in training become the unknown symbol."""
     max_size: int = 0
+    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +110,11 @@ class CharactersConfig(Settings):
 
     kind: Literal["characters"] = "characters"
     lowercase: bool = False
+    """If True, text is converted to lower case."""
     min_count: int = 1
+    """Characters seen fewer times in training become the unknown symbol."""
     max_size: int = 0
+    """Keep the N most frequent characters; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +125,7 @@ class BPEConfig(Settings):
     size: int = 8000
     """Symbols in all, special ones included."""
     lowercase: bool = False
+    """If True, text is converted to lower case."""
     min_count: int = 2
     """A merge needs to be seen this often."""
 
@@ -122,7 +136,9 @@ class UnigramConfig(Settings):
 
     kind: Literal["unigram"] = "unigram"
     size: int = 8000
+    """Number of symbols, special ones included."""
     lowercase: bool = False
+    """If True, text is converted to lower case."""
 
 
 FixedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
@@ -135,6 +151,8 @@ class TokenizersConfig(Settings):
     """How text becomes symbols, for each side."""
 
     source: TokenizerConfig = field(default_factory=WordsConfig)
+    """How source texts become symbols."""
     target: TokenizerConfig = field(default_factory=WordsConfig)
+    """How target texts become symbols."""
     joint: bool = False
     """One vocabulary for both sides, learned from both; `source` describes it and `target` must equal it."""

@@ -47,13 +47,19 @@ class LanguageModelConfig(ModelSettings):
     hidden_size: int = 256
     """Width of the model: embeddings, residual stream and output."""
     num_layers: int = 4
+    """Number of layers."""
     num_heads: int = 4
+    """Number of heads of each attention."""
     feed_forward_size: int = 1024
+    """Width inside the feed-forward parts."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
+    """Activation of the feed-forward parts."""
     norm: Literal["layer", "rms"] = "layer"
+    """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
     norm_order: Literal["pre", "post", "deep"] = "pre"
     """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "rotary"
+    """How the model knows the order of the tokens: fixed waves, learned vectors, or rotated queries and keys."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """From scores to weights in self-attention."""
     tie_embeddings: bool = True
@@ -61,6 +67,7 @@ class LanguageModelConfig(ModelSettings):
     output_bias: bool = False
     """Whether the output layer has a bias."""
     embedding_dropout: float = 0.1
+    """Dropout on the embeddings."""
     layer_dropout: float = 0.1
     """Dropout on what each part adds to the residual stream."""
     activation_dropout: float = 0.0

@@ -16,10 +16,13 @@ class EncoderConfig(Settings):
     """A stack of recurrent layers over the source."""
 
     cell: Cell = "gru"
+    """Kind of the recurrent cells."""
     hidden_size: int = 256
     """Width of each direction."""
     num_layers: int = 1
+    """Number of recurrent layers."""
     bidirectional: bool = True
+    """Whether a second direction reads the text from its end."""
     embedding_dropout: float = 0.0
     """Dropout on the source embeddings."""
     layer_dropout: float = 0.0
@@ -39,16 +42,22 @@ class BahdanauDecoderConfig(Settings):
 
     kind: Literal["bahdanau"] = "bahdanau"
     cell: Cell = "gru"
+    """Kind of the recurrent cells."""
     hidden_size: int = 256
+    """Width of the decoder's state."""
     num_layers: int = 1
+    """Number of recurrent layers."""
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
     """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "output"
     """What the words are predicted from: the cell's output o; [o; context]; tanh(W [context; o]); tanh(W [o; context;
     embedding])."""
     embedding_dropout: float = 0.0
+    """Dropout on the embeddings."""
     layer_dropout: float = 0.0
+    """Dropout between layers."""
     readout_dropout: float = 0.0
+    """Dropout on what the words are predicted from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,16 +66,24 @@ class LuongDecoderConfig(Settings):
 
     kind: Literal["luong"] = "luong"
     cell: Cell = "lstm"
+    """Kind of the recurrent cells."""
     hidden_size: int = 256
+    """Width of the decoder's state."""
     num_layers: int = 1
+    """Number of recurrent layers."""
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
     """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "attentional"
+    """What the words are predicted from, o being the cell's output: [o; context]; tanh(W [context; o]); tanh(W [o; context;
+    embedding]). `output` is refused, since the context would have no effect."""
     input_feeding: bool = False
     """Give the readout of each step to the next step's cell, beside the embedding."""
     embedding_dropout: float = 0.0
+    """Dropout on the embeddings."""
     layer_dropout: float = 0.0
+    """Dropout between layers."""
     readout_dropout: float = 0.0
+    """Dropout on what the words are predicted from."""
 
 
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
@@ -78,14 +95,17 @@ class RecurrentConfig(ModelSettings):
 
     kind: Literal["recurrent"] = "recurrent"
     embedding_size: int = 256
+    """Width of the embeddings."""
     embedding_std: float = 0.0
     """Standard deviation of the embeddings at the start; 0 for 1/√width. With 1, as PyTorch draws them, pairs are learned by
     heart sooner, and unseen ones are translated worse."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """Layers that read the source."""
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
     """How the decoder starts: at zero; from the encoder's last states as they are (widths must fit); from tanh(W·last
     states); from tanh(W·mean of the states)."""
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
+    """Layers that write the target."""
     tie_embeddings: Literal["none", "target", "all"] = "none"
     """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
     freeze: tuple[str, ...] = ()
@@ -100,14 +120,21 @@ class TransformerConfig(ModelSettings):
     hidden_size: int = 256
     """Width of the model: embeddings, residual stream and output."""
     encoder_layers: int = 4
+    """Number of the encoder's layers."""
     decoder_layers: int = 4
+    """Number of the decoder's layers."""
     num_heads: int = 4
+    """Number of heads of each attention."""
     feed_forward_size: int = 1024
+    """Width inside the feed-forward parts."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
+    """Activation of the feed-forward parts."""
     norm: Literal["layer", "rms"] = "layer"
+    """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
     norm_order: Literal["pre", "post", "deep"] = "pre"
     """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """How the model knows the order of the tokens: fixed waves, learned vectors, or rotated queries and keys."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """From scores to weights in self-attention."""
     cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
@@ -121,6 +148,7 @@ class TransformerConfig(ModelSettings):
     alignment_head: int = -1
     """Which of its heads, from 0; −1 for their mean."""
     embedding_dropout: float = 0.1
+    """Dropout on the embeddings, positions included."""
     layer_dropout: float = 0.1
     """Dropout on what each part adds to the residual stream."""
     activation_dropout: float = 0.0

@@ -24,6 +24,7 @@ class RunConfig(_Parts):
     task: str = ""
     """Name of the task, such as `translation`."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How the model is trained."""
     out: str = ""
     """Folder of the run. Empty: `runs/` and the data's and the preset's names."""
     start_from: str = ""

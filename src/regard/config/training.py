@@ -21,6 +21,7 @@ class InverseSquareRootConfig(Settings):
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
     warmup_steps: int = 4000
+    """Updates over which the rate grows linearly from zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class CosineConfig(Settings):
 
     kind: Literal["cosine"] = "cosine"
     warmup_steps: int = 0
+    """Updates over which the rate grows linearly from zero."""
     final: float = 0.0
     """The last rate as a part of the peak."""
 
@@ -39,7 +41,9 @@ class LinearDecayConfig(Settings):
 
     kind: Literal["linear_decay"] = "linear_decay"
     warmup_steps: int = 0
+    """Updates over which the rate grows linearly from zero."""
     final: float = 0.0
+    """The last rate as a part of the peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +52,11 @@ class PlateauConfig(Settings):
 
     kind: Literal["plateau"] = "plateau"
     warmup_steps: int = 0
+    """Updates over which the rate grows linearly from zero."""
     factor: float = 0.5
+    """Number that the rate is multiplied by."""
     patience: int = 1
+    """Number of validations without an improvement before that."""
     minimum: float = 1e-6
     """The lowest rate."""
 
@@ -68,6 +75,7 @@ class TeacherForcingConfig(Settings):
     end: float = 1.0
     """Probability at the last update; in between it changes by `decay`."""
     decay: Literal["linear", "exponential", "sigmoid"] = "linear"
+    """Shape of the change from `start` to `end`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +83,7 @@ class TrainingConfig(Settings):
     """Length, batches, optimizer and what is kept: what every task has."""
 
     max_epochs: int = 10
+    """Maximum number of passes over the training data."""
     max_steps: int = 0
     """Stop after so many updates; 0 for no bound."""
     max_minutes: float = 0.0
@@ -91,15 +100,18 @@ class TrainingConfig(Settings):
     learning_rate: float = 1e-3
     """The peak of the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """How much of the averages of gradients and of squared gradients each update keeps."""
     weight_decay: float = 0.0
     """What `adamw` and `muon` take off the weights themselves, times the learning rate. `adam` adds it, times the weights,
     to the gradient, where 0.1 is so much that nothing is learned."""
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
+    """How the learning rate changes during training."""
     clip_norm: float = 1.0
     """Largest norm of the gradient; 0 for no clipping."""
     max_skipped: int = 10
     """Updates whose loss or gradient is not finite are skipped; more of them than this between two validations end the run."""
     label_smoothing: float = 0.0
+    """Share of the probability that the loss expects to be spread over all choices; 0 for none."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 where the machine computes faster in it."""
     validate_every: int = 0

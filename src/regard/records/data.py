@@ -58,16 +58,20 @@ class AttentionRecord:
     target_tokens: tuple[str, ...]
     """T of them."""
     source_words: tuple[str, ...]
+    """The words that the source tokens are parts of."""
     target_words: tuple[str, ...]
+    """The words that the target tokens are parts of."""
     source_word_of: tuple[int, ...]
     """Token → its word's index, from 0; −1 for special symbols such as the end."""
     target_word_of: tuple[int, ...]
+    """The same for the target."""
     weights: dict[str, np.ndarray]
     """Site → (T,S) or (H,T,S) float32, read-only. A site that begins with `encoder` is (S,S), with `decoder` (T,T), as
     `target_is_read` says."""
     source_text: str = ""
     """The sentence as it was given; by default its words with spaces between."""
     target_text: str = ""
+    """Text of the target."""
     score: float | None = None
     """Score by which the search ranked its outputs."""
     log_probability: float | None = None

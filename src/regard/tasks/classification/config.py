@@ -35,9 +35,13 @@ class ClassificationConfig(RunConfig):
 
     task: Literal["classification"] = "classification"
     data: LabelledDataConfig = field(default_factory=LabelledDataConfig)
+    """Data to learn from."""
     tokenizer: TokenizerConfig = field(default_factory=lambda: AutoConfig(lowercase=True))
+    """How texts become symbols."""
     model: ClassifierConfig = field(default_factory=RecurrentClassifierConfig)
+    """Architecture of the model."""
     training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
+    """How the model is trained."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """As `RunConfig.misfits`, for this task's own settings too."""

@@ -25,10 +25,15 @@ class LanguageConfig(RunConfig):
 
     task: Literal["language"] = "language"
     data: TextDataConfig = field(default_factory=TextDataConfig)
+    """Data to learn from."""
     tokenizer: TokenizerConfig = field(default_factory=BPEConfig)
+    """How texts become symbols."""
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
+    """Architecture of the model."""
     training: LanguageTrainingConfig = field(default_factory=LanguageTrainingConfig)
+    """How the model is trained."""
     generation: GenerationConfig = field(default_factory=GenerationConfig)
+    """How texts are generated."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """As `RunConfig.misfits`, for this task's own settings too."""

@@ -16,6 +16,7 @@ class TranslationTrainingConfig(TrainingConfig):
     """How a translator is trained: length, batches, optimizer and what is kept."""
 
     teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
+    """How often the decoder is fed the gold word."""
     alignment_weight: float = 0.05
     """λ of the loss of attention that differs from the links of `data.alignments` (Garg et al. 2019); without effect where
     that names no file."""
@@ -33,10 +34,15 @@ class TranslationConfig(RunConfig):
 
     task: Literal["translation"] = "translation"
     data: DataConfig = field(default_factory=DataConfig)
+    """Data to learn from."""
     tokenizers: TokenizersConfig = field(default_factory=TokenizersConfig)
+    """How texts become symbols."""
     model: ModelConfig = field(default_factory=RecurrentConfig)
+    """Architecture of the model."""
     training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
+    """How the model is trained."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    """How translations are searched for."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """As `RunConfig.misfits`, for this task's own settings too."""

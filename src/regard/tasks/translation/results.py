@@ -22,6 +22,7 @@ class Translation:
     source: str
     """As it was given."""
     text: str
+    """The translation."""
     score: float
     """What the search ranks by: (`log_probability` + r·length) over the length penalty; see `regard.decoding.score_of`."""
     log_probability: float

@@ -1,0 +1,172 @@
+"""Examples of the classes of `regard.config`, generated: each shows one choice in Python, in a YAML file and as options.
+
+`SETTINGS` has the settings that an example shows. Where a class stands in a run is found in the classes of the tasks' runs.
+"""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any
+
+import yaml
+
+import regard.config
+from regard.config import AttentionConfig, NormalizerConfig, PoolingConfig
+from regard.config.loading import field_types, kinds_of, override_layer
+from regard.config.tasks import BUILT_IN, locate_task
+from regard.presets import load_preset
+
+PRESETS = {"translation": "luong", "classification": "bilstm", "language": "language-tiny"}
+"""The preset that the examples of a task start from."""
+FILES = {"translation": "pairs.tsv", "classification": "reviews.csv", "language": "stories.txt"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "AdditiveConfig": {"attention_size": 128},
+    "AdditivePoolingConfig": {"attention_size": 64},
+    "AutoConfig": {"min_count": 2},
+    "BPEConfig": {"size": 4000},
+    "BagClassifierConfig": {"max_ngram": 3},
+    "BahdanauDecoderConfig": {"readout": "deep"},
+    "CharactersConfig": {"lowercase": True},
+    "CombinedClassifierConfig": {"num_recurrent": 2},
+    "ConcatConfig": {"attention_size": 128},
+    "ConstantConfig": {"warmup_steps": 100},
+    "CosineConfig": {"warmup_steps": 200, "final": 0.1},
+    "CountedClassifierConfig": {"max_ngram": 3},
+    "CoverageConfig": {"attention_size": 128},
+    "DataConfig": {"max_pairs": 10000, "dev_size": 500},
+    "DecodingConfig": {"beam_size": 10, "length_penalty": 0.6},
+    "DotConfig": {"scaled": True},
+    "EncoderConfig": {"cell": "lstm", "num_layers": 2},
+    "Entmax15Config": {"temperature": 0.5},
+    "FertilityCoverageConfig": {"max_fertility": 3.0},
+    "GenerationConfig": {"temperature": 0.7, "top_p": 0.9},
+    "HardMoChAConfig": {"chunk_size": 4},
+    "HardMonotonicConfig": {"initial_offset": -2.0},
+    "HierarchicalClassifierConfig": {"hidden_size": 100},
+    "InverseSquareRootConfig": {"warmup_steps": 1000},
+    "LabelledDataConfig": {"text": "review", "label": "stars"},
+    "LanguageModelConfig": {"num_layers": 6, "num_heads": 8},
+    "LinearDecayConfig": {"final": 0.1},
+    "LinearPoolingConfig": {"normalizer.kind": "sparsemax"},
+    "LocalMonotonicConfig": {"window": 3, "scorer.kind": "dot"},
+    "LocalPredictiveConfig": {"window": 3},
+    "LocationSensitiveConfig": {"num_filters": 16, "kernel_size": 15},
+    "LuongDecoderConfig": {"input_feeding": True},
+    "MoChAConfig": {"chunk_size": 4, "decoding": "soft"},
+    "MonotonicConfig": {"noise": 2.0},
+    "MultiHeadConfig": {"num_heads": 8},
+    "MultiHeadPoolingConfig": {"num_heads": 8},
+    "PlateauConfig": {"factor": 0.7, "patience": 2},
+    "RecurrentClassifierConfig": {"cell": "gru", "num_layers": 2},
+    "RecurrentConfig": {"bridge": "mean"},
+    "SelfAttentionConfig": {"normalizer.kind": "entmax15"},
+    "SoftmaxConfig": {"temperature": 2.0},
+    "SpacyConfig": {"language": "en"},
+    "TeacherForcingConfig": {"end": 0.5, "unit": "token"},
+    "TextDataConfig": {"unit": "paragraph"},
+    "TokenizersConfig": {"joint": True},
+    "TrainingConfig": {"max_epochs": 20, "learning_rate": 5e-4},
+    "TransformerClassifierConfig": {"num_layers": 4},
+    "TransformerConfig": {"encoder_layers": 6, "decoder_layers": 2},
+    "UnigramConfig": {"size": 4000},
+    "WeightNormAdditiveConfig": {"attention_size": 128},
+    "WordsConfig": {"min_count": 2, "lowercase": True},
+}
+"""By class, the settings that its example changes; classes that are left out show their kind alone."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a class stands in the settings of a task's runs."""
+
+    task: str
+    path: str
+    """Dotted name of the part."""
+    kinds: dict[str, str]
+    """The kinds to choose on the way to it, by dotted name."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One choice, written in three ways."""
+
+    python: str
+    yaml: str
+    command: str
+
+
+@cache
+def generated() -> dict[str, Example]:
+    """Return the examples of all classes that stand somewhere in a run, by name."""
+    found = {}
+    for name in regard.config.__all__:
+        cls = getattr(regard.config, name)
+        if isinstance(cls, type) and not inspect.isabstract(cls) and is_dataclass(cls) and (place := place_of(cls)):
+            found[name] = write_example(cls, place)
+    return found
+
+
+def place_of(cls: type) -> Place | None:
+    """Return the place of a class that needs the fewest other choices, then the least deep one; a subclass counts for it."""
+    places = [place for task in BUILT_IN for place, other in parts(task) if issubclass(other, cls) and place.path]
+    return min(places, key=lambda place: (len(_choices_before(place)), place.path.count(".")), default=None)
+
+
+def parts(task: str) -> Iterator[tuple[Place, type]]:
+    """Walk through all parts of a task's settings, of every kind; a part within another of its own family is left out."""
+    yield from _parts(Place(task, "", {}), locate_task(task).config_class, ())
+
+
+def _parts(place: Place, cls: type, families: tuple[Any, ...]) -> Iterator[tuple[Place, type]]:
+    yield place, cls
+    for name, hint in field_types(cls).items():
+        path = f"{place.path}.{name}".lstrip(".")
+        for kind, part in kinds_of(hint).items():
+            if hint not in families:
+                yield from _parts(Place(place.task, path, place.kinds | {f"{path}.kind": kind}), part, (*families, hint))
+        if is_dataclass(hint) and not kinds_of(hint):
+            yield from _parts(Place(place.task, path, place.kinds), hint, families)  # type: ignore[arg-type]
+
+
+def write_example(cls: type, place: Place) -> Example:
+    """Write the example of a class: choose it over a preset, and build the module that it describes, if it has one."""
+    own = f"{place.path}.kind"
+    chosen = _choices_before(place) | ({own: place.kinds[own]} if own in place.kinds else {})
+    chosen |= {f"{place.path}.{name}": value for name, value in SETTINGS.get(cls.__name__, {}).items()}
+    text = yaml.safe_dump({"task": place.task} | override_layer(chosen).values, sort_keys=False).rstrip()
+    options = " ".join(f"--{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in chosen.items())
+    command = f"regard train {place.task} {FILES[place.task]} --preset {PRESETS[place.task]} {options}"
+    return Example(_python(cls, place, chosen), text, command)
+
+
+def _python(cls: type, place: Place, chosen: dict[str, Any]) -> str:
+    items = [f'"{name}": ' + (f'"{value}"' if isinstance(value, str) else repr(value)) for name, value in chosen.items()]
+    call = f'config = regard.load_preset("{PRESETS[place.task]}", {{'
+    one_line = call + ", ".join(items) + "})"
+    lines = ["import regard", f"from regard.config import {cls.__name__}", ""]
+    lines += [one_line] if len(one_line) <= 100 else [call, *(f"    {item}," for item in items), "})"]
+    lines += [f"assert isinstance(config.{place.path}, {cls.__name__})"]
+    sizes = {AttentionConfig: "query_size=256, key_size=256", PoolingConfig: "size=256", NormalizerConfig: ""}
+    lines += [f"module = config.{place.path}.build({size})" for family, size in sizes.items() if issubclass(cls, family)]
+    return "\n".join(lines) + "\n"
+
+
+def _choices_before(place: Place) -> dict[str, str]:
+    """Return the kinds on the way to a place that the preset does not have; without the kind of the place itself."""
+    chosen: dict[str, str] = {}
+    for name, kind in place.kinds.items():
+        if name == f"{place.path}.kind":
+            continue
+        part: Any = load_preset(PRESETS[place.task], chosen)
+        for attribute in name.split("."):
+            part = getattr(part, attribute)
+        if part != kind:
+            chosen[name] = kind
+    return chosen
+
+
+def members(union: UnionType) -> list[str]:
+    """Return the names of the classes of a union."""
+    return [cls.__name__ for cls in union.__args__]
