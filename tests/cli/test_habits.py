@@ -108,7 +108,7 @@ def test_dashes_underscores_and_case_are_one(option):
 
 
 def answers():
-    for names, answer in habits.TRAINING:
+    for names, answer in habits.read_table("training"):
         for task in BUILT_IN:
             found = answer if isinstance(answer, str) else answer.get(task)
             if found:
@@ -158,7 +158,10 @@ def test_a_setting_that_exists_is_never_taken_for_a_habit():
 def test_no_name_has_two_answers_for_a_task():
     for task in BUILT_IN:
         names = [
-            name for names, answer in habits.TRAINING if isinstance(answer, str) or task in answer for name in names.split()
+            name
+            for names, answer in habits.read_table("training")
+            if isinstance(answer, str) or task in answer
+            for name in names.split()
         ]
         assert {name for name in names if names.count(name) > 1} == set()
 
@@ -199,7 +202,7 @@ def test_a_command_of_another_tool(typed, named, capsys):
 
 
 def test_commands_in_answers_exist():
-    for _, answer in habits.COMMANDS:
+    for _, answer in habits.read_table("commands"):
         assert set(re.findall(r"`regard (\w+)", answer)) <= set(COMMANDS)
 
 
