@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.heatmaps import add_heatmap_option, check_heatmap, save_heatmap
 from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
 from regard.cli.options import (
     Parser,
+    add_heatmap_option,
     add_machine_options,
     add_model_argument,
+    check_heatmap,
     load_classifier,
+    save_heatmap,
 )
 
 if TYPE_CHECKING:

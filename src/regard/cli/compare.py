@@ -1,9 +1,8 @@
 """`regard compare`: which of two trained models is better on a file."""
 
-import json
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, kind_of, positive_number, set_threads
+from regard.cli.options import Parser, add_machine_options, kind_of, positive_number, print_result, set_threads
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
 from regard.task import find_task
@@ -46,4 +45,4 @@ def main(arguments: Sequence[str]) -> None:
         raise RequestError(f"compare: {kinds}; expected two models of one kind, translators or classifiers")
     own.check(options, first.config.task)
     found = commands.compare(first, second, options)
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
+    print_result(found, as_json=options.json)

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, check_ending
+from regard.cli.options import DRAWINGS, Parser, check_ending
 
-_PICTURES = (".png", ".svg", ".pdf")
 _DEFAULT = "curves.png"
 
 
@@ -20,7 +19,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("dirs", metavar="DIR", nargs="+", help="folder of a run")
     parser.add_argument(
-        "--to", metavar="FILE", default=_DEFAULT, help=f"picture to write ({' '.join(_PICTURES)}; default: {_DEFAULT})"
+        "--to", metavar="FILE", default=_DEFAULT, help=f"picture to write ({' '.join(DRAWINGS)}; default: {_DEFAULT})"
     )
     parser.add_argument(
         "--by", choices=("update", "epoch", "minute"), default="update", help="horizontal axis (default: update)"
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--title", metavar="TEXT", help="title of the picture")
     options = parser.read(arguments)
-    check_ending(options.to, _PICTURES, "--to")
+    check_ending(options.to, DRAWINGS, "--to")
 
     from regard.analysis.history import curves
 

@@ -1,9 +1,16 @@
 """`regard evaluate`: score a trained model on a file."""
 
-import json
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_caption_option, add_machine_options, add_model_argument, check_ending, load_model
+from regard.cli.options import (
+    Parser,
+    add_caption_option,
+    add_machine_options,
+    add_model_argument,
+    check_ending,
+    load_model,
+    print_result,
+)
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
 from regard.task import find_task
@@ -43,5 +50,5 @@ def main(arguments: Sequence[str]) -> None:
     own.check(options, model.config.task)
     commands = find_task(model.config.task).commands
     found = commands.evaluate(model, options)
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
+    print_result(found, as_json=options.json)
     commands.after_evaluation(model, found, options)

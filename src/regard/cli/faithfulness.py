@@ -1,12 +1,11 @@
 """`regard faithfulness`: how far a classifier's attention tells what its predictions rest on."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.cli.options import Parser, add_machine_options, kind_of, load_classifier, positive_number
+from regard.cli.options import Parser, add_machine_options, kind_of, load_classifier, positive_number, print_result
 from regard.errors import RequestError
 from regard.tasks.arguments import add_layout_options
 from regard.tasks.classification.commands import TEXT_LAYOUT, read_given_texts
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
         progress=True,
     )
     # Printed first: a model whose folder cannot be written to has been measured all the same.
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render(), flush=True)
+    print_result(found, as_json=options.json)
     save_faithfulness(options.dir, found.to_dict(), weights=classifier.bundle.signature["files"][WEIGHTS])
 
 

@@ -1,9 +1,8 @@
 """`regard info`: describe a run or a trained model."""
 
-import json
 from collections.abc import Sequence
 
-from regard.cli.options import Parser
+from regard.cli.options import Parser, print_result
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -21,4 +20,4 @@ def main(arguments: Sequence[str]) -> None:
     from regard.analysis.run_info import info
 
     found = info(options.dir)
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if options.json else found.render())
+    print_result(found, as_json=options.json)

@@ -179,7 +179,7 @@ def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
 
     asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
     decisive: list[Any] = [digest, __version__, processes, sorted(asked.items())]
-    for folder in (options.dir, *getattr(options, "ensemble", [])):
+    for folder in (options.dir, *(getattr(options, "ensemble", None) or ())):
         with suppress(BundleError):  # loading says better what is wrong
             decisive.append(read(Path(folder), "signature.json"))
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.options import (
+    DRAWINGS,
+    PICTURES,
     Parser,
     add_machine_options,
     add_model_argument,
@@ -21,9 +23,6 @@ from regard.task import find_task
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
 
-_PICTURES = (".png", ".svg", ".pdf")
-_ENDINGS = (*_PICTURES, ".html", ".json", ".npz")
-
 
 def main(arguments: Sequence[str]) -> None:
     """Predict for a sentence, and show the attention."""
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     if not options.sentence.strip():
         raise RequestError("look: the sentence is empty")
     if options.to:
-        check_ending(options.to, _ENDINGS, "--to")
+        check_ending(options.to, PICTURES, "--to")
     model = load_model(options)
 
     own.check(options, model.config.task)
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         if options.to:  # first, because nobody may want to read the rest: `| head -1`
             family = options.heads or (site and site.partition(".")[0])
-            pictured = family and Path(options.to).suffix.lower() in _PICTURES
+            pictured = family and Path(options.to).suffix.lower() in DRAWINGS
             drawn = f"{family}.*" if pictured else None
             record.save(options.to, site=drawn, special=options.special, caption=options.caption)
     finally:
@@ -78,7 +77,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
     add_model_argument(parser)
     parser.add_argument("sentence", metavar="SENTENCE", help="what to translate, to label, or to read")
     own = TaskOptions(parser, "look")
-    parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(_ENDINGS)}) too")
+    parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(PICTURES)}) too")
     parser.add_argument(
         "--heads",
         metavar="NAME",
@@ -100,7 +99,7 @@ def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | Non
     if not families:
         raise RequestError(f"look: --heads is for models of several layers, and {options.dir} holds one of a single attention")
     if options.heads == "all":
-        if Path(options.to).suffix.lower() in _PICTURES:
+        if Path(options.to).suffix.lower() in DRAWINGS:
             raise RequestError(
                 f"look: a picture shows one kind of heads, {', '.join(families)}; all of them go into --to heads.html"
             )

@@ -1,6 +1,7 @@
 """What the commands' options share."""
 
 import argparse
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,9 +15,15 @@ from regard.tasks.arguments import any_number, positive_number, whole_number
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
     from regard.task import Predictor
+    from regard.task.commands import Result
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.language.predictor import LanguageModel
     from regard.tasks.translation.predictor import Translator
+
+DRAWINGS = (".png", ".svg", ".pdf")
+"""Endings of pictures for papers."""
+PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
+"""Endings of files that a record of attention is written to."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,27 +67,6 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Add `--device` and `--threads`."""
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")
     parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help="CPU threads (default: all cores)")
-
-
-def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--beam`."""
-    parser.add_argument("--beam", type=positive_number, metavar="N", help="beam size; 1 is greedy (default: the run's setting)")
-
-
-def add_length_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--length-penalty` and `--length-reward`."""
-    parser.add_argument(
-        "--length-penalty",
-        type=any_number,
-        metavar="X",
-        help="of translations that have ended, a larger one prefers longer ones; 0 for none (default: the run's setting)",
-    )
-    parser.add_argument(
-        "--length-reward",
-        type=any_number,
-        metavar="X",
-        help="what each symbol adds to the score, in the search too; 0 for none (default: the run's setting)",
-    )
 
 
 def add_repetition_options(parser: "argparse._ActionsContainer") -> None:
@@ -156,15 +142,9 @@ def check_picture_options(arguments: argparse.Namespace, command: str) -> None:
             raise RequestError(f"{command}: {option} is for pictures: name one with --heatmap, such as --heatmap map.png")
 
 
-def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--ensemble`."""
-    parser.add_argument(
-        "--ensemble",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="another model of the same vocabularies, whose probabilities are averaged with DIR's; may be given several times",
-    )
+def print_result(found: "Result", *, as_json: bool) -> None:
+    """Print a result as text, or as one JSON object."""
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.render(), flush=True)
 
 
 def load_model(arguments: argparse.Namespace) -> Any:
@@ -251,3 +231,59 @@ def check_ending(path: str, endings: Iterable[str], option: str) -> None:
     known = list(endings)
     if Path(path).suffix.lower() not in known:
         raise RequestError(f"{option} names '{path}', expected a file that ends in {', '.join(known)}")
+
+
+def add_heatmap_option(parser: argparse.ArgumentParser, what: str, texts: str) -> None:
+    """Add `--heatmap` and the options of pictures.
+
+    Args:
+        parser: The parser of the command.
+        what: What is drawn, for the help text.
+        texts: What the command predicts for, in the plural, for the help text.
+    """
+    parser.add_argument(
+        "--heatmap",
+        metavar="FILE",
+        help=f"draw {what} ({' '.join(PICTURES)}); with several {texts}: a folder, which gets 1.png, 2.png, …",
+    )
+    add_picture_options(parser)
+
+
+def check_heatmap(options: argparse.Namespace, command: str, num_given: int, texts: str) -> None:
+    """Check `--heatmap` before a model is loaded.
+
+    Args:
+        options: The parsed options.
+        command: Name of the command, for messages.
+        num_given: Number of texts on the command line.
+        texts: What the command predicts for, in the plural.
+
+    Raises:
+        RequestError: If the ending of the file is unknown, or one file is named for several texts.
+    """
+    check_picture_options(options, command)
+    if options.heatmap and Path(options.heatmap).suffix:
+        check_ending(options.heatmap, PICTURES, "--heatmap")
+        if num_given > 1:
+            raise RequestError(f"--heatmap names the file {options.heatmap}, but there are {num_given} {texts}: name a folder")
+
+
+def save_heatmap(attention: "AttentionRecord | None", number: int, options: argparse.Namespace, texts: str) -> None:
+    """Draw the attention of one prediction.
+
+    Args:
+        attention: Its record.
+        number: The number of the text, from 1.
+        options: The parsed options.
+        texts: What the command predicts for, in the plural.
+
+    Raises:
+        RequestError: If one file is named for several texts, or there is no attention to draw.
+    """
+    target = Path(options.heatmap)
+    if not target.suffix:
+        target.mkdir(parents=True, exist_ok=True)
+        target /= f"{number}.png"
+    elif number > 1:
+        raise RequestError(f"--heatmap names the file {target}, but there are several {texts}: name a folder")
+    record_of(attention, "--heatmap").save(target, special=options.special, caption=options.caption)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.options import Parser, add_ensemble_option, load_translator
+from regard.cli.options import Parser, load_translator
 from regard.cli.pair_lines import add_pair_options, print_lines, print_skipped
 from regard.plurals import counted
-from regard.tasks.translation.commands import read_given_pairs
+from regard.tasks.translation.commands import ENSEMBLE, read_given_pairs
 
 if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> None:
         "  regard score runs/mine test.tsv --ensemble runs/other",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a pair: line, texts, score, log p of each token")
-    add_ensemble_option(parser)
+    ENSEMBLE.add_to(parser)
     add_pair_options(parser)
     options = parser.read(arguments)
     translator = load_translator(options, "score")

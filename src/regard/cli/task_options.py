@@ -27,7 +27,7 @@ class TaskOptions:
                 if option.flag not in self._options:
                     self._options[option.flag] = option
                     self._owners[option.flag] = []
-                    parser.add_argument(option.flag, metavar=option.metavar, help=option.help, **option.settings)
+                    option.add_to(parser)
                 self._owners[option.flag].append(name)
 
     def add_layout(self) -> None:

@@ -7,23 +7,23 @@ from dataclasses import replace
 from itertools import islice, tee
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.heatmaps import add_heatmap_option, check_heatmap, save_heatmap
 from regard.cli.lines import add_output_option, output_part, read_lines, typed_lines
 from regard.cli.options import (
     Parser,
-    add_ensemble_option,
-    add_length_options,
+    add_heatmap_option,
     add_machine_options,
     add_model_argument,
     add_restriction_options,
-    add_search_options,
     any_number,
+    check_heatmap,
     load_translator,
     positive_number,
     restrictions_of,
+    save_heatmap,
     whole_number,
 )
 from regard.errors import RequestError, nearest
+from regard.tasks.translation.commands import BEAM, ENSEMBLE, LENGTH_PENALTY, LENGTH_REWARD
 
 if TYPE_CHECKING:
     from regard.decoding import Sampling
@@ -76,8 +76,8 @@ def _parser() -> Parser:
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate")
     parser.add_argument("--input", metavar="FILE", help="text file, one sentence a line")
     add_output_option(parser)
-    add_search_options(parser)
-    add_length_options(parser)
+    for option in (BEAM, LENGTH_PENALTY, LENGTH_REWARD):
+        option.add_to(parser)
     parser.add_argument(
         "--n-best",
         type=positive_number,
@@ -95,7 +95,7 @@ def _parser() -> Parser:
     add_heatmap_option(parser, "the attention", "sentences")
     _add_choices(parser)
     add_restriction_options(parser)
-    add_ensemble_option(parser)
+    ENSEMBLE.add_to(parser)
     add_machine_options(parser)
     return parser
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -30,6 +30,10 @@ class Option:
     def name(self) -> str:
         """Name in the parsed arguments."""
         return self.flag.lstrip("-").replace("-", "_")
+
+    def add_to(self, parser: ArgumentParser) -> None:
+        """Add the option to a command's parser."""
+        parser.add_argument(self.flag, metavar=self.metavar, help=self.help, **self.settings)
 
 
 @dataclass(frozen=True)
