@@ -50,6 +50,13 @@ def test_a_grid_says_it_of_all_its_maps(tmp_path):
     )
 
 
+def test_equal_shares_are_said_once():
+    views = [make({"pool": [row] * 2}, ["[CLS]", "good"], ["a", "b"]).view() for row in ([1.0, 0.0], [0.3, 0.7])]
+    assert caption.hides(views[:1])[0].endswith("they received 100% of each row's weight.")
+    assert caption.hides(views[1:])[0].endswith("they received 30% of each row's weight.")
+    assert caption.hides(views)[0].endswith("they received 65% of a row's weight on average and 100% at most.")
+
+
 def test_special_tokens_are_drawn_when_asked_for(tmp_path):
     for found in everywhere(bert(), tmp_path, special=True):
         assert "Special tokens are drawn." in found

@@ -70,6 +70,9 @@ def test_hundreds_of_labels_are_a_map_and_a_list():
     assert figure.axes[0].get_yticklabels() == []
     assert max(figure.get_size_inches()) < 25
     assert sum("→" in text.get_text() and "×" in text.get_text() for text in figure.texts) == 10
+    said = "Labels are not written, because there are more than 250."
+    assert said in [text.get_text() for text in figure.texts]
+    assert said not in [text.get_text() for text in confusion.draw(*made(250), dpi=40).texts]
 
 
 def test_the_most_confused_pairs_are_ranked():

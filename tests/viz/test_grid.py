@@ -73,7 +73,7 @@ def test_lines_are_said_where_they_are_drawn(size, said, tmp_path):
 
 
 def test_long_sentences_are_maps_without_words():
-    figure = grid.draw(made(120, 110, 1, 1), family="cross", dpi=40)
+    figure = grid.draw(made(170, 110, 1, 1), family="cross", dpi=40)
     assert not any("out" in text.get_text() and "output" not in text.get_text() for text in figure.texts)
     assert max(figure.get_size_inches()) < 12
 
@@ -114,3 +114,29 @@ def test_refusals(tmp_path):
         grid.draw(made(), tmp_path / "g.gif", family="cross")
     with pytest.raises(RequestError, match="the record has no site 'cros', only"):
         made().plot(site="cros")
+
+
+def test_words_are_written_at_120_words():
+    figure = grid.draw(made(120, 120, 1, 2), family="cross", dpi=60)
+    assert {"out119", "source119"} <= {text.get_text() for text in figure.texts}
+    assert max(figure.get_size_inches()) < 22
+
+
+def test_many_heads_of_a_long_sentence_do_not_make_a_huge_picture(tmp_path):
+    it = made(100, 100, 12, 12)
+    figure = grid.draw(it, family="cross", dpi=10)
+    assert max(figure.get_size_inches()) < 48
+    assert "out3" not in [text.get_text() for text in figure.texts]
+    small = " ".join(text.get_text() for text in figure.texts)
+    assert "Words are not written, because the picture would be too large; draw one head to see them." in small
+
+
+def test_a_word_that_fits_its_cell_is_horizontal():
+    for size, angle in ((1, 0), (8, 90)):
+        figure = grid.draw(made(size, size), family="cross")
+        assert {text.get_rotation() for text in figure.texts if text.get_text() == "source0"} == {angle}
+
+
+def test_the_direction_of_columns_is_said():
+    figure = grid.draw(record({"cross.0": [np.eye(2)]}, ["الولد", "يحب"], ["the", "boy"]), family="cross")
+    assert "Across: source words, from right to left." in " ".join(text.get_text() for text in figure.texts)

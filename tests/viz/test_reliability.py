@@ -5,7 +5,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.errors import RequestError, ShapeError
-from regard.viz import reliability
+from regard.viz import picture, reliability
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -62,6 +62,16 @@ def test_nothing_is_cut_off(bins):
         assert box.x1 <= figure.bbox.x1, text
         assert box.y1 <= figure.bbox.y1, text
     assert bool(below.texts) == (bins <= 15)
+
+
+def test_millions_are_written_with_commas_beside_the_name_of_their_axis():
+    figure = reliability.draw([0, 0.5, 1], [0.4, 0.9], [0.5, 0.8], [9_000_000, 12_000_000])
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    below = figure.axes[1]
+    assert [text.get_text() for text in below.get_yticklabels()] == ["0", "12,000,000"]
+    assert [text.get_text() for text in below.texts] == ["9,000,000", "12,000,000"]
+    assert below.yaxis.label.get_window_extent(canvas.get_renderer()).x0 >= picture.EDGE * figure.dpi * 0.9
 
 
 def test_dots_at_the_ends_are_whole():

@@ -92,7 +92,9 @@ def hides(views: Sequence[WordView]) -> list[str]:
             ", …" if len(names) > _MOST_NAMES else ""
         )
         mean, most = percent(float(shares.mean())), percent(float(shares.max()))
-        part = f"{most} of the weight" if len(shares) == 1 else f"{mean} of a row's weight on average and {most} at most"
+        part = f"{mean} of a row's weight on average and {most} at most"
+        if mean == most:
+            part = f"{most} of the weight" if len(shares) == 1 else f"{most} of each row's weight"
         said = [f"Special tokens ({shown}) are not drawn; they received {part}."]
     signed = any((view.matrix < 0).any() for view in views)
     if not signed and (abs(totals - 1) > _TOLERANCE).any():

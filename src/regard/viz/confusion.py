@@ -79,7 +79,8 @@ def draw(
     total = int(table.sum())
     accuracy = f"Accuracy {np.trace(table) / total:.1%}, " if total else ""
     top = label(f"{accuracy}{counted(total, 'text')}" if title is None else title, 200)
-    foot = [_CAPTION, *_in_words(table, names)] if caption else []
+    nameless = [f"Labels are not written, because there are more than {_NAMELESS}."] if len(names) > _NAMELESS else []
+    foot = [_CAPTION, *nameless, *_in_words(table, names)] if caption else []
     families, complaint = picture.find_fonts("confusion matrix", [*shown, *foot, top], ending)
     with picture.blank(families) as figure:
         layout = _lay_out(figure, shown, top, foot + complaint * caption)
@@ -140,8 +141,8 @@ def _lay_out(figure: Picture, names: Sequence[str], title: str, foot: Sequence[s
     left = EDGE + _NAME_ROOM + widest + 0.1
     width = max(_MIN_WIDTH, left + side + _GAP + _BAR + _BAR_ROOM)
     left += (width - left - side - _GAP - _BAR - _BAR_ROOM) / 2
-    lines = [part for text in foot for part in picture.wrap(text, width - 2 * EDGE)]
-    title_lines = picture.wrap(title, width - 2 * EDGE, 12)
+    lines = [part for text in foot for part in figure.wrap(text, width - 2 * EDGE)]
+    title_lines = figure.wrap(title, width - 2 * EDGE, 11)
     top = EDGE + 0.22 * len(title_lines) + 0.08 + _NAME_ROOM + heads
     height = top + max(side, 0.9) + 0.16 + len(lines) * SMALL_LINE + EDGE
     return _Layout(
@@ -177,8 +178,7 @@ def _draw_map(figure: Picture, layout: _Layout, counts: np.ndarray, names: Seque
 
 
 def _draw_names(figure: Picture, layout: _Layout) -> None:
-    for number, line in enumerate(layout.title):
-        figure.write(line, EDGE, EDGE + number * 0.22, fontsize=11)
+    figure.write_title(layout.title, 11, 0.22)
     quiet: dict[str, Any] = {"fontsize": max(8.0, layout.font_size), "color": GREY, "style": "italic"}
     middle = layout.side / 2
     figure.write("predicted", layout.left + middle, EDGE + 0.22 * len(layout.title) + 0.08, ha="center", **quiet)

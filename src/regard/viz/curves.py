@@ -198,16 +198,15 @@ def _lay_out(
     across = min(len(made), 2 if len(made) in (2, 4) else 3)
     down = -(-len(made) // across)
     width = EDGE + across * (_LEFT + _WIDTH) + EDGE
-    heads = picture.wrap(title, width - 2 * EDGE, _TITLE) if title else []
+    heads = figure.wrap(title, width - 2 * EDGE, _TITLE) if title else []
     keys = _keys(made, names)
     per_line = max(1, int((width - 2 * EDGE) / _key_width(figure, keys)))
     legend = -(-len(keys) // per_line) * _LINE + 0.1
-    foot = [line for text in complaint for line in picture.wrap(text, width - 2 * EDGE)]
+    foot = [line for text in complaint for line in figure.wrap(text, width - 2 * EDGE)]
     top = EDGE + len(heads) * _LINE
     row = _LINE + 0.05 + _TALL + _BELOW
     figure.resize(width, top + down * row + legend + len(foot) * SMALL_LINE + EDGE, dpi)
-    for number, line in enumerate(heads):
-        figure.write(line, EDGE, EDGE + number * _LINE, fontsize=_TITLE)
+    figure.write_title(heads, _TITLE, _LINE)
     for number, panel in enumerate(made):
         left = EDGE + (number % across) * (_LEFT + _WIDTH) + _LEFT
         upper = top + (number // across) * row + _LINE + 0.05

@@ -20,9 +20,13 @@ from regard.viz.caption import empty, note, write
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL_LINE, Picture
 
-_SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084))
+_SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084), (160, 4.5, 0.076))
 """By the maximum number of words on a side: points of the letters, and inches of a cell. With more words, none is written."""
-_WORDLESS, _WORDLESS_SIDE = 100, 8.0
+_LARGEST = 60.0
+"""Maximum length in inches of all maps in a row or column. If cells with words would be longer, no word is written."""
+_WORDLESS_SIDE, _WORDLESS_ROW, _WORDLESS_CELL = 8.0, 40.0, 2 / 150
+"""Without words: inches of the longest map, of all maps in a row or column, and of the smallest cell, if there is room."""
+_TITLE, _TITLE_LINE = 11.0, 0.22
 _GAP, _NAME, _NAME_ROOM, _LEAST, _MIN_WIDTH = 0.14, 7.5, 0.19, 0.9, 3.6
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_ROOM = 1.8, 0.1, 0.4
 _GUIDE = 5
@@ -42,6 +46,8 @@ class _Layout:
     bar_top: float
     font_size: float
     named: bool
+    upright: bool
+    title: list[str]
     foot: list[str]
 
     def place(self, row: int, column: int) -> tuple[float, float, float, float]:
@@ -99,13 +105,13 @@ def draw(
     columns = columns[::-1] if turned else columns
     if not rows or not columns:
         return picture.draw_empty("grid", [empty(record, sites[0]), *(note(record) if caption else [])], path, title, dpi)
-    foot = _foot(record, sites, views) if caption else []
+    shape = (len(sites), max(map(len, maps)))
+    foot = _foot(record, sites, views, shape) if caption else []
     families, complaint = picture.find_fonts("grid", [*rows, *columns, *foot, *sites, title or ""], ending)
     with picture.blank(families) as figure:
-        layout = _lay_out(figure, rows, columns, (len(sites), max(map(len, maps))), foot + complaint * caption, title)
+        layout = _lay_out(figure, rows, columns, shape, foot + complaint * caption, title)
         figure.resize(layout.width, layout.height, dpi)
-        if title:
-            figure.write(label(title, 200), EDGE, EDGE, fontsize=11)
+        figure.write_title(layout.title, _TITLE, _TITLE_LINE)
         values = np.concatenate([view.matrix.ravel() for view in views])
         colours = picture.colours(values, colour.full_scale(values))
         _draw_maps(figure, layout, sites, maps, colours, turned=turned)
@@ -122,12 +128,13 @@ _WORDS = {"source": "source words", "target": "output words"}
 _Maps = Sequence[Sequence[tuple[str, WordView]]]
 
 
-def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView]) -> list[str]:
+def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], shape: tuple[int, int]) -> list[str]:
     down, across = sides(sites[0])
-    most = max(len(views[0].rows), len(views[0].columns))
-    axes = f"Down: {_WORDS[down]}. Across: {_WORDS[across]}."
-    axes += f" A line after every {_GUIDE} words." if most > _GUIDE else ""
-    axes += f" Words are not written, because a side has more than {_WORDLESS}." if most > _WORDLESS else ""
+    rows, columns = views[0].rows, views[0].columns
+    axes = f"Down: {_WORDS[down]}. Across: {_WORDS[across]}{', from right to left' if runs_right_to_left(columns) else ''}."
+    axes += f" A line after every {_GUIDE} words." if max(len(rows), len(columns)) > _GUIDE else ""
+    named = _cells(len(rows), len(columns), shape)[0] > 0
+    axes += "" if named else " Words are not written, because the picture would be too large; draw one head to see them."
     shown, *rest = write(record, sites, views, grid=True)
     return [f"{shown} {axes}", *rest]
 
@@ -140,22 +147,34 @@ def _heads(record: AttentionRecord, site: str, special: bool) -> list[tuple[str,
     return [(f"{name} · head {head}", record.view(site, head, special=special)) for head in range(heads)]
 
 
+def _cells(rows: int, columns: int, shape: tuple[int, int]) -> tuple[float, float]:
+    """Return the points of the words, 0 if no word is written, and the inches of a cell."""
+    most = max(rows, columns)
+    size = next((x[1:] for x in _SIZES if most <= x[0]), None)
+    if size is not None and max(shape[0] * rows, shape[1] * columns) * size[1] <= _LARGEST:
+        return size
+    return 0.0, min(_WORDLESS_SIDE, max(_WORDLESS_ROW / max(shape), _WORDLESS_CELL * most)) / most
+
+
 def _lay_out(
     figure: Picture, rows: list[str], columns: list[str], shape: tuple[int, int], foot: Sequence[str], title: str | None
 ) -> _Layout:
-    most = max(len(rows), len(columns))
-    font_size, cell = next((x[1:] for x in _SIZES if most <= x[0]), (5.0, _WORDLESS_SIDE / most))
-    named = most <= _WORDLESS
-    beside = max(figure.measure(rows, font_size)) + 0.08 if named else 0.0
-    above = max(figure.measure(columns, font_size)) + 0.08 if named else 0.0
+    font_size, cell = _cells(len(rows), len(columns), shape)
+    named = font_size > 0
     across, down = max(_LEAST, len(columns) * cell), max(cell, len(rows) * cell)
+    beside, above, upright = 0.0, 0.0, False
+    if named:
+        beside, widest = (max(figure.measure(words, font_size)) for words in (rows, columns))
+        upright = widest + 0.06 > across / len(columns)
+        beside, above = beside + 0.08, (widest if upright else font_size * 1.4 / 72) + 0.08
     left = EDGE + beside
-    top = EDGE + (0.3 if title else 0.0) + above
     width = max(_MIN_WIDTH, left + shape[1] * (across + _GAP) - _GAP + beside + EDGE)
+    heads = figure.wrap(label(title, 200), width - 2 * EDGE, _TITLE) if title else []
+    top = EDGE + len(heads) * _TITLE_LINE + (0.08 if heads else 0.0) + above
     bar_top = top + shape[0] * (down + _GAP + _NAME_ROOM) - _GAP + above + 0.16
-    lines = [part for text in foot for part in picture.wrap(text, width - 2 * EDGE)]
+    lines = [part for text in foot for part in figure.wrap(text, width - 2 * EDGE)]
     height = bar_top + _BAR_ROOM + len(lines) * SMALL_LINE + EDGE
-    return _Layout(width, height, left, top, across, down, bar_top, font_size, named, lines)
+    return _Layout(width, height, left, top, across, down, bar_top, font_size, named, upright, heads, lines)
 
 
 def _draw_maps(
@@ -191,6 +210,7 @@ def _draw_words(figure: Picture, layout: _Layout, maps: _Maps, rows: Sequence[st
     if not layout.named:
         return
     style = {"fontsize": layout.font_size, "color": INK}
+    angle = 90 if layout.upright else 0
     step_across, step_down = layout.across / len(columns), layout.down / len(rows)
     for row, heads in enumerate(maps):
         left, top, *_ = layout.place(row, 0)
@@ -207,5 +227,5 @@ def _draw_words(figure: Picture, layout: _Layout, maps: _Maps, rows: Sequence[st
         for number, word in enumerate(columns):
             middle = left + (number + 0.5) * step_across
             if column < len(maps[0]):
-                figure.write(word, middle, upper - 0.02, ha="center", rotation=90, **{**style, "va": "bottom"})
-            figure.write(word, middle, lower + 0.04, ha="center", rotation=90, **{**style, "va": "top"})
+                figure.write(word, middle, upper - 0.02, ha="center", rotation=angle, **{**style, "va": "bottom"})
+            figure.write(word, middle, lower + 0.04, ha="center", rotation=angle, **{**style, "va": "top"})

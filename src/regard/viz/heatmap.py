@@ -24,6 +24,7 @@ from regard.viz.picture import EDGE, GREY, INK, SMALL_LINE, Picture
 _NAMES = {"source": "source", "target": "output"}
 _GAP, _BAR, _BAR_ROOM, _BAR_LEAST, _NAME_ROOM = 0.18, 0.14, 0.75, 0.98, 0.24  # inches
 _MIN_WIDTH = 4.4
+_TITLE, _TITLE_LINE = 11.0, 0.22
 _MAX_VALUES, _MAX_VECTOR_CELLS = 260, 2_500
 _MOST_PLACES = 3
 """Maximum number of decimal places of weights in cells. Longer numbers would not fit, so then only colours are shown."""
@@ -36,6 +37,7 @@ class _Layout:
     width: float
     height: float
     names_left: float
+    names_top: float
     left: float
     top: float
     cell_width: float
@@ -44,6 +46,7 @@ class _Layout:
     rows: int
     angle: int
     font_size: float
+    title: list[str]
     print_lines: list[str]
 
     @property
@@ -106,7 +109,7 @@ def draw(
         layout = _lay_out(figure, rows, columns, prints + complaint * caption, title, cell)
         figure.resize(layout.width, layout.height, dpi)
         _draw_map(figure, layout, matrix, rows, columns)
-        _draw_names(figure, layout, site, title)
+        _draw_names(figure, layout, site)
     figure.save(path)
     return figure
 
@@ -136,11 +139,14 @@ def _lay_out(
     map_width = len(columns) * cell_width
     width = max(_MIN_WIDTH, left + map_width + right)
     left += (width - left - map_width - right) / 2
-    top = EDGE + (0.32 if title else 0) + _NAME_ROOM + labels
-    lines = [part for text in prints for part in picture.wrap(text, width - 2 * EDGE)]
+    heads = figure.wrap(label(title, 200), width - 2 * EDGE, _TITLE) if title else []
+    names_top = EDGE + len(heads) * _TITLE_LINE + (0.1 if heads else 0.0)
+    top = names_top + _NAME_ROOM + labels
+    lines = [part for text in prints for part in figure.wrap(text, width - 2 * EDGE)]
     height = top + max(len(rows) * side, _BAR_LEAST) + 0.16 + len(lines) * SMALL_LINE + EDGE
     names_left = left - widest_row - 0.1 - _NAME_ROOM
-    return _Layout(width, height, names_left, left, top, cell_width, side, len(columns), len(rows), angle, font_size, lines)
+    place = (names_left, names_top, left, top, cell_width, side)
+    return _Layout(width, height, *place, len(columns), len(rows), angle, font_size, heads, lines)
 
 
 def _draw_map(figure: Picture, layout: _Layout, matrix: np.ndarray, rows: list[str], columns: list[str]) -> None:
@@ -178,14 +184,11 @@ def _draw_map(figure: Picture, layout: _Layout, matrix: np.ndarray, rows: list[s
     picture.draw_bar(figure, place, ScalarMappable(norm, colours), "weight", ticks=3 if height < 1.5 else 5)
 
 
-def _draw_names(figure: Picture, layout: _Layout, site: str, title: str | None) -> None:
+def _draw_names(figure: Picture, layout: _Layout, site: str) -> None:
     row_name, column_name = (_NAMES[side] for side in sides(site))
     quiet: dict[str, Any] = {"fontsize": layout.font_size, "color": GREY, "style": "italic"}
-    top = EDGE
-    if title:
-        figure.write(label(title, 200), layout.width / 2, top, ha="center", fontsize=11)
-        top += 0.32
-    figure.write(column_name, layout.left + layout.map_width / 2, top, ha="center", **quiet)
+    figure.write_title(layout.title, _TITLE, _TITLE_LINE, centred=True)
+    figure.write(column_name, layout.left + layout.map_width / 2, layout.names_top, ha="center", **quiet)
     middle = layout.top + layout.map_height / 2
     figure.write(row_name, layout.names_left, middle, ha="left", va="center", rotation=90, **quiet)
     figure.write_foot(layout.print_lines)

@@ -40,6 +40,11 @@ def isolated(word: str) -> str:
     return word + LEFT_TO_RIGHT if runs_right_to_left([word]) else word
 
 
+def left_to_right(line: str) -> str:
+    """Return a line that runs from left to right, even if it begins with a word from right to left."""
+    return LEFT_TO_RIGHT + line if runs_right_to_left([line]) else line
+
+
 def _visible(character: str) -> str:
     code = ord(character)
     if code < 0x20 or code == 0x7F:

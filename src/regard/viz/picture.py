@@ -5,8 +5,8 @@ user's own style is left alone, and the same data give the same bytes.
 """
 
 import io
-import unicodedata
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
@@ -23,7 +24,7 @@ from regard import disk
 from regard.errors import RequestError, nearest
 from regard.rendering import PICTURES
 from regard.viz import colour, fonts
-from regard.viz.labels import LEFT_TO_RIGHT, runs_right_to_left
+from regard.viz.labels import left_to_right, runs_right_to_left
 from regard.viz.numbers import tick
 
 INK, GREY, FRAME = "#111111", "#555555", "#999999"
@@ -42,9 +43,12 @@ _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same
     ".svg": {"Creator": "regard", "Date": None},
     ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
 }
+_UNHINTED: Any = {"text.hinting": "none"}
+"""Hinting changes the width of words, differently in each resolution: they would be wider than they were measured."""
 _STYLE: Any = {
     "font.size": 10.0,
     "text.color": INK,
+    **_UNHINTED,
     "text.usetex": False,
     "axes.edgecolor": FRAME,
     "axes.unicode_minus": False,
@@ -65,6 +69,11 @@ class Picture(Figure):
 
     def _repr_png_(self) -> bytes:
         return _encode(self, ".png")
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw everything, as it was measured, whoever asks for it."""
+        with matplotlib.rc_context(_UNHINTED):
+            super().draw(renderer)
 
     def resize(self, width: float, height: float, dpi: float) -> None:
         """Set the size in inches, and the pixels an inch as far as a file may have them."""
@@ -91,9 +100,14 @@ class Picture(Figure):
         tall = self.get_size_inches()[1]
         for number, line in enumerate(lines):
             top = tall - EDGE - (len(lines) - number) * SMALL_LINE
-            # A line that begins with a word from right to left is still part of a text from left to right.
-            mark = LEFT_TO_RIGHT if runs_right_to_left([line]) else ""
-            self.write(mark + line, EDGE, top, ha="left", fontsize=SMALL, color=GREY)
+            self.write(left_to_right(line), EDGE, top, ha="left", fontsize=SMALL, color=GREY)
+
+    def write_title(self, lines: Sequence[str], size: float, step: float, *, centred: bool = False) -> None:
+        """Lines at the upper edge, `step` inches apart; from left to right unless the title begins from right to left."""
+        left, side = (self.get_size_inches()[0] / 2, "center") if centred else (EDGE, "left")
+        ordered = lines if runs_right_to_left(lines) else [left_to_right(line) for line in lines]
+        for number, line in enumerate(ordered):
+            self.write(line, left, EDGE + number * step, ha=side, fontsize=size)
 
     def measure(self, texts: Sequence[str], size: float) -> list[float]:
         """Widths in inches."""
@@ -105,6 +119,25 @@ class Picture(Figure):
             widths.append(artist.get_window_extent(renderer).width / self.dpi)
         artist.remove()
         return widths
+
+    def wrap(self, text: str, width: float, size: float = SMALL) -> list[str]:
+        """Break a text into lines of at most `width` inches; a word that is wider than a line is broken too."""
+        lines, line = [], ""
+        for word in text.split():
+            longer = f"{line} {word}" if line else word
+            if self.measure([longer], size)[0] <= width:
+                line = longer
+                continue
+            lines += [line] if line else []
+            while (fitting := self._fitting(word, width, size)) < len(word):
+                lines.append(word[:fitting])
+                word = word[fitting:]
+            line = word
+        return [*lines, line]
+
+    def _fitting(self, word: str, width: float, size: float) -> int:
+        """The number of a word's characters, at least one, that are not wider than a line."""
+        return max(1, bisect_right(range(1, len(word) + 1), width, key=lambda end: self.measure([word[:end]], size)[0]))
 
     def save(self, path: str | Path | None) -> None:
         """Write the picture by the file's ending; nothing if there is no path."""
@@ -158,28 +191,6 @@ def _encode(picture: Picture, ending: str) -> bytes:
     return buffer.getvalue()
 
 
-def wrap(text: str, width: float, size: float = SMALL) -> list[str]:
-    """Break small print to a width in inches. Characters count by their usual width, and endless words are cut."""
-    room = width / (size * 0.58 / 72)
-    lines, used = [""], 0.0
-    for word in text.split():
-        taken = 0.0
-        pieces = [""]
-        for character in word:
-            step = 1.75 if unicodedata.east_asian_width(character) in "WF" else 1.0
-            if taken + step > room:
-                pieces.append("")
-                taken = 0.0
-            pieces[-1] += character
-            taken += step
-        if lines[-1] and (len(pieces) > 1 or used + 1 + taken > room):
-            lines.append("")
-        lines[-1] += (" " if lines[-1] else "") + pieces[0]
-        lines.extend(pieces[1:])
-        used = used + 1 + taken if len(lines[-1]) > len(pieces[-1]) else taken
-    return lines
-
-
 def colours(values: np.ndarray, scale: float) -> tuple[ListedColormap, Normalize]:
     """Colours from zero to the full scale, and on both sides of zero where there are negative values."""
     positive = colour.ramp(colour.LIGHT, 256)
@@ -202,12 +213,11 @@ def draw_empty(what: str, lines: Sequence[str], path: str | Path | None, title: 
     families, complaint = find_fonts(what, [*lines, title or ""], "" if path is None else Path(path).suffix.lower())
     with blank(families) as figure:
         room = _EMPTY_WIDTH - 2 * EDGE
-        head = wrap(title, room, 12) if title else []
-        foot = [part for text in (*lines[1:], *complaint) for part in wrap(text, room)]
+        head = figure.wrap(title, room, 11) if title else []
+        foot = [part for text in (*lines[1:], *complaint) for part in figure.wrap(text, room)]
         top = EDGE + 0.24 * len(head)
         figure.resize(_EMPTY_WIDTH, top + 0.6 + len(foot) * SMALL_LINE + EDGE, dpi)
-        for number, line in enumerate(head):
-            figure.write(line, EDGE, EDGE + number * 0.24, fontsize=11)
+        figure.write_title(head, 11, 0.24)
         figure.write(lines[0], _EMPTY_WIDTH / 2, top + 0.27, ha="center", va="center", fontsize=10, color=GREY, style="italic")
         figure.write_foot(foot)
     figure.save(path)

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from regard import plurals
 from regard.errors import RequestError, ShapeError
 from regard.viz import colour, picture
-from regard.viz.labels import label
+from regard.viz.labels import isolated, label, left_to_right
 from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL, SMALL_LINE, Picture
 
-_WIDTH, _SIDE, _COUNTS, _LEFT = 4.6, 3.4, 0.75, 0.62
+_WIDTH, _SIDE, _COUNTS, _LEFT, _NAME_ROOM = 4.6, 3.4, 0.75, 0.62, 0.27
 _CAPTION = (
     "Blue: the share of right predictions among those of about the same confidence. Red: its distance from their mean "
     "confidence (dots). Bars that end on the dashed line are calibrated: of predictions with confidence 0.8, 80% are right. "
@@ -71,19 +71,20 @@ def draw(
     begin = _axis_begin(places, number, lowest)
     amount = plurals.counted(total, counted)
     top = f"Expected calibration error {error:.3f}, {amount}"
-    top = f"{label(title, 200)}: {top[0].lower()}{top[1:]}" if title else top
+    top = left_to_right(f"{isolated(label(title, 200))}: {top[0].lower()}{top[1:]}") if title else top
     families, complaint = picture.find_fonts("reliability diagram", [top], ending)
     with picture.blank(families) as figure:
-        title_lines = picture.wrap(top, _WIDTH - 2 * EDGE, 10)
+        title_lines = figure.wrap(top, _WIDTH - 2 * EDGE, 10)
         foot = (_CAPTION, *complaint) if caption else ()
-        lines = [part for text in foot for part in picture.wrap(text, _WIDTH - 2 * EDGE)]
+        lines = [part for text in foot for part in figure.wrap(text, _WIDTH - 2 * EDGE)]
+        ticks = figure.measure([f"{max(number.max(), 1):,.0f}"], SMALL + 0.5)[0]
+        left = max(_LEFT, EDGE + _NAME_ROOM + ticks)
         upper = EDGE + 0.2 * len(title_lines) + 0.1
         lower = upper + _SIDE + 0.12
         figure.resize(_WIDTH, lower + _COUNTS + 0.5 + len(lines) * SMALL_LINE + EDGE, dpi)
-        for row, line in enumerate(title_lines):
-            figure.write(line, EDGE, EDGE + row * 0.2, fontsize=10)
-        _draw_bins(figure.add_axes(figure.box(_LEFT, upper, _SIDE, _SIDE)), places, sure, right, number, begin)
-        _draw_counts(figure.add_axes(figure.box(_LEFT, lower, _SIDE, _COUNTS)), places, number, counted, begin)
+        figure.write_title(title_lines, 10, 0.2)
+        _draw_bins(figure.add_axes(figure.box(left, upper, _SIDE, _SIDE)), places, sure, right, number, begin)
+        _draw_counts(figure.add_axes(figure.box(left, lower, _SIDE, _COUNTS)), places, number, counted, begin)
         figure.write_foot(lines)
     figure.save(path)
     return figure
@@ -169,12 +170,12 @@ def _draw_counts(axes: Axes, edges: np.ndarray, counts: np.ndarray, counted: str
         for left, right, count in zip(edges[:-1].clip(begin), edges[1:], counts, strict=True):
             if right <= begin:
                 continue
-            size = min(SMALL, 72 * _SIDE * (right - left) / (1 - begin) * 1.5 / len(f"{count:.0f}"))
+            size = min(SMALL, 72 * _SIDE * (right - left) / (1 - begin) * 1.5 / len(f"{count:,.0f}"))
             axes.text(
-                (left + right) / 2, count + most * 0.05, f"{count:.0f}", ha="center", va="bottom", fontsize=size, color=GREY
+                (left + right) / 2, count + most * 0.05, f"{count:,.0f}", ha="center", va="bottom", fontsize=size, color=GREY
             )
     axes.set_xticks(_ticks(begin))
-    axes.set_yticks([0, most], ["0", f"{most:.0f}"])
+    axes.set_yticks([0, most], ["0", f"{most:,.0f}"])
     axes.set_xlabel("confidence", fontsize=9, color=GREY)
     axes.set_ylabel(f"{counted}s", fontsize=9, color=GREY)
     _quiet(axes)

@@ -6,7 +6,7 @@ import numpy as np
 
 from regard.plurals import counted
 from regard.records import AttentionRecord
-from regard.viz.labels import isolated, label
+from regard.viz.labels import isolated, label, left_to_right
 from regard.viz.numbers import decimals, fixed, greatest, probability
 
 _MOST_LABELS = 6
@@ -19,9 +19,12 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
         record: A classification.
         with_probability: Whether to add the label's probability; False if all probabilities are listed elsewhere.
     """
-    own = record.probabilities.get(record.target_text) if with_probability else None
-    chosen = isolated(label(record.target_text, 100)) + ("" if own is None else f" · {probability(own)}")
-    return chosen if record.reference is None else f"{chosen} (true label: {isolated(label(record.reference, 100))})"
+    chosen, own = label(record.target_text, 100), record.probabilities.get(record.target_text)
+    if record.reference is None and (own is None or not with_probability):
+        return chosen  # a label alone runs as its letters do
+    parts = isolated(chosen) + (f" · {probability(own)}" if own is not None and with_probability else "")
+    parts += "" if record.reference is None else f" (true label: {isolated(label(record.reference, 100))})"
+    return left_to_right(parts)
 
 
 def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, str]]:

@@ -82,8 +82,7 @@ def draw(
     with picture.blank(families) as figure:
         layout = _lay_out(figure, words, top, foot + complaint * caption)
         figure.resize(layout.width, layout.height, dpi)
-        for number, line in enumerate(layout.title):
-            figure.write(line, EDGE, EDGE + number * _TITLE_LINE, fontsize=_TITLE_SIZE)
+        figure.write_title(layout.title, _TITLE_SIZE, _TITLE_LINE)
         _draw_words(figure, layout, words, weights)
         figure.write_foot(layout.foot)
     figure.save(path)
@@ -95,7 +94,7 @@ def _lay_out(figure: Picture, words: Sequence[str], headline: str, foot: Sequenc
     line = font_size * 1.75 / 72
     widths = [taken + 2 * _PAD for taken in figure.measure(words, font_size)]
     width = max(width, max(widths) + 2 * EDGE)
-    title = picture.wrap(headline, width - 2 * EDGE, _TITLE_SIZE * 1.1) if headline else []
+    title = figure.wrap(headline, width - 2 * EDGE, _TITLE_SIZE) if headline else []
     right_to_left = runs_right_to_left(words)
     boxes, left, top = [], EDGE, EDGE + len(title) * _TITLE_LINE + 0.1
     for taken in widths:
@@ -104,7 +103,7 @@ def _lay_out(figure: Picture, words: Sequence[str], headline: str, foot: Sequenc
         boxes.append((width - left - taken if right_to_left else left, top, taken))
         left += taken + _GAP
     bar_top = top + line + 0.12
-    lines = [part for text in foot for part in picture.wrap(text, width - 2 * EDGE)]
+    lines = [part for text in foot for part in figure.wrap(text, width - 2 * EDGE)]
     height = bar_top + _BAR_ROOM + len(lines) * SMALL_LINE + EDGE
     return _Layout(width, height, font_size, line, title, boxes, bar_top, lines)
 
