@@ -82,6 +82,14 @@ def dump_config(config: Any) -> dict[str, Any]:
     return {item.name: _dump(getattr(config, item.name)) for item in fields(config)}
 
 
+def flatten(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the settings of nested mappings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in plain.items():
+        flat |= flatten(value, f"{path}{name}.") if isinstance(value, Mapping) else {f"{path}{name}": value}
+    return flat
+
+
 def render_config(config: Any) -> str:
     """Write a configuration as YAML text that `read_layer` reads back unchanged."""
     return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)

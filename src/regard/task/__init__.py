@@ -9,7 +9,18 @@ from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Custom, 
 from regard.task.commands import Commands, Look, Option, Result
 from regard.task.interface import Predictor, Task, TaskWords, all_tasks, find_task
 from regard.task.settings import Choice, SettingsTable, UserSettings
-from regard.task.training import Corpus, Data, FoldScore, Report, Scores, Start, Trainable, Training, Validator
+from regard.task.training import (
+    Corpus,
+    Data,
+    FoldScore,
+    LikelihoodScores,
+    Report,
+    Scores,
+    Start,
+    Trainable,
+    Training,
+    Validator,
+)
 
 __all__ = [
     "Bundle",
@@ -23,6 +34,7 @@ __all__ = [
     "Data",
     "FoldScore",
     "Inventory",
+    "LikelihoodScores",
     "Look",
     "Option",
     "Predictor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,28 @@ class Scores(ABC):
     @abstractmethod
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
         """Return the figures in one line, and further lines; `first` is True at a run's first validation."""
+
+
+@dataclass(frozen=True)
+class LikelihoodScores(Scores):
+    """Scores of which the loss is a mean of −log p."""
+
+    nll: float
+    """Mean of −log p, in nats."""
+
+    @property
+    def loss(self) -> float:
+        """`nll`."""
+        return self.nll
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nll); infinity if that is more than a float can hold."""
+        return math.exp(self.nll) if self.nll < 700 else math.inf
+
+    def monitored(self, name: str) -> float:
+        """Return −`nll` for `loss`; for any other name, the field of that name."""
+        return -self.nll if name == "loss" else float(getattr(self, name))
 
 
 class Validator(ABC, Generic[ModelT]):

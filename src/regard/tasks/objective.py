@@ -1,4 +1,4 @@
-"""What training minimizes, and what the decoder is fed meanwhile."""
+"""What training minimizes where a model predicts words, what the decoder is fed meanwhile, and models of the user's own."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.errors import ConfigError
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.machine import Machine
 from regard.models.seq2seq import MapsWithLoss, Seq2Seq
@@ -87,6 +88,33 @@ def mean_nll(
         count += int(batch.target_mask.sum())
         after_batch()
     return total / count
+
+
+def own_model(
+    model: Seq2Seq | Callable[..., Seq2Seq], sizes: Sequence[int], *, kind: str, sizes_name: str, vocabulary: str
+) -> Seq2Seq:
+    """Return the user's own model, which may be given as a function that builds it.
+
+    Args:
+        model: The model, or a function of the sizes.
+        sizes: Sizes of the vocabularies; that of the output is the last one.
+        kind: What the model should be, for messages.
+        sizes_name: Name of the sizes, for messages.
+        vocabulary: Name of the output's vocabulary, for messages.
+
+    Raises:
+        ConfigError: If the object is no model, or is for a vocabulary of another size.
+    """
+    made = model if isinstance(model, Seq2Seq) else model(*sizes)
+    if not isinstance(made, Seq2Seq):
+        raise ConfigError(f"model is a {type(made).__name__}, expected a {kind}, or a function of {sizes_name} that makes one")
+    words = made.output_weight()[0].shape[0]
+    if words != sizes[-1]:
+        raise ConfigError(
+            f"model predicts {words:,} words, but {vocabulary} has {sizes[-1]:,}; give fit a function of {sizes_name} that "
+            "makes the model"
+        )
+    return made
 
 
 def alignment_loss(

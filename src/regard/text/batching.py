@@ -7,12 +7,14 @@ of the batches, are drawn anew in each epoch, as a pure function of (seed, epoch
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.utils.data import Sampler
 
+from regard.config import RunConfig
 from regard.errors import ConfigError, ShapeError
 
 _SHUFFLED = 2**16  # places that the pairs of the same two lengths are shuffled over
@@ -87,6 +89,26 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         self._position = 0
         self._place, self._width = _places(source, target)
         self._starts = _cut(np.maximum(source, target), batch_tokens, batch_sentences)
+
+    @classmethod
+    def of_run(
+        cls, config: RunConfig, lengths: Int[np.ndarray, " N"], target_lengths: Int[np.ndarray, " N"] | None = None
+    ) -> Self:
+        """Build the sampler that a run's configuration describes.
+
+        Args:
+            config: The run.
+            lengths: Number of tokens of each text, or of each source.
+            target_lengths: Number of tokens of each target; None for texts alone.
+        """
+        training = config.training
+        return cls(
+            lengths,
+            lengths if target_lengths is None else target_lengths,
+            batch_tokens=training.batch_tokens,
+            batch_sentences=training.batch_sentences,
+            seed=config.seed,
+        )
 
     def __len__(self) -> int:
         """Number of batches in any epoch, those before `position` included."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import RunConfig
-from regard.config.loading import dump_config, load_config, override_layer
+from regard.config.loading import dump_config, flatten, load_config, override_layer
 from regard.errors import ConfigError
 from regard.training.run import Run
 from regard.training.schedule import Change, learning_rate_factor, planned_steps
@@ -23,6 +23,7 @@ _SHOWN = (
     "the length (training.max_epochs, max_steps, max_minutes, patience), the learning rate and its schedule, regularization, "
     "how often it validates and writes checkpoints, decoding, and the device"
 )
+_MISSING = object()
 
 
 def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path) -> tuple[RunConfig, list[str]]:
@@ -45,7 +46,7 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
             "the same settings; start a new cross-validation with other settings"
         )
     changed = load_config(dump_config(config), override_layer(overrides))
-    before, now = _flat(dump_config(config)), _flat(dump_config(changed))
+    before, now = flatten(dump_config(config)), flatten(dump_config(changed))
     names = [name for name in {**before, **now} if before.get(name, _MISSING) != now.get(name, _MISSING)]
     wrong = next((name for name in names if not _MAY_CHANGE.fullmatch(name)), None)
     if wrong is not None:
@@ -55,16 +56,6 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
             f"regard train {config.task} --from {folder} --data.train FILE"
         )
     return changed, names
-
-
-_MISSING = object()
-
-
-def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in plain.items():
-        flat |= _flat(value, f"{path}{name}.") if isinstance(value, Mapping) else {f"{path}{name}": value}
-    return flat
 
 
 def make_change(run: Run, old: RunConfig, change: Change | None, epoch_batches: int, names: list[str]) -> Change:
@@ -106,7 +97,7 @@ def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) 
 
 def describe_change(run: Run, change: Change, old: RunConfig, names: list[str]) -> str:
     """Describe what was changed, and how this affects the learning rate."""
-    before, now = _flat(dump_config(old)), _flat(dump_config(run.config))
+    before, now = flatten(dump_config(old)), flatten(dump_config(run.config))
     lines = ["settings changed: " + ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)]
     step, schedule = run.progress.step, run.config.training.schedule
     if not run.progress.finished and change.rate is not None:

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
-from regard.config.loading import Layer, apply_overrides, dump_config, load_config, override_layer
+from regard.config.loading import Layer, apply_overrides, dump_config, flatten, load_config, override_layer
 from regard.errors import ConfigError
 from regard.task import Custom, find_task
 
@@ -95,7 +95,7 @@ def check_start(config: RunConfig, start: StartFiles, model: object, attention: 
             )
     if Path(config.out).absolute() == Path(name).absolute():
         raise ConfigError(f"out is '{config.out}', the folder of the model that the run starts from; name another folder")
-    theirs, ours = (_flat(_compared(one)) for one in (made, config))
+    theirs, ours = (flatten(_compared(one)) for one in (made, config))
     wrong = next((key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key) and not _may_change(key)), None)
     if wrong is not None:
         raise ConfigError(
@@ -114,14 +114,6 @@ def _compared(config: RunConfig) -> dict[str, Any]:
 def _may_change(name: str) -> bool:
     last = name.rpartition(".")[2]
     return last.endswith("dropout") or last in _CHANGEABLE
-
-
-def _flat(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in plain.items():
-        full = f"{path}{name}"
-        flat |= _flat(value, f"{full}.") if isinstance(value, Mapping) else {full: value}
-    return flat
 
 
 def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:

@@ -46,14 +46,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
 
     def sampler(self) -> BucketBatchSampler:
         """Batches by length."""
-        training, lengths = self.config.training, self.data.train.lengths
-        return BucketBatchSampler(
-            lengths,
-            lengths,
-            batch_tokens=training.batch_tokens,
-            batch_sentences=training.batch_sentences,
-            seed=self.config.seed,
-        )
+        return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
         """Texts."""

@@ -16,7 +16,7 @@ from regard.evaluation.calibration import calibration, fit_temperature, softmax
 from regard.evaluation.classification import score_labels, score_several
 from regard.machine import Machine
 from regard.models.text_classifier import TextClassifier
-from regard.task import Scores, Validator
+from regard.task import LikelihoodScores, Validator
 from regard.text.batching import length_batches
 from regard.text.corpora import LabelledCorpus
 from regard.text.labelled.labels import Labels
@@ -42,11 +42,9 @@ def label_loss(
 
 
 @dataclass(frozen=True)
-class ClassificationScores(Scores):
-    """What one validation found."""
+class ClassificationScores(LikelihoodScores):
+    """Scores of one validation; `nll` is per text, of its label or labels, before the temperature."""
 
-    nll: float
-    """−log p of a text's label or labels, in nats, over all dev texts, before the temperature."""
     accuracy: float
     """From 0 to 1; of texts with several labels, the part that has exactly the right ones."""
     macro_f1: float
@@ -60,15 +58,6 @@ class ClassificationScores(Scores):
     """That minimizes the loss of the dev texts; 1 where it was not asked for."""
     calibration_error: float
     """Expected calibration error of the probabilities at this temperature, over 15 bins."""
-
-    @property
-    def loss(self) -> float:
-        """`nll`."""
-        return self.nll
-
-    def monitored(self, name: str) -> float:
-        """The figure that picks the best model, the higher the better."""
-        return {"loss": -self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a bundle's signature."""

@@ -1,6 +1,5 @@
 """Learning to go on with a text."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -12,10 +11,10 @@ from torch import Tensor
 from regard.errors import ConfigError
 from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
-from regard.task import Scores, Start, Trainable, Training, Validator
+from regard.task import LikelihoodScores, Start, Trainable, Training, Validator
 from regard.tasks.language.bundle import LanguageBundle, LanguageFormat
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.objective import mean_nll, objective
+from regard.tasks.objective import mean_nll, objective, own_model
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.corpora import TextCorpus
 from regard.text.plain import TextData, prepare_texts
@@ -35,14 +34,7 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
 
     def sampler(self) -> BucketBatchSampler:
         """Batches by length."""
-        training, lengths = self.config.training, self.data.train.lengths
-        return BucketBatchSampler(
-            lengths,
-            lengths,
-            batch_tokens=training.batch_tokens,
-            batch_sentences=training.batch_sentences,
-            seed=self.config.seed,
-        )
+        return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
         """Tokens."""
@@ -75,27 +67,11 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
 
 
 @dataclass(frozen=True)
-class LanguageScores(Scores):
-    """What one validation found."""
+class LanguageScores(LikelihoodScores):
+    """Scores of one validation; `nll` is per token, over all dev texts."""
 
-    nll: float
-    """−log p of a token, in nats, over all dev texts."""
     num_tokens: int
-    """End symbols included."""
-
-    @property
-    def loss(self) -> float:
-        """`nll`."""
-        return self.nll
-
-    @property
-    def perplexity(self) -> float:
-        """exp(nll), infinity where that is more than a float can hold."""
-        return math.exp(self.nll) if self.nll < 700 else math.inf
-
-    def monitored(self, name: str) -> float:
-        """The figure that picks the best model, the higher the better."""
-        return -self.nll
+    """Number of tokens, end symbols included."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a bundle's signature."""
@@ -168,16 +144,10 @@ def _build_model(config: LanguageConfig, tokenizer: Tokenizer, model: OwnLanguag
     if model is None:
         with fitting_into_memory(f"a vocabulary of {vocabulary_size:,} symbols", "tokenizer.size"):
             return LanguageFormat().build_model(config, tokenizer)
-    made = model if isinstance(model, Seq2Seq) else model(vocabulary_size)
-    if not isinstance(made, Seq2Seq):
-        raise ConfigError(
-            f"model is a {type(made).__name__}, expected a regard.models.seq2seq.Seq2Seq that makes nothing of its source, or "
-            "a function of the vocabulary's size that makes one"
-        )
-    words = made.output_weight()[0].shape[0]
-    if words != vocabulary_size:
-        raise ConfigError(
-            f"model predicts {words:,} words, but the vocabulary has {vocabulary_size:,}; give fit a function of the "
-            "vocabulary's size that makes the model"
-        )
-    return made
+    return own_model(
+        model,
+        (vocabulary_size,),
+        kind="regard.models.seq2seq.Seq2Seq that ignores its source",
+        sizes_name="the vocabulary's size",
+        vocabulary="the vocabulary",
+    )

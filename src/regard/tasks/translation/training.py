@@ -15,7 +15,7 @@ from regard.errors import ConfigError
 from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Start, Trainable, Training
-from regard.tasks.objective import draw_gold, objective
+from regard.tasks.objective import draw_gold, objective, own_model
 from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.validation import TranslationValidator
@@ -49,14 +49,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
 
     def sampler(self) -> BucketBatchSampler:
         """Batches by the longer side of each pair."""
-        training = self.config.training
-        return BucketBatchSampler(
-            self.data.train.source_lengths,
-            self.data.train.target_lengths,
-            batch_tokens=training.batch_tokens,
-            batch_sentences=training.batch_sentences,
-            seed=self.config.seed,
-        )
+        return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
 
     def count(self, indices: np.ndarray) -> int:
         """Target words."""
@@ -179,16 +172,10 @@ def _build_model(
         vocabularies = f"vocabularies of {source_size:,} and {target_size:,} symbols"
         with fitting_into_memory(vocabularies, "tokenizers.source.max_size and tokenizers.target.max_size"):
             return TranslationFormat().build_model(config, tokenizers, attention)
-    made = model if isinstance(model, Seq2Seq) else model(source_size, target_size)
-    if not isinstance(made, Seq2Seq):
-        raise ConfigError(
-            f"model is a {type(made).__name__}, expected a regard.models.seq2seq.Seq2Seq, or a function of the two "
-            "vocabulary sizes that makes one"
-        )
-    words = made.output_weight()[0].shape[0]
-    if words != target_size:
-        raise ConfigError(
-            f"model predicts {words:,} words, but the target vocabulary has {target_size:,}; give fit a function "
-            "of the two vocabulary sizes that makes the model"
-        )
-    return made
+    return own_model(
+        model,
+        (source_size, target_size),
+        kind="regard.models.seq2seq.Seq2Seq",
+        sizes_name="the two vocabulary sizes",
+        vocabulary="the target vocabulary",
+    )

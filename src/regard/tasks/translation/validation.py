@@ -10,7 +10,7 @@ from regard.config import DecodingConfig
 from regard.decoding.search import search
 from regard.machine import Machine
 from regard.models.seq2seq import Seq2Seq
-from regard.task import Scores, Validator
+from regard.task import LikelihoodScores, Validator
 from regard.tasks.objective import mean_nll
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.text.batching import length_batches
@@ -34,11 +34,9 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class TranslationScores(Scores):
-    """What one validation found."""
+class TranslationScores(LikelihoodScores):
+    """Scores of one validation; `nll` is per target word, over all dev pairs."""
 
-    nll: float
-    """−log p of a target word, in nats, over all dev pairs."""
     bleu: float
     """From 0 to 100, of greedy translations."""
     chrf: float
@@ -51,20 +49,6 @@ class TranslationScores(Scores):
     num_translated: int
     """Pairs behind `bleu` and `chrf`, decoded greedily."""
     samples: tuple[Sample, ...] = ()
-
-    @property
-    def perplexity(self) -> float:
-        """exp(nll), infinity where that is more than a float can hold."""
-        return math.exp(min(self.nll, 700.0)) if self.nll < 700 else math.inf
-
-    @property
-    def loss(self) -> float:
-        """`nll`."""
-        return self.nll
-
-    def monitored(self, name: str) -> float:
-        """The figure that picks the best model, the higher the better."""
-        return {"loss": -self.nll, "bleu": self.bleu, "chrf": self.chrf}[name]
 
     def to_dict(self) -> dict[str, float | int | str]:
         """Plain data for a bundle's signature."""
