@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from regard.attention import Additive, additive_attention, additive_scores
+from regard.attention.additive import plain_additive_scores
 from regard.attention.kernels import additive, additive_compiled
-from regard.attention.kernels.additive import exponential, plain_additive_scores
+from regard.attention.kernels.additive import exponential
 from regard.private_torch import has_compiler, recompile_limit_error
 
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from regard.attention import additive_attention, additive_scores, masked_softmax
+from regard.attention.additive import plain_additive_scores
 from regard.attention.kernels.additive import (
     additive_scores_backward,
     exponential,
     fast_additive_scores,
     is_fast,
-    plain_additive_scores,
 )
 from regard.errors import ShapeError
 

@@ -15,8 +15,8 @@ import torch
 from attention import interpreted
 
 from regard.attention import Additive, Concat, SumConcat, combine_masks, masked_softmax
+from regard.attention.additive import plain_additive_scores
 from regard.attention.kernels import additive_triton
-from regard.attention.kernels.additive import plain_additive_scores
 from regard.attention.kernels.additive_triton import is_fused
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from regard.attention import Additive, AttentionOutput, Dot, General, LocalMonotonic, ScaledDot, WeightNormAdditive, additive
-from regard.attention.kernels.additive import plain_additive_scores
-from regard.attention.masks import combine_masks, masked_softmax
+from regard.attention.additive import plain_additive_scores
+from regard.attention.masks import combine_masks
+from regard.attention.normalizers import masked_softmax
 
 
 class OwnAdditive(Additive):

@@ -5,7 +5,7 @@ import torch
 from contracts.cases.base import B, Case, K, Q
 from torch import Tensor
 
-from regard.attention import Attention, additive
+from regard.attention import Attention
 from regard.attention.kernels import additive as kernel
 
 MASKS = ["none", "key", "key_with_empty_row", "attn", "attn_with_empty_row", "attn_of_batch", "both"]
@@ -22,7 +22,7 @@ def choose_kernels(patch: pytest.MonkeyPatch, *, fast: bool) -> None:
     """Fast forms by size never, or always and in blocks so small that there are many."""
     for name in ("SMALL", "SMALL_WITH_GRADIENT", "FEW"):
         patch.setattr(kernel, name, 0 if fast else 1 << 60)
-    patch.setattr(additive, "PREPARE", 0 if fast else 1 << 60)
+    patch.setattr(kernel, "PREPARE", 0 if fast else 1 << 60)
     patch.setattr(kernel, "BLOCK", 90)
     patch.setattr(kernel, "QUERIES", 2)
 

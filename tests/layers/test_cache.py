@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.attention.multihead import HeadMemory
+from regard.attention.head_memory import HeadMemory
 from regard.layers.cache import KeyValueCache
 
 ROWS, HEADS, WIDTH = 5, 3, 2

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attention, ScoredAttention
-from regard.attention.monotonic import HardMonotonicState, SoftMonotonicState
+from regard.attention import Attention, HardMonotonicState, ScoredAttention, SoftMonotonicState
 from regard.config import (
     AttentionConfig,
     BahdanauDecoderConfig,

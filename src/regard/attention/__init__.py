@@ -1,32 +1,31 @@
 """Attention mechanisms behind one contract (`base.Attention`), each of which stands alone."""
 
-from regard.attention.additive import Additive, AdditiveMemory, Concat, SumConcat, additive_attention, additive_scores
+from regard.attention.additive import Additive, AdditiveMemory, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Observation
+from regard.attention.chunks import ChunkMemory
+from regard.attention.concat import Concat, SumConcat
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
+from regard.attention.hard_mocha import HardMoChA
+from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState, stopping_points
+from regard.attention.head_memory import HeadMemory
 from regard.attention.history import HistoryAttention, HistoryState
 from regard.attention.linear import LinearConcat
 from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
 from regard.attention.location import LocationSensitive
-from regard.attention.masks import causal_mask, combine_masks, masked_softmax, padding_mask, window_mask, zero_masked
-from regard.attention.mocha import ChunkMemory, HardMoChA, MoChA, expected_chunks
-from regard.attention.monotonic import (
-    HardMonotonic,
-    HardMonotonicState,
-    MonotonicAttention,
-    SoftMonotonic,
-    SoftMonotonicState,
-    WeightNormAdditive,
-    expected_alignments,
-    stopping_points,
-)
-from regard.attention.multihead import HeadMemory, MultiHead
+from regard.attention.masks import causal_mask, combine_masks, padding_mask, window_mask, zero_masked
+from regard.attention.mocha import MoChA, expected_chunks
+from regard.attention.monotonic import MonotonicAttention
+from regard.attention.multihead import MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
-from regard.attention.normalizers import Entmax15, Sigmoid, Softmax, Sparsemax, Temperature
-from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling, Pooled, Pooling
+from regard.attention.normalizers import Entmax15, Sigmoid, Softmax, Sparsemax, Temperature, masked_softmax
+from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
+from regard.attention.pooling_base import Pooled, Pooling
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions, Rotary
 from regard.attention.scored import ScoredAttention
 from regard.attention.self_attention import SelfAttention
+from regard.attention.soft_monotonic import SoftMonotonic, SoftMonotonicState, expected_alignments
+from regard.attention.weight_norm import WeightNormAdditive
 
 __all__ = [
     "ALiBi",

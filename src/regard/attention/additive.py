@@ -1,8 +1,11 @@
-"""Additive scores: a small network of one hidden layer between query and key.
+"""Additive attention: the score of a query and a key is a network with one hidden layer between them.
 
-`additive_scores` and `additive_attention` are useful wherever each of many rows is compared with each of many others through
-a tanh: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al. 2022), speech (Chorowski et al.
-2015).
+    score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
+
+In code, for queries W_q q and keys W_k k that are projected already: `plain_additive_scores`. `Additive` is below. `concat` and
+`weight_norm` have the variants, which differ in W_q, W_k and v only. The score is useful wherever each of many rows is compared
+with each of many others: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al. 2022), speech
+(Chorowski et al. 2015).
 """
 
 from abc import abstractmethod
@@ -16,15 +19,20 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_size
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Reweight
-from regard.attention.kernels.additive import exponential, fast_additive_scores, is_fast, plain_additive_scores
+from regard.attention.kernels.additive import fast_additive_scores, is_fast, ready_exponential
 from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
-from regard.attention.masks import combine_masks, masked_softmax, zero_masked
-from regard.attention.normalizers import is_softmax
+from regard.attention.masks import combine_masks, zero_masked
+from regard.attention.normalizers import is_softmax, masked_softmax
 from regard.attention.scored import ScoredAttention
 from regard.shapes import check_shape
 
-PREPARE = 1 << 12
-"""From so many elements of projected keys (B·K·H) on, steps of a decoder gain from their exponentials, computed once."""
+
+def plain_additive_scores(
+    query: Float[Tensor, "B Q H"], key: Float[Tensor, "B K H"], score_weight: Float[Tensor, " H"]
+) -> Float[Tensor, "B Q K"]:
+    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh), for projected queries and keys: the formula as it is written."""
+    hidden = (query[:, :, None] + key[:, None]).tanh()
+    return hidden @ score_weight.to(hidden.dtype)
 
 
 def additive_scores(
@@ -33,15 +41,15 @@ def additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """s_ij = Σ_h v_h tanh(q_ih + k_jh), without ever holding a (B,Q,K,H) tensor where that would be large.
+    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh), without a (B,Q,K,H) tensor where that would be large.
 
-    The form is chosen by size and device: blocks on a CPU (see `kernels.additive`), the plain formula for small sizes.
+    The sizes and the device choose the form: `kernels.additive` works in blocks on a CPU, the plain formula serves small sizes.
 
     Args:
         query: Projected queries W_q q.
         key: Projected keys W_k k.
         score_weight: v.
-        key_exponential: `kernels.additive.exponential(key)`, where the same keys meet one query after the other.
+        key_exponential: `kernels.additive.exponential(key)`, if the same keys meet one query after the other.
 
     Raises:
         ShapeError: If an axis does not fit.
@@ -132,8 +140,8 @@ class AdditiveMemory(Memory):
 torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.attention.AdditiveMemory")
 
 
-class _TanhAttention(ScoredAttention):
-    """v·tanh(query part + key part): what the three mechanisms below have in common."""
+class AdditiveBase(ScoredAttention):
+    """v · tanh(query part + key part): what the additive mechanisms have in common."""
 
     supports_fused: bool = True
 
@@ -166,8 +174,7 @@ class _TanhAttention(ScoredAttention):
     ) -> AdditiveMemory:
         """Project the keys once, and make their exponentials ready where that pays."""
         memory = super().prepare(key, value, key_mask=key_mask)
-        pays = not torch.compiler.is_exporting() and memory.key.device.type == "cpu" and memory.key.numel() >= PREPARE
-        return AdditiveMemory(memory.key, memory.value, key_mask, exponential(memory.key) if pays else None)
+        return AdditiveMemory(memory.key, memory.value, key_mask, ready_exponential(memory.key))
 
     def attend(
         self,
@@ -202,7 +209,7 @@ class _TanhAttention(ScoredAttention):
         return LinearScore(query_weight, self.score_vector()) if is_softmax(self.normalizer) else None
 
 
-class Additive(_TanhAttention):
+class Additive(AdditiveBase):
     """Additive attention: score(q, k) = v·tanh(W_q q + W_k k).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions, memory B·Q·K.
@@ -257,108 +264,3 @@ class Additive(_TanhAttention):
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """W_k k (+ bias)."""
         return self.key_projection(key)
-
-
-class Concat(_TanhAttention):
-    """Luong's concat as the paper has it: score(q, k) = v·tanh(W [q; k]).
-
-    W (Da, Dq + Dk) is one matrix, first the query's columns; because W [q; k] = W_q q + W_k k the keys are still projected
-    once only.
-
-    Reference: Luong, Pham, Manning 2015, eq. 8.
-
-    Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
-
-    Example:
-        >>> attention = Concat(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
-    """
-
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        key_size: int | None = None,
-        attention_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
-        )
-        self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False, device=device, dtype=dtype)
-
-    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """The query's columns of W."""
-        return nn.functional.linear(query, self.projection.weight[:, : self.query_size])
-
-    def linear_score(self) -> LinearScore | None:
-        """The query's columns of W, and v; see `Attention.linear_score`."""
-        return self._linear_score(self.projection.weight[:, : self.query_size])
-
-    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """The key's columns of W."""
-        return nn.functional.linear(key, self.projection.weight[:, self.query_size :])
-
-
-class SumConcat(_TanhAttention):
-    """Luong's concat as a well-known tutorial has it: score(q, k) = v·tanh(W (q + k)), query and key of one width.
-
-    Differs from the paper: `Concat` has a matrix of its own for each of the two.
-
-    Args:
-        query_size: Dq = Dk, ≥ 1.
-        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
-        device: Device of the parameters, as in `torch.nn`.
-        dtype: Type of the parameters, as in `torch.nn`.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
-
-    Example:
-        >>> attention = SumConcat(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
-    """
-
-    def __init__(
-        self,
-        query_size: int,
-        *,
-        attention_size: int | None = None,
-        normalizer: nn.Module | str | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            query_size, key_size=None, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
-        )
-        self.projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
-
-    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """W q."""
-        return self.projection(query)
-
-    def linear_score(self) -> LinearScore | None:
-        """W and v; see `Attention.linear_score`."""
-        return self._linear_score(self.projection.weight)
-
-    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """W k."""
-        return self.projection(key)

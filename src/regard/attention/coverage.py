@@ -1,4 +1,11 @@
-"""Attention that knows how much of each key it has used up."""
+"""Coverage: attention that knows how much each key has been attended to so far.
+
+    score_t(q, k) = v · tanh(W_q q + W_k k + w_c c_t + b),    loss = Σ_k min(α_tk, c_tk)
+    c_t = Σ_{t' < t} α_t'                                     `Coverage`
+    c_t = (1/Φ) Σ_{t' < t} α_t',    Φ = N · sigmoid(U_f·k)    `FertilityCoverage`
+
+In code: `coverage_scores`, `coverage_loss` and `fertilities`.
+"""
 
 from dataclasses import dataclass
 
@@ -6,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.additive import additive_scores
 from regard.attention.arguments import check_number
 from regard.attention.base import Memory
 from regard.attention.history import HistoryAttention
@@ -14,13 +22,29 @@ from regard.errors import ConfigError
 from regard.shapes import check_shape
 
 
+def coverage_scores(
+    query: Float[Tensor, "B Q Da"],
+    key: Float[Tensor, "B K Da"],
+    coverage: Float[Tensor, "B K"],
+    coverage_weight: Float[Tensor, " Da"],
+    score_weight: Float[Tensor, " Da"],
+) -> Float[Tensor, "B Q K"]:
+    """Return s_ij = v · tanh(q_i + k_j + w_c c_j), for projected queries and keys."""
+    return additive_scores(query, key + (coverage[..., None] * coverage_weight).to(key.dtype), score_weight)
+
+
+def fertilities(logits: Float[Tensor, "B K"], max_fertility: float) -> Float[Tensor, "B K"]:
+    """Return Φ = N · sigmoid(U_f·k): how many queries each key is good for, in float32 at least."""
+    return max_fertility * logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
+
+
 def coverage_loss(
     weights: Float[Tensor, "B Q K"],
     *,
     coverage: Float[Tensor, "B K"] | None = None,
     query_mask: Bool[Tensor, "B Q"] | None = None,
 ) -> Float[Tensor, ""]:
-    """What attention pays for looking again where it has looked: the mean over queries t of Σ_k min(α_tk, c_tk).
+    """Return the cost of looking again at keys attended to before: the mean over queries t of Σ_k min(α_tk, c_tk).
 
     c_t is what the keys got before query t: `coverage` and the weights of the earlier queries. Works on the weights of any
     mechanism, of a whole target at once.
@@ -111,9 +135,16 @@ class Coverage(HistoryAttention):
         self.coverage_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
         nn.init.uniform_(self.coverage_weight, -1, 1)  # as nn.Linear(1, Da) would begin
 
-    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
-        """w_c c_t."""
-        return (history[..., None] * self.coverage_weight).to(memory.key.dtype)
+    def scores(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
+    ) -> Float[Tensor, "B Q K"]:
+        """Return v·tanh(W_q q + W_k k + w_c c_t + b)."""
+        coverage = self.coverage(self.begin(memory) if history is None else history, memory)
+        return coverage_scores(self.query_projection(query), memory.key, coverage, self.coverage_weight, self.score_weight)
+
+    def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:
+        """Return c_t, which is the sum of the earlier weights."""
+        return history
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """c_{t+1} = c_t + α_t (eq. 10)."""
@@ -219,14 +250,13 @@ class FertilityCoverage(Coverage):
         """Project the keys once, and compute their fertilities."""
         memory = super().prepare(key, value, key_mask=key_mask)
         logits = self.fertility_projection(zero_masked(key, key_mask)).squeeze(-1)
-        fertility = self.max_fertility * logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
-        return FertilityMemory(memory.key, memory.value, key_mask, fertility)
+        return FertilityMemory(memory.key, memory.value, key_mask, fertilities(logits, self.max_fertility))
 
-    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
-        """w_c (Σ α) / Φ."""
+    def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:
+        """Return (Σ α) / Φ."""
         assert isinstance(memory, FertilityMemory)
         assert memory.fertility is not None
-        return super().extra(history / memory.fertility.clamp(min=2**-10), memory)
+        return history / memory.fertility.clamp(min=2**-10)
 
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None

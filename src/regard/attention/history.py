@@ -1,4 +1,7 @@
-"""Additive attention that looks back at its own earlier weights: what location-sensitive and coverage attention share."""
+"""Additive attention that looks back at its own earlier weights: what location-sensitive and coverage attention share.
+
+score_t(q, k) = v · tanh(W_q q + W_k k + extra(history_t) + b),    history_{t+1} = update(history_t, weights_t)
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -8,7 +11,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.additive import additive_scores
 from regard.attention.arguments import check_size
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
@@ -34,7 +36,7 @@ torch.export.register_dataclass(HistoryState, serialized_type_name="regard.atten
 class HistoryAttention(ScoredAttention):
     """score(q, k) = v·tanh(W_q q + W_k k + extra(history) + b), one query after the other.
 
-    A mechanism of this kind says what its history adds under the tanh (`extra`), and how new weights change it (`update`).
+    A mechanism of this kind says what its history adds under the tanh (`scores`), and how new weights change it (`update`).
     The history is zero before the first query, whose weights are therefore those of `Additive`.
 
     Args:
@@ -73,10 +75,6 @@ class HistoryAttention(ScoredAttention):
         nn.init.uniform_(self.score_weight, -(self.attention_size**-0.5), self.attention_size**-0.5)
 
     @abstractmethod
-    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
-        """What the history adds under the tanh."""
-
-    @abstractmethod
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """The history after one more row of weights."""
 
@@ -90,12 +88,11 @@ class HistoryAttention(ScoredAttention):
         """W_k k (+ b)."""
         return self.key_projection(key)
 
+    @abstractmethod
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Scores of queries that all look back at one history; without it, at none."""
-        key = memory.key if history is None else memory.key + self.extra(history, memory)
-        return additive_scores(self.query_projection(query), key, self.score_weight)
+        """Return the scores of queries that all look back at one history; None for the history before the first query."""
 
     def attend(
         self,
@@ -113,7 +110,7 @@ class HistoryAttention(ScoredAttention):
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         if mask is not None:
             mask = mask.expand(batch, queries, keys)
-        before = self._begin(memory) if state is None else state.history
+        before = self.begin(memory) if state is None else state.history
         check_shape("state.history", before, "B K", {"B": batch, "K": keys})
         history, rows = before, []
         for i in range(queries):
@@ -126,6 +123,7 @@ class HistoryAttention(ScoredAttention):
         output = AttentionOutput(context, weights if need_weights else None, self.loss(weights, before, mask))
         return output, HistoryState(history)
 
-    def _begin(self, memory: Memory) -> Tensor:
+    def begin(self, memory: Memory) -> Float[Tensor, "B K"]:
+        """Return the history before the first query: zeros."""
         dtype = torch.promote_types(memory.key.dtype, torch.float32)
         return memory.key.new_zeros(memory.value.shape[:2], dtype=dtype)

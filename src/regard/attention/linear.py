@@ -1,4 +1,9 @@
-"""The score that is linear in query and key together, kept because a well-known tutorial trains with it."""
+"""A score that is linear in query and key together, kept because a well-known tutorial trains with it.
+
+    score(q, k) = w·[q; k] + b = w_q·q + (w_k·k + b)
+
+In code: `linear_scores` of the two terms, each of which is one number for a query or a key.
+"""
 
 import torch
 from jaxtyping import Float
@@ -6,6 +11,11 @@ from torch import Tensor, nn
 
 from regard.attention.base import Memory
 from regard.attention.scored import ScoredAttention
+
+
+def linear_scores(query_term: Float[Tensor, "B Q 1"], key_term: Float[Tensor, "B K 1"]) -> Float[Tensor, "B Q K"]:
+    """Return s_ij = (w_q·q_i) + (w_k·k_j + b), from the terms in brackets."""
+    return query_term + key_term.transpose(1, 2)
 
 
 class LinearConcat(ScoredAttention):
@@ -55,4 +65,4 @@ class LinearConcat(ScoredAttention):
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """w_q·q + (w_k·k + b)."""
-        return nn.functional.linear(query, self.projection.weight[:, : self.query_size]) + memory.key.transpose(1, 2)
+        return linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)

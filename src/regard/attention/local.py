@@ -1,4 +1,9 @@
-"""Local attention: each query looks at a window of keys around one position only.
+"""Local attention: each query looks at a window of keys around one position p only.
+
+    weights_s = align_s                             for |s − p| ≤ D, else 0, p = t         `LocalMonotonic`
+    weights_s = align_s · exp(−(s − p)² / (2σ²))    there, p = S · sigmoid(v_p·tanh(W_p q)), σ = D/2        `LocalPredictive`
+
+where align = normalizer of the scores within the window. In code: `predicted_positions` and `gaussian_weights`.
 
 Positions are those of the keys that are there: the first True of `key_mask` is position 0, the next one 1, and so on, and S is
 how many there are. With padding at the end that is the plain index; masked keys elsewhere are as if taken out. `attn_mask`
@@ -19,6 +24,28 @@ from regard.attention.multiplicative import General
 from regard.attention.scored import ScoredAttention
 from regard.errors import ConfigError
 from regard.shapes import check_shape
+
+
+def in_window(position: Int[Tensor, "B K"], middle: Tensor, window: int) -> Bool[Tensor, "B Q K"]:
+    """Return whether |s − p| ≤ D, from the positions s of the keys and p (B,Q) of the queries."""
+    return (position[:, None] - middle[..., None]).abs() <= window
+
+
+def predicted_positions(
+    hidden: Float[Tensor, "B Q Dp"], position_weight: Float[Tensor, " Dp"], count: Int[Tensor, " B"]
+) -> Float[Tensor, "B Q"]:
+    """Return p = S · sigmoid(v_p · h), h = tanh(W_p q), in float32 at least, because half types cannot count far."""
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    # A sum of products rather than a matrix product, which autocast would round.
+    return count[:, None] * (hidden.to(dtype) * position_weight.to(dtype)).sum(-1).sigmoid()
+
+
+def gaussian_weights(
+    align: Float[Tensor, "B Q K"], position: Int[Tensor, "B K"], middle: Float[Tensor, "B Q"], window: int
+) -> Float[Tensor, "B Q K"]:
+    """Return align · exp(−(s − p)² / (2σ²)), where 2σ² = D²/2."""
+    distance = position[:, None] - middle[..., None]
+    return (align * (-2 * (distance / window).square()).exp()).to(align.dtype)
 
 
 @dataclass(frozen=True)
@@ -148,7 +175,7 @@ class LocalMonotonic(_LocalAttention):
         position, count = _positions(memory, keys)
         middle = start[:, None] + torch.arange(queries, device=query.device)
         middle = torch.minimum(middle, count[:, None] - 1)
-        near = (position[:, None] - middle[..., None]).abs() <= self.window
+        near = in_window(position, middle, self.window)
         # The scorer joins its key_mask to this itself, and takes its own fastest path.
         allowed = near if mask is None else mask & near
         output, _ = self.scorer.attend(query, memory, attn_mask=allowed, reweight=reweight, need_weights=need_weights)
@@ -209,11 +236,8 @@ class LocalPredictive(_LocalAttention):
         nn.init.uniform_(self.position_weight, -(position_size**-0.5), position_size**-0.5)
 
     def predict(self, query: Float[Tensor, "B Q Dq"], count: Int[Tensor, " B"]) -> Float[Tensor, "B Q"]:
-        """p = S·sigmoid(v_p·tanh(W_p q)), 0 to S; in float32 at least, because half types cannot count far."""
-        hidden = self.position_projection(query).tanh()
-        dtype = torch.promote_types(hidden.dtype, torch.float32)
-        # A sum of products rather than a matrix product, which autocast would round.
-        return count[:, None] * (hidden.to(dtype) * self.position_weight.to(dtype)).sum(-1).sigmoid()
+        """Return p = S·sigmoid(v_p·tanh(W_p q)), 0 to S."""
+        return predicted_positions(self.position_projection(query).tanh(), self.position_weight, count)
 
     def attend(
         self,
@@ -229,12 +253,11 @@ class LocalPredictive(_LocalAttention):
         self.refuse_state(state)
         mask = self.scorer.check(query, memory, attn_mask)
         position, count = _positions(memory, memory.value.shape[1])
-        distance = position[:, None] - self.predict(query, count)[..., None]
-        near = distance.abs() <= self.window
+        middle = self.predict(query, count)
+        near = in_window(position, middle, self.window)
         allowed = near if mask is None else near & mask
         align = self.scorer.normalizer(self.scorer.scores(query, memory), allowed)
-        weights = (align * (-2 * (distance / self.window).square()).exp()).to(align.dtype)  # 2σ² = D²/2
-        weights = reweighted(weights, allowed, reweight)
+        weights = reweighted(gaussian_weights(align, position, middle, self.window), allowed, reweight)
         context = weights.to(memory.value.dtype) @ memory.value
         return AttentionOutput(context, weights if need_weights else None), None
 

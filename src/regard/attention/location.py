@@ -1,13 +1,36 @@
-"""Attention that knows where it looked last."""
+"""Location-sensitive attention: it knows where it looked last.
+
+    score_t(q, k) = v · tanh(W_q q + W_k k + U f_t + b),    f_t = F ∗ α_{t−1}
+
+In code: `location_scores` with the features `location_features`.
+"""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.additive import additive_scores
 from regard.attention.arguments import check_size
 from regard.attention.base import Memory
 from regard.attention.history import HistoryAttention
 from regard.errors import ConfigError
+
+
+def location_features(previous: Float[Tensor, "B K"], filters: Float[Tensor, "C 1 R"]) -> Float[Tensor, "B K C"]:
+    """Return f = F ∗ α: C filters of R taps slide over the previous weights, with zeros beyond both ends."""
+    features = nn.functional.conv1d(previous[:, None].to(filters.dtype), filters, padding=filters.shape[2] // 2)
+    return features.transpose(1, 2)
+
+
+def location_scores(
+    query: Float[Tensor, "B Q Da"],
+    key: Float[Tensor, "B K Da"],
+    features: Float[Tensor, "B K C"],
+    feature_weight: Float[Tensor, "Da C"],
+    score_weight: Float[Tensor, " Da"],
+) -> Float[Tensor, "B Q K"]:
+    """Return s_ij = v · tanh(q_i + k_j + U f_j), for projected queries and keys."""
+    return additive_scores(query, key + nn.functional.linear(features, feature_weight), score_weight)
 
 
 class LocationSensitive(HistoryAttention):
@@ -82,12 +105,15 @@ class LocationSensitive(HistoryAttention):
         )
         self.feature_projection = nn.Linear(num_filters, self.attention_size, bias=False, device=device, dtype=dtype)
 
-    def extra(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K Da"]:
-        """U f, f = F ∗ α (eq. 8)."""
-        if not history.shape[1]:
-            return memory.key  # as empty; a convolution refuses to slide over nothing
-        features = self.convolution(history[:, None].to(self.convolution.weight.dtype))
-        return self.feature_projection(features.transpose(1, 2))
+    def scores(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
+    ) -> Float[Tensor, "B Q K"]:
+        """Return v·tanh(W_q q + W_k k + U f + b), f = F ∗ α (eqs. 8 and 9)."""
+        projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
+        if not previous.shape[1]:  # a convolution refuses to slide over nothing
+            return additive_scores(projected, memory.key, self.score_weight)
+        features = location_features(previous, self.convolution.weight)
+        return location_scores(projected, memory.key, features, self.feature_projection.weight, self.score_weight)
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """The weights just given take the place of those before."""

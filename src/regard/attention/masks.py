@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.kernels.softmax import softmax
 from regard.errors import ShapeError
 
 
@@ -77,35 +76,6 @@ def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | 
         return tensor
     _check_key_mask(key_mask, tensor.shape[0], tensor.shape[1])
     return tensor.masked_fill(~key_mask[..., None], 0)
-
-
-def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
-    """Softmax over the last axis, among the positions that a mask allows.
-
-    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row with nothing allowed is all zeros, and its
-    gradient is zero. What stands behind the mask (infinity and NaN too) changes neither result nor gradient.
-
-    Args:
-        scores: Any real numbers, in any floating type.
-        mask: Boolean, broadcasting to the scores; None allows everything.
-
-    Returns:
-        The weights, of the shape and type of the scores.
-
-    Raises:
-        ShapeError: If the mask is not boolean.
-
-    Example:
-        >>> masked_softmax(torch.zeros(4), torch.tensor([True, True, False, False]))
-        tensor([0.5000, 0.5000, 0.0000, 0.0000])
-    """
-    if mask is None:
-        return softmax(scores)
-    if mask.dtype != torch.bool:
-        raise ShapeError(_not_boolean("mask", mask, "broadcasting to the scores"))
-    # An empty row gets equal scores instead of −∞ everywhere, which would be 0/0.
-    fill = scores.new_zeros(()).where(~mask.any(-1, keepdim=True), -torch.inf).to(scores.dtype)
-    return softmax(torch.where(mask, scores, fill)).masked_fill(~mask, 0)
 
 
 def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Tensor, "B K"]:
@@ -186,8 +156,7 @@ def window_mask(
 
 def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
     expected = f"(B, K) = ({batch}, {keys})"
-    if mask.dtype != torch.bool:
-        raise ShapeError(_not_boolean("key_mask", mask, f"of shape {expected}"))
+    check_boolean("key_mask", mask, f"of shape {expected}")
     if tuple(mask.shape) != (batch, keys):
         hint = "; a mask of more axes that broadcasts to (B, H, Q, K) is an attn_mask" if mask.ndim > 2 else ""
         raise ShapeError(f"key_mask has shape {tuple(mask.shape)}, expected {expected}{hint}")
@@ -206,8 +175,7 @@ def _check_attn_mask(mask: Tensor, batch: int, queries: int, keys: int, heads: i
         return
     named = [f"({axes.replace(' ', ', ')}) = {sizes}" for axes, sizes in full.items() if heads or axes != "B H Q K"]
     expected = f"{' or '.join(named)}, where all axes but K may be 1"
-    if mask.dtype != torch.bool:
-        raise ShapeError(_not_boolean("attn_mask", mask, f"of shape {expected}"))
+    check_boolean("attn_mask", mask, f"of shape {expected}")
     hint = ""
     if shape == (batch, keys):
         hint = "; a (B, K) mask of the keys that exist is a key_mask"
@@ -216,6 +184,16 @@ def _check_attn_mask(mask: Tensor, batch: int, queries: int, keys: int, heads: i
     elif heads is None and len(shape) == 4:
         hint = "; this mechanism has no heads"
     raise ShapeError(f"attn_mask has shape {shape}, expected {expected}{hint}")
+
+
+def check_boolean(name: str, mask: Tensor, shape: str) -> None:
+    """Refuse a mask that is not boolean.
+
+    Raises:
+        ShapeError: If it is not.
+    """
+    if mask.dtype != torch.bool:
+        raise ShapeError(_not_boolean(name, mask, shape))
 
 
 def _not_boolean(name: str, mask: Tensor, shape: str) -> str:

@@ -1,6 +1,10 @@
-"""Multi-head attention: several heads side by side, each with a map of its own for queries, keys and values.
+"""Multi-head attention: several heads side by side, each with projections of its own for queries, keys and values.
 
-One class serves encoders, decoders and what lies between them. Within a causal decoder its state is the key–value cache:
+    head_h = softmax(q_h k_hᵀ / √E) v_h,    context = W_o [head_1; …; head_H] + b_o,    E = D/H
+
+In code: `split_heads` of the projections, `head_scores`, a softmax, `head_product` with the values, and `join_heads`.
+
+Within a causal decoder the state is the key–value cache:
 
     memory = attention.prepare(x)                            # this step's tokens, one or more
     out, state = attention.attend(x, memory, state)          # state None begins; it then holds all keys and values so far
@@ -9,17 +13,17 @@ which gives what one call over all tokens gives. Across to an encoder, `prepare`
 """
 
 import math
-from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_flag, check_instance, check_size, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.conversion import rename_from_torch, rename_to_torch
+from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
@@ -31,45 +35,28 @@ from regard.private_torch import is_transformed
 from regard.shapes import check_shape
 
 
-@dataclass(frozen=True)
-class HeadMemory(Memory):
-    """Keys and values by head; the key–value cache too. G ≤ H heads have keys of their own."""
-
-    key: Float[Tensor, "B G K Da"]
-    """The projected keys; in a state without a window they are rotated to their positions, if the positions rotate keys."""
-    value: Float[Tensor, "B G K Da"]
-    """The projected values; behind the mask those of a zero vector."""
-    key_mask: Bool[Tensor, "B K"] | None = None
-    """(B,K) booleans, True where there is a key; None if there is one everywhere."""
-
-    def select(self, index: Int[Tensor, " M"]) -> "HeadMemory":
-        """Keep the given rows of the batch, in the given order."""
-        mask = None if self.key_mask is None else self.key_mask[index]
-        return HeadMemory(self.key[index], self.value[index], mask)
-
-    def join(self, later: "HeadMemory") -> "HeadMemory":
-        """Append later keys to these."""
-        key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
-        if self.key_mask is None and later.key_mask is None:
-            return HeadMemory(key, value)
-        return HeadMemory(key, value, torch.cat([self._all(), later._all()], 1))
-
-    def last(self, count: int) -> "HeadMemory":
-        """Keep the last keys, at most `count` of them; all where `torch.export` leaves their number open."""
-        keys = self.key.shape[2]
-        if not isinstance(keys, int):
-            return self  # an export with an open number of keys; more than are needed change nothing
-        start = max(keys - count, 0)
-        mask = None if self.key_mask is None else self.key_mask[:, start:]
-        return HeadMemory(self.key[:, :, start:], self.value[:, :, start:], mask)
-
-    def _all(self) -> Tensor:
-        if self.key_mask is not None:
-            return self.key_mask
-        return self.key.new_ones(self.key.shape[0], self.key.shape[2], dtype=torch.bool)
+def split_heads(x: Float[Tensor, "B T HE"], num_heads: int) -> Float[Tensor, "B H T E"]:
+    """Return the features of each head."""
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
-torch.export.register_dataclass(HeadMemory, serialized_type_name="regard.attention.HeadMemory")
+def join_heads(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
+    """Return [head_1; …; head_H]."""
+    return heads.transpose(1, 2).flatten(2)
+
+
+def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y"]) -> Float[Tensor, "B H Q Y"]:
+    """Return the product of each head's matrix with that of its group: H/G neighbouring heads share one."""
+    (_, num_heads, queries, _), groups = heads.shape, shared.shape[1]
+    if groups == num_heads:
+        return heads @ shared
+    rows = heads.unflatten(1, (groups, -1)).flatten(2, 3)  # all that meets the same keys, in one product
+    return (rows @ shared).unflatten(2, (num_heads // groups, queries)).flatten(1, 2)
+
+
+def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H Q K"]:
+    """Return q_h k_hᵀ / √E for each head h."""
+    return head_product(query / math.sqrt(query.shape[-1]), key.transpose(2, 3))
 
 
 class MultiHead(Attention):
@@ -177,7 +164,7 @@ class MultiHead(Attention):
         same = value is key
         key = zero_masked(key, key_mask)
         projected = self.key_projection(key), self.value_projection(key if same else zero_masked(value, key_mask))
-        heads, values = (x.unflatten(-1, (self.num_kv_heads, self.head_size)).transpose(1, 2) for x in projected)
+        heads, values = (split_heads(x, self.num_kv_heads) for x in projected)
         return HeadMemory(heads, values, key_mask)
 
     def attend(
@@ -200,7 +187,7 @@ class MultiHead(Attention):
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         memory, state = self._join(memory, state)
         queries, keys = sizes["Q"], memory.key.shape[2]
-        heads = self.query_projection(query).unflatten(-1, (self.num_heads, self.head_size)).transpose(1, 2)
+        heads = split_heads(self.query_projection(query), self.num_heads)
         bias = None
         if self.positions is not None:
             heads = self.positions.rotate(heads, keys - queries)
@@ -218,7 +205,7 @@ class MultiHead(Attention):
             mask = None if simple and not products else self._mask(given, queries, keys, query.device)
             fused = self._products if products else self._fused
             context, weights = fused(heads, memory, bias, mask, causal=simple), None
-        output = self.output_projection(context.transpose(1, 2).flatten(2))
+        output = self.output_projection(join_heads(context))
         if mask is not None and (given is not None or queries > keys):
             output = _zero_where_not(_some(mask), output)
         return AttentionOutput(output, weights if need_weights else None), state
@@ -267,29 +254,19 @@ class MultiHead(Attention):
         self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, reweight: Reweight | None
     ) -> tuple[Tensor, Tensor]:
         """Context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
-        queries, scale = heads.shape[2], 1 / math.sqrt(self.head_size)
         if reweight is None and self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
-            return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
+            return heads_attention(heads, memory.key, memory.value, bias, mask, scale=1 / math.sqrt(self.head_size))
         # Laid out here: the product would copy the transposed keys a number at a time.
         key = memory.key.clone(memory_format=torch.contiguous_format)
-        scores = self._by_head(self._by_group(scale * heads) @ key.transpose(2, 3), queries)
+        scores = head_scores(heads, key)
         weights = reweighted(self.normalizer(scores if bias is None else scores + bias, mask), mask, reweight)
         kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
-        return self._by_head(self._by_group(kept) @ memory.value, queries), weights
+        return head_product(kept, memory.value), weights
 
     def _simple(self) -> bool:
         """Whether the weights are a softmax, each head has its keys, and nothing is dropped."""
         dropped = self.training and self.dropout > 0
         return is_softmax(self.normalizer) and self.num_kv_heads == self.num_heads and not dropped
-
-    def _by_group(self, heads: Tensor) -> Tensor:
-        """(B,H,Q,·) → (B,G,H/G·Q,·): all that meets the same keys in one product."""
-        return heads.unflatten(1, (self.num_kv_heads, -1)).flatten(2, 3) if self.num_kv_heads < self.num_heads else heads
-
-    def _by_head(self, groups: Tensor, queries: int) -> Tensor:
-        """(B,G,H/G·Q,·) → (B,H,Q,·)."""
-        shared = self.num_heads // self.num_kv_heads
-        return groups.unflatten(2, (shared, queries)).flatten(1, 2) if shared > 1 else groups
 
     def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
         """The same context without weights, by PyTorch's fused kernels."""
@@ -307,8 +284,7 @@ class MultiHead(Attention):
 
     def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
         """The same by two products, where those are quicker than the fused kernels. What is causal is so by the mask."""
-        queries, scale = heads.shape[2], 1 / math.sqrt(self.head_size)
-        scores = self._by_head(self._by_group(scale * heads) @ memory.key.transpose(2, 3), queries)
+        scores = head_scores(heads, memory.key)
         if bias is not None:
             scores = scores + bias
         if mask is not None:
@@ -317,7 +293,7 @@ class MultiHead(Attention):
             scores = scores + scores.new_zeros(()).where(~forbidden, -math.inf).to(scores.dtype)
         weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32: quicker, and exact
         kept = nn.functional.dropout(weights, self.dropout, self.training)
-        return self._by_head(self._by_group(kept) @ memory.value, queries)
+        return head_product(kept, memory.value)
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":

@@ -1,4 +1,11 @@
-"""Multiplicative scores: products of query and key."""
+"""Multiplicative attention: the score is a product of query and key.
+
+    score(q, k) = q·k               `Dot`            weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
+    score(q, k) = q·k / √D          `ScaledDot`
+    score(q, k) = k·(W q)           `General`
+
+In code: `product_scores`. `self_attention` has the scaled form with projections of its own.
+"""
 
 import math
 from typing import Any
@@ -13,8 +20,13 @@ from regard.attention.normalizers import is_softmax
 from regard.attention.scored import ScoredAttention
 
 
+def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], scale: float = 1.0) -> Float[Tensor, "B Q K"]:
+    """Return s_ij = scale · q_i·k_j, for all queries and keys in one matrix product."""
+    return scale * (query @ key.transpose(1, 2))
+
+
 class _ProductAttention(ScoredAttention):
-    """scale · a(q)·b(k): what the mechanisms below have in common, with PyTorch's fused attention where it may serve."""
+    """scale · a(q)·b(k), with PyTorch's fused attention if no weights are needed."""
 
     supports_fused: bool = True
     scale: float = 1.0
@@ -25,7 +37,7 @@ class _ProductAttention(ScoredAttention):
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """scale · query part · key part."""
-        return self.scale * (self.project_query(query) @ memory.key.transpose(1, 2))
+        return product_scores(self.project_query(query), memory.key, self.scale)
 
     def attend(
         self,

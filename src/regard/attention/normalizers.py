@@ -1,10 +1,13 @@
-"""From scores to weights: modules that any mechanism takes as its `normalizer`.
+"""From scores to weights: modules that any mechanism takes as its `normalizer`, or their names.
 
-Mechanisms take an instance, or the name of one: "softmax", "sparsemax", "entmax15", "sigmoid".
+    w_k = exp(s_k) / Σ_j exp(s_j)        `Softmax`, "softmax"          in code: `masked_softmax`
+    w_k = 1 / (1 + exp(−s_k))            `Sigmoid`, "sigmoid"                   `masked_sigmoid`
+    w = normalizer(s / T)                `Temperature`                          its `forward`
 
-All are called `normalizer(scores, mask)` with scores (…,K) and a boolean mask that broadcasts to them, give weights of the
-scores' shape and type (half types are computed in float32), and keep what the contract promises of masks: zeros where the mask
-is False and in rows where it allows nothing, and neither result nor gradient see what stands behind it.
+"sparsemax" and "entmax15" are in `sparse`. All are called `normalizer(scores, mask)` with scores (…,K) and a boolean mask that
+broadcasts to them. They give weights of the scores' shape and type (half types are computed in float32), and keep what the
+contract promises of masks: zeros where the mask is False and in rows where it allows nothing, and neither result nor gradient
+depend on what is behind it.
 """
 
 import inspect
@@ -16,8 +19,44 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_number
-from regard.attention.masks import masked_softmax
+from regard.attention.kernels.softmax import softmax
+from regard.attention.masks import check_boolean
+from regard.attention.sparse import Entmax15, Sparsemax, at_least_float32
 from regard.errors import ConfigError, nearest
+
+
+def masked_sigmoid(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
+    """Return 1 / (1 + exp(−s_k)) where the mask allows k, else 0."""
+    return scores.sigmoid() if mask is None else scores.where(mask, 0).sigmoid().where(mask, 0)
+
+
+def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
+    """Return the softmax over the last axis, among the positions that a mask allows.
+
+    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row with nothing allowed has zero weights and gradients.
+    What is behind the mask (infinity and NaN too) changes neither result nor gradient.
+
+    Args:
+        scores: Any real numbers, in any floating type.
+        mask: Boolean, broadcasting to the scores; None allows everything.
+
+    Returns:
+        The weights, of the shape and type of the scores.
+
+    Raises:
+        ShapeError: If the mask is not boolean.
+
+    Example:
+        >>> masked_softmax(torch.zeros(4), torch.tensor([True, True, False, False]))
+        tensor([0.5000, 0.5000, 0.0000, 0.0000])
+    """
+    if mask is None:
+        return softmax(scores)
+    check_boolean("mask", mask, "broadcasting to the scores")
+    # An empty row gets equal scores instead of −∞ everywhere, which would be 0/0.
+    fill = scores.new_zeros(()).where(~mask.any(-1, keepdim=True), -torch.inf).to(scores.dtype)
+    return softmax(torch.where(mask, scores, fill)).masked_fill(~mask, 0)
+
 
 Normalizer = nn.Module
 """A module that is called with scores (…,K) and a mask, and returns weights of their shape and type."""
@@ -48,71 +87,6 @@ class Softmax(nn.Module):
         return masked_softmax(scores, mask)
 
 
-class Sparsemax(nn.Module):
-    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with the τ that makes them sum to one.
-
-    Sparse: scores of one or more below the highest always get exactly zero. Cost: a sort of each row.
-
-    Reference: Martins, Astudillo 2016, eqs. 2–3 and algorithm 1.
-
-    Example:
-        >>> Sparsemax()(torch.tensor([1.0, 0.5, -1.0]))
-        tensor([0.7500, 0.2500, 0.0000])
-    """
-
-    normalized: ClassVar[bool] = True
-    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
-
-    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
-        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
-        if not scores.shape[-1]:
-            return scores
-        z = _below_the_highest(scores, mask)
-        with torch.no_grad():
-            ordered, rank = _ordered(z)
-            total = ordered.cumsum(-1)
-            size = (1 + rank * ordered > total).sum(-1, keepdim=True).clamp(min=1)
-            support = _above(z, (total.gather(-1, size - 1) - 1) / size)
-        # The threshold once more, from its support: τ = (Σ_{support} z − 1) / |support| carries the gradient.
-        threshold = (z.where(support, 0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
-        return _finished((z - threshold).where(support, 0).clamp(min=0), scores, mask)
-
-
-class Entmax15(nn.Module):
-    """1.5-entmax: w_k = max(s_k/2 − τ, 0)², with the τ that makes them sum to one; between softmax and `Sparsemax`.
-
-    Sparse: scores of two or more below the highest always get exactly zero. Cost: a sort of each row.
-
-    Reference: Peters, Niculae, Martins 2019, algorithm 2 (exact, by sorting).
-
-    Example:
-        >>> Entmax15()(torch.tensor([1.0, 1.0, -3.0]))
-        tensor([0.5000, 0.5000, 0.0000])
-    """
-
-    normalized: ClassVar[bool] = True
-    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
-
-    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
-        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
-        if not scores.shape[-1]:
-            return scores
-        z = _below_the_highest(scores, mask, scale=0.5)
-        with torch.no_grad():
-            ordered, rank = _ordered(z)
-            mean = ordered.cumsum(-1) / rank
-            spread = (ordered.square().cumsum(-1) / rank - mean.square()) * rank
-            thresholds = mean - ((1 - spread) / rank).clamp(min=0).sqrt()
-            size = (thresholds <= ordered).sum(-1, keepdim=True).clamp(min=1)
-            support = _above(z, thresholds.gather(-1, size - 1))
-        # The threshold once more, from its support, to carry the gradient: Σ_{support} (z − τ)² = 1.
-        count = support.sum(-1, keepdim=True)
-        mean = z.where(support, 0).sum(-1, keepdim=True) / count
-        spread = (z - mean).where(support, 0).square().sum(-1, keepdim=True)
-        threshold = mean - ((1 - spread) / count).clamp(min=torch.finfo(z.dtype).tiny).sqrt()
-        return _finished((z - threshold).where(support, 0).clamp(min=0).square(), scores, mask)
-
-
 class Sigmoid(nn.Module):
     """w_k = 1 / (1 + exp(−s_k)): each key for itself. **The weights of a row do not sum to one.**
 
@@ -129,9 +103,7 @@ class Sigmoid(nn.Module):
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
-        if mask is None:
-            return scores.sigmoid()
-        return scores.where(mask, 0).sigmoid().where(mask, 0)
+        return masked_sigmoid(scores, mask)
 
 
 class Temperature(nn.Module):
@@ -166,7 +138,7 @@ class Temperature(nn.Module):
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
         # In float32, because 60,000 / 0.5 is beyond float16.
-        return self.normalizer(_precise(scores) / self.temperature, mask).to(scores.dtype)
+        return self.normalizer(at_least_float32(scores) / self.temperature, mask).to(scores.dtype)
 
     def extra_repr(self) -> str:
         """Return the temperature, for `print`."""
@@ -216,34 +188,3 @@ def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Modu
             f"{called}(normalizer={kind}): a normalizer is called with (scores, mask), but this one takes no mask; {remedy}"
         ) from None
     return normalizer
-
-
-def _precise(scores: Tensor) -> Tensor:
-    """float64 as it is, anything else in float32."""
-    return scores if scores.dtype == torch.float64 else scores.float()
-
-
-def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.0) -> Tensor:
-    """scale · (s − max s), at most 0. What is 2 or more below is put at −2: it is out of every support (which ends at −1), and
-    so are the masked; bounded numbers keep the sums exact whatever the scores."""
-    z = _precise(scores)
-    if mask is None:
-        return (scale * (z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
-    z = z.where(mask, -torch.inf)
-    top = z.detach().amax(-1, keepdim=True).where(mask.any(-1, keepdim=True), 0)
-    return (scale * (z - top)).clamp(min=-2)
-
-
-def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The row from the highest to the lowest, and 1, 2, …, K."""
-    return z.sort(-1, descending=True).values, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
-
-
-def _above(z: Tensor, threshold: Tensor) -> Tensor:
-    """The support. A row with a NaN has a threshold of NaN and no order: all of it counts, so that its weights are NaN, as a
-    softmax has it, and no index of no place is looked up."""
-    return ~(z <= threshold)
-
-
-def _finished(weights: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
-    return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)

@@ -1,135 +1,44 @@
-"""Attention without a query: a learned average of a sequence.
+"""Attention without a query: a learned average of a sequence, context = Σ_k weight_k h_k. The scores come from:
 
-Every pooling is called alike, `pool(values, key_mask=…, reweight=…)`, and gives a context of `pool.output_size` and weights.
-They differ in where the scores come from:
+    e_k = w·h_k + b                 `AttentionPooling`          in code: `linear_scores`        weights = softmax_k(e)
+    e_k = v·tanh(W h_k + b)         `AdditivePooling`                    `tanh_scores`
+    e_ik = v_i·tanh(W h_k)          `MultiHeadPooling`, head i           `tanh_head_scores`
+    weight_k = 1/K                  `MeanPooling`                        `equal_weights`
 
-    AttentionPooling    w·h_k + b
-    AdditivePooling     v·tanh(W h_k + b)
-    MultiHeadPooling    v_i·tanh(W h_k), for each head i
-    MeanPooling         none: all count the same
-
-Under autocast the product W h alone is in its dtype: scores, weights and sums are small next to it, and stay exact.
+`pooling_base` has what they share: the call, masks, and the average.
 """
-
-from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Never, Self
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_constructor, check_size, check_tensor, describe_arguments, refuse_call
-from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.masks import combine_masks, zero_masked
+from regard.attention.arguments import check_size
 from regard.attention.normalizers import build_normalizer
-from regard.shapes import check_shape
+from regard.attention.pooling_base import Pooling, exactly
 
 
-class Pooled(NamedTuple):
-    """Context and weights of a batch of sequences. If the values have no batch axis, these have none either."""
-
-    context: Float[Tensor, "*B D"]
-    """Σ_k weight_k value_k, (B,D); those of several heads side by side, (B,H·D)."""
-    weights: Float[Tensor, "*heads K"]
-    """(B,K), with heads (B,H,K)."""
+def linear_scores(
+    values: Float[Tensor, "B K D"], weight: Float[Tensor, "1 D"], bias: Float[Tensor, " 1"] | None
+) -> Float[Tensor, "B K"]:
+    """Return e_k = w·h_k + b."""
+    return nn.functional.linear(values, weight, bias)[..., 0]
 
 
-_ARGUMENTS = ("values", "key_mask", "reweight")
-_BY_POSITION = "values is the only one. Give the mask by name: key_mask=… (B, K), in which True means that a value exists"
+def tanh_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Tensor, " Da"]) -> Float[Tensor, "B K"]:
+    """Return e_k = v·tanh(W h_k + b), from the projected values W h_k + b."""
+    return projected.tanh() @ score_weight
 
 
-class Pooling(nn.Module, ABC):
-    """Base of every pooling: weights from the values alone, context = Σ_k weight_k value_k.
-
-    Args:
-        size: D, width of what is pooled, ≥ 1.
-        num_heads: H, ≥ 1; None for one head, whose weights have no axis for it.
-
-    Raises:
-        ConfigError: If a size is not a whole number of 1 or more.
-    """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Check the names of the arguments before the constructor of any pooling runs."""
-        check_constructor(cls, args, kwargs)
-        return super().__new__(cls)
-
-    def __init__(self, size: int, *, num_heads: int | None = None) -> None:
-        super().__init__()
-        check_size(type(self).__name__, "size", size)
-        if num_heads is not None:
-            check_size(type(self).__name__, "num_heads", num_heads)
-        self.size, self.num_heads = size, num_heads
-        self.output_size = size if num_heads is None else num_heads * size
-        """Width of the context."""
-
-    @abstractmethod
-    def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return weights (B,K) or (B,H,K) of values that are zero behind the mask; zeros there and in empty rows.
-
-        Args:
-            values: What is pooled.
-            key_mask: True where a value exists; None for everywhere.
-        """
-
-    def forward(
-        self,
-        values: Float[Tensor, "*B K D"],
-        *further: Never,
-        key_mask: Bool[Tensor, "*B K"] | None = None,
-        reweight: Reweight | None = None,
-        **others: Never,
-    ) -> Pooled:
-        """Pool each sequence of the batch.
-
-        Args:
-            values: h, (B,K,D), or (K,D) of a single sequence, for which no argument and no result has an axis B.
-            further: Nothing; masks are given by name.
-            key_mask: True where a value exists (padding: False); None for everywhere. A row without any gives zeros.
-            reweight: From the weights, and the mask in a shape that broadcasts to them, to the weights used in their place.
-            others: Nothing; other names are refused, with the right call.
-
-        Returns:
-            Context and weights: `context, weights = pool(values)`.
-
-        Raises:
-            ShapeError: If an axis does not fit, or the mask is not boolean.
-            ArgumentError: If an argument has another name, or is no tensor.
-        """
-        called = type(self).__name__
-        if further or others:
-            refuse_call(called, further, others, _ARGUMENTS, _BY_POSITION)
-        check_tensor(called, "values", values)
-        if values.ndim == 2:
-            pooled = self._pool(values[None], None if key_mask is None else key_mask[None], reweight)
-            return Pooled(pooled.context[0], pooled.weights[0])
-        return self._pool(values, key_mask, reweight)
-
-    def extra_repr(self) -> str:
-        """Return sizes and options, for `print`."""
-        return describe_arguments(self)
-
-    def _pool(self, values: Tensor, key_mask: Tensor | None, reweight: Reweight | None) -> Pooled:
-        sizes = check_shape("values", values, f"B K {self.size}")
-        combine_masks(key_mask, None, batch=sizes["B"], queries=1, keys=sizes["K"])
-        values = zero_masked(values, key_mask)
-        if torch.is_autocast_enabled(values.device.type):
-            values = values.to(torch.promote_types(values.dtype, torch.float32))
-        weights = self.weigh(values, key_mask)
-        mask = key_mask if key_mask is None or weights.ndim == 2 else key_mask[:, None]
-        weights = reweighted(weights, mask, reweight)
-        return Pooled(average(weights, values), weights)
+def tanh_head_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Tensor, "H Da"]) -> Float[Tensor, "B H K"]:
+    """Return e_ik = v_i·tanh(W h_k) for each head i, from the projected values W h_k."""
+    return (projected.tanh() @ score_weight.T).transpose(1, 2)
 
 
-def average(weights: Float[Tensor, "B *H K"], values: Float[Tensor, "B K D"]) -> Float[Tensor, "B HD"]:
-    """Return Σ_k weight_k value_k: (B,D) of weights (B,K), (B,H·D) of weights (B,H,K)."""
-    with _exact(values):
-        weights = weights.to(values.dtype)
-        return (weights if weights.ndim == 3 else weights[:, None]).matmul(values).flatten(1)
-
-
-def _exact(values: Tensor) -> torch.autocast:
-    return torch.autocast(values.device.type, enabled=False)
+def equal_weights(values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K"]:
+    """Return 1/K for each of the K values that exist, zero behind the mask."""
+    if key_mask is None:
+        return values.new_full(values.shape[:2], 1 / max(1, values.shape[1]))
+    return key_mask.to(values.dtype) / key_mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 class AttentionPooling(Pooling):
@@ -172,8 +81,8 @@ class AttentionPooling(Pooling):
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
         """normalizer(w·h + b)."""
-        with _exact(values):
-            weights: Tensor = self.normalizer(self.projection(values)[..., 0], key_mask)
+        with exactly(values):
+            weights: Tensor = self.normalizer(linear_scores(values, self.projection.weight, self.projection.bias), key_mask)
         return weights
 
 
@@ -223,8 +132,8 @@ class AdditivePooling(Pooling):
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
         """normalizer(v·tanh(W h + b))."""
         projected = self.projection(values).to(values.dtype)
-        with _exact(values):
-            weights: Tensor = self.normalizer(projected.tanh() @ self.score_weight, key_mask)
+        with exactly(values):
+            weights: Tensor = self.normalizer(tanh_scores(projected, self.score_weight), key_mask)
         return weights
 
 
@@ -278,9 +187,9 @@ class MultiHeadPooling(Pooling):
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
         """normalizer(v_i·tanh(W h)) for each head."""
         projected = self.projection(values).to(values.dtype)
-        with _exact(values):
-            scores = (projected.tanh() @ self.score_weight.T).transpose(1, 2)
-            weights: Tensor = self.normalizer(scores, None if key_mask is None else key_mask[:, None])
+        with exactly(values):
+            mask = None if key_mask is None else key_mask[:, None]
+            weights: Tensor = self.normalizer(tanh_head_scores(projected, self.score_weight), mask)
         return weights
 
 
@@ -309,6 +218,4 @@ class MeanPooling(Pooling):
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
         """The same for everything that is there."""
-        if key_mask is None:
-            return values.new_full(values.shape[:2], 1 / max(1, values.shape[1]))
-        return key_mask.to(values.dtype) / key_mask.sum(dim=1, keepdim=True).clamp(min=1)
+        return equal_weights(values, key_mask)

@@ -1,4 +1,9 @@
-"""Self-attention with one head, as it is first taught."""
+"""Self-attention with one head, as it is first taught.
+
+    q = W_q x + b_q,    k = W_k x + b_k,    v = W_v x + b_v,    weights = softmax(q kᵀ / √D),    context = weights·v
+
+In code: `scaled_scores` of the projected queries and keys.
+"""
 
 import torch
 from jaxtyping import Bool, Float
@@ -6,8 +11,13 @@ from torch import Tensor, nn
 
 from regard.attention.base import Memory
 from regard.attention.masks import zero_masked
-from regard.attention.multiplicative import ScaledDot
+from regard.attention.multiplicative import ScaledDot, product_scores
 from regard.shapes import check_shape
+
+
+def scaled_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> Float[Tensor, "B Q K"]:
+    """Return q kᵀ / √D."""
+    return product_scores(query, key, query.shape[-1] ** -0.5)
 
 
 class SelfAttention(ScaledDot):
@@ -35,6 +45,8 @@ class SelfAttention(ScaledDot):
         (torch.Size([2, 9, 256]), torch.Size([2, 9, 9]))
     """
 
+    supports_fused: bool = True
+
     def __init__(
         self,
         size: int,
@@ -47,6 +59,10 @@ class SelfAttention(ScaledDot):
         self.query_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.key_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.value_projection = nn.Linear(size, size, device=device, dtype=dtype)
+
+    def scores(self, query: Float[Tensor, "B Q D"], memory: Memory) -> Float[Tensor, "B Q K"]:
+        """Return q kᵀ / √D."""
+        return scaled_scores(self.project_query(query), memory.key)
 
     def context_size(self, value_size: int) -> int:
         """D."""

@@ -1,7 +1,9 @@
 """A monotonic mechanism that trains with its expectation and decodes with the process itself.
 
-context = soft(q, k, v)    in training mode, because the choice of a key has no gradient
-context = hard(q, k, v)    in evaluation mode
+    context = soft(q, k, v)        in training mode, because the choice of a key has no gradient
+    context = hard(q, k, v)        in evaluation mode
+
+In code: `SoftToHard.form`.
 """
 
 from typing import Any
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight
-from regard.attention.monotonic import SoftMonotonic
+from regard.attention.soft_monotonic import SoftMonotonic
 
 
 class SoftToHard(Attention):
@@ -34,6 +36,10 @@ class SoftToHard(Attention):
         self.soft = soft
         self.query_size, self.key_size = soft.query_size, soft.key_size
 
+    def form(self) -> Attention:
+        """Return the soft mechanism in training mode, its hard form otherwise."""
+        return self.soft if self.training else self.soft.hard()
+
     def prepare(
         self,
         key: Float[Tensor, "B K Dk"],
@@ -55,5 +61,4 @@ class SoftToHard(Attention):
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query, in order, by the form of this mode; see `Attention.attend`."""
-        form = self.soft if self.training else self.soft.hard()
-        return form.attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
+        return self.form().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)

@@ -123,7 +123,7 @@ class ConcatConfig(ScorerConfig):
     """Width of the tanh layer; 0 for the query's width."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.additive import Concat
+        from regard.attention.concat import Concat
 
         width = self.attention_size or None
         return Concat(query_size, key_size=key_size, attention_size=width, normalizer=self.normalizer.build())
@@ -138,7 +138,7 @@ class SumConcatConfig(ScorerConfig):
     """Width of the tanh layer; 0 for the query's width."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.additive import SumConcat
+        from regard.attention.concat import SumConcat
 
         check_equal_widths("SumConcat", query_size, key_size)
         return SumConcat(query_size, attention_size=self.attention_size or None, normalizer=self.normalizer.build())
@@ -165,7 +165,7 @@ class WeightNormAdditiveConfig(ScorerConfig):
     """Width of the tanh layer; 0 for the query's width."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.monotonic import WeightNormAdditive
+        from regard.attention.weight_norm import WeightNormAdditive
 
         width = self.attention_size or None
         return WeightNormAdditive(query_size, key_size=key_size, attention_size=width, normalizer=self.normalizer.build())

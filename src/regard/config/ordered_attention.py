@@ -200,7 +200,7 @@ class MonotonicConfig(_ScanConfig):
     """`hard`: outside of training, each query attends to the one key where the scan stops; `soft`: to the expectation."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.monotonic import SoftMonotonic
+        from regard.attention.soft_monotonic import SoftMonotonic
         from regard.attention.soft_to_hard import SoftToHard
 
         soft = SoftMonotonic(
@@ -220,7 +220,7 @@ class HardMonotonicConfig(_ScanConfig):
     kind: Literal["hard_monotonic"] = "hard_monotonic"
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.monotonic import HardMonotonic
+        from regard.attention.hard_monotonic import HardMonotonic
 
         scorer = self.scorer.build(query_size=query_size, key_size=key_size)
         return HardMonotonic(query_size, key_size=key_size, scorer=scorer, initial_offset=self.initial_offset)
@@ -267,7 +267,7 @@ class HardMoChAConfig(_ScanConfig):
     """Scores within a chunk; its normalizer is not used."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.mocha import HardMoChA
+        from regard.attention.hard_mocha import HardMoChA
 
         return HardMoChA(
             query_size,

@@ -10,7 +10,7 @@ from regard.config.ranges import COUNT, NOT_NEGATIVE, Range
 from regard.config.settings import Family
 
 if TYPE_CHECKING:
-    from regard.attention.pooling import Pooling
+    from regard.attention.pooling_base import Pooling
 
 
 @dataclass(frozen=True, kw_only=True)

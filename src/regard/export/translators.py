@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight
-from regard.attention.multihead import HeadMemory, MultiHead
+from regard.attention.head_memory import HeadMemory
+from regard.attention.multihead import MultiHead
 from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.recurrence import with_native_layers

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import HeadMaps
-from regard.attention.multihead import HeadMemory
+from regard.attention.head_memory import HeadMemory
 from regard.inference.linear import PackedLinear, pack_linear
 from regard.layers.feed_forward import PositionWise
 from regard.layers.pool import Pool

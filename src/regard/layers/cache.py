@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.multihead import HeadMemory
+from regard.attention.head_memory import HeadMemory
 from regard.layers.pool import Pool
 
 _SPARE = 8

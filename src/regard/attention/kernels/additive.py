@@ -1,6 +1,6 @@
 """Additive scores without tanh, and without the (B,Q,K,H) tensor.
 
-    s_ij = Σ_h v_h tanh(q_ih + k_jh)                       `plain_additive_scores`, which reads like it
+    s_ij = Σ_h v_h tanh(q_ih + k_jh)                       `attention.additive.plain_additive_scores`, which reads like it
 
 Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), with E = e^{2q} and F = e^{2k} computed once for each row,
 
@@ -39,15 +39,10 @@ SMALL_WITH_GRADIENT = 1 << 19
 """The same where a gradient will be wanted, which adds calls."""
 FEW = 4
 """Below so many queries the exponentials of the keys cost what the tanh costs, unless they were made ready before."""
+PREPARE = 1 << 12
+"""From so many elements of projected keys (B·K·H) on, steps of a decoder gain from their exponentials, computed once."""
 
 _Index = tuple[slice | int, ...]
-
-
-def plain_additive_scores(
-    query: Float[Tensor, "B Q H"], key: Float[Tensor, "B K H"], score_weight: Float[Tensor, " H"]
-) -> Float[Tensor, "B Q K"]:
-    """Σ_h v_h tanh(q_ih + k_jh), as it is written."""
-    return (query[:, :, None] + key[:, None]).tanh() @ score_weight.to(torch.promote_types(query.dtype, key.dtype))
 
 
 def fast_additive_scores(
@@ -107,6 +102,12 @@ def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
     """e^{2x}, NaN where a product of two of them might leave the floating type; float32 for half types. Has no gradient."""
     return torch.ops.regard.additive_exponential(x.detach())
+
+
+def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | None:
+    """Return `exponential(key)` for keys that meet one query after the other; None if that does not pay here."""
+    pays = not torch.compiler.is_exporting() and key.device.type == "cpu" and key.numel() >= PREPARE
+    return exponential(key) if pays else None
 
 
 @torch.library.custom_op("regard::additive_exponential", mutates_args=())
@@ -298,7 +299,7 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> None:
-        raise RuntimeError("additive_scores has no second derivative; use kernels.additive.plain_additive_scores for it")
+        raise RuntimeError("additive_scores has no second derivative; use attention.additive.plain_additive_scores for it")
 
 
 @_scores.register_vmap

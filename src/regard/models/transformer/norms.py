@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.multihead import HeadMemory, MultiHead
+from regard.attention.head_memory import HeadMemory
+from regard.attention.multihead import MultiHead
 
 
 def norm_weights(attention: MultiHead, memory: HeadMemory, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B Q K"]:

@@ -6,7 +6,8 @@ from typing import cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.multihead import HeadMemory, MultiHead
+from regard.attention.head_memory import HeadMemory
+from regard.attention.multihead import MultiHead
 from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout

@@ -1,0 +1,125 @@
+"""Luong's concat score: additive attention in which one matrix W projects the query and the key.
+
+    score(q, k) = v · tanh(W [q; k])        `Concat`, the paper's: W (Da, Dq + Dk) = [W_q, W_k]
+    score(q, k) = v · tanh(W (q + k))       `SumConcat`, a tutorial's: W (Da, D) serves both, W_q = W_k = W
+
+Because W [q; k] = W_q q + W_k k, the keys are projected once, and the score is `additive.plain_additive_scores` of
+`query_part(q, W)` and `key_part(k, W)`.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from regard.attention.additive import AdditiveBase
+from regard.attention.capabilities import LinearScore
+
+
+def query_part(query: Float[Tensor, "B Q Dq"], weight: Float[Tensor, "Da D"]) -> Float[Tensor, "B Q Da"]:
+    """Return W_q q, where W_q is the first Dq columns of W."""
+    return linear(query, weight[:, : query.shape[-1]])
+
+
+def key_part(key: Float[Tensor, "B K Dk"], weight: Float[Tensor, "Da D"]) -> Float[Tensor, "B K Da"]:
+    """Return W_k k, where W_k is the last Dk columns of W."""
+    return linear(key, weight[:, -key.shape[-1] :])
+
+
+class _ConcatBase(AdditiveBase):
+    """An additive score with a single matrix W."""
+
+    projection: nn.Linear
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
+        """Return W_q q."""
+        return query_part(query, self.projection.weight)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        """Return W_k k."""
+        return key_part(key, self.projection.weight)
+
+    def linear_score(self) -> LinearScore | None:
+        """Return W_q and v; see `Attention.linear_score`."""
+        return self._linear_score(self.projection.weight[:, : self.query_size])
+
+
+class Concat(_ConcatBase):
+    """Luong's concat as the paper defines it: score(q, k) = v·tanh(W [q; k]).
+
+    W (Da, Dq + Dk) is one matrix, the query's columns first; because W [q; k] = W_q q + W_k k, the keys are projected
+    once.
+
+    Reference: Luong, Pham, Manning 2015, eq. 8.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for Dq.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = Concat(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        attention_size: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+        )
+        self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False, device=device, dtype=dtype)
+
+
+class SumConcat(_ConcatBase):
+    """Luong's concat as a well-known tutorial has it: score(q, k) = v·tanh(W (q + k)), query and key of one width.
+
+    Differs from the paper: `Concat` has a matrix of its own for each of the two.
+
+    Args:
+        query_size: Dq = Dk, ≥ 1.
+        attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
+            None for a softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = SumConcat(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        attention_size: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            query_size, key_size=None, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+        )
+        self.projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)

@@ -1,0 +1,96 @@
+"""Monotonic chunkwise attention for decoding: a softmax over the window that ends where the query stops.
+
+    weights_ij = exp(u_ij) / Σ_{l=t_i−w+1..t_i} exp(u_il)   for t_i − w < j ≤ t_i, else 0        (t: see `hard_monotonic`)
+
+In code: `masked_softmax` of u = chunk_scorer(q, k) within `window_at(t, K, w)`.
+"""
+
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.chunks import ChunkedAttention, ChunkMemory
+from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState
+from regard.attention.normalizers import masked_softmax
+from regard.attention.scored import ScoredAttention
+
+
+def window_at(points: Int[Tensor, "B Q"], keys: int, chunk_size: int) -> Bool[Tensor, "B Q K"]:
+    """Return True for the keys t − w < j ≤ t, nowhere for a query that ran off the end (t = K)."""
+    end, index = points[..., None], torch.arange(keys, device=points.device)
+    return (index <= end) & (index > end - chunk_size) & (end < keys)
+
+
+class HardMoChA(ChunkedAttention, HardMonotonic):
+    """Monotonic chunkwise attention for decoding: a softmax over the window that ends where the query stops.
+
+    weights_ij = exp(u_ij) / Σ_{l=t_i−w+1..t_i} exp(u_il) for t_i − w < j ≤ t_i, t as in `HardMonotonic`; zero where it ran off
+    the end.
+
+    There is no gradient through the choice, but to values and scores within the window: train `MoChA`, and take its `hard()`,
+    or load its state dict.
+
+    Reference: Chiu & Raffel 2018, algorithm 1.
+    Differs from the paper: the scores are made for all keys at once; p = ½ itself does not stop (it does in the paper's
+    algorithm, and does not in its text).
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        chunk_size: w, keys of a window, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
+        chunk_scorer: Whose scores are u; None for another `WeightNormAdditive`.
+        initial_offset: r, until trained parameters are loaded.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width or the chunk is not a whole number of 1 or more, or a width is not the scorers'.
+
+    Example:
+        >>> attention = HardMoChA(256, chunk_size=4)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        chunk_size: int,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        chunk_scorer: ScoredAttention | None = None,
+        initial_offset: float = -1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, device=device, dtype=dtype
+        )
+        self._add_chunks(chunk_size, chunk_scorer, device, dtype)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: HardMonotonicState | None = None,
+        *,
+        attn_mask: Bool[Tensor, "..."] | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, HardMonotonicState]:
+        """Attend with each query, in order; see `Attention.attend`."""
+        memory = cast(ChunkMemory, memory)
+        mask = self.scorer.check(query, memory, attn_mask)
+        points, state = self.points(query, memory.monotonic, state, mask)
+        window = window_at(points, memory.value.shape[1], self.chunk_size)
+        scores = self.chunk_scorer.scores(query, memory.chunk)
+        allowed = window if mask is None else window & mask
+        weights = reweighted(masked_softmax(scores, allowed).to(memory.value.dtype), allowed, reweight)
+        return AttentionOutput(weights @ memory.value, weights if need_weights else None), state

@@ -1,0 +1,148 @@
+"""Monotonic attention for decoding: each query stops at one key, and the next query starts from there.
+
+    t_i = min {j ≥ t_{i−1} : σ(e_ij) > ½},    context_i = value at t_i        (e: see `monotonic`; zero if there is no such j)
+
+In code: `stopping_points`.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.monotonic import MonotonicAttention
+from regard.attention.scored import ScoredAttention
+from regard.shapes import check_shape
+
+
+def stopping_points(
+    energies: Float[Tensor, "B Q K"], previous: Int[Tensor, " B"] | None = None, *, mask: Tensor | None = None
+) -> Int[Tensor, "B Q"]:
+    """The key where each query stops, for all queries in order: the first j ≥ t_{i−1} with p_ij = σ(e_ij) > ½.
+
+    Args:
+        energies: e, before the sigmoid.
+        previous: t_0; None for a start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None for everywhere.
+
+    Returns:
+        t (B,Q), 0 ≤ t ≤ K and never falling; K for a query that ran off the end.
+
+    Raises:
+        ShapeError: If an axis does not fit.
+
+    Reference: Raffel et al. 2017, algorithm 1.
+    """
+    sizes = check_shape("energies", energies, "B Q K")
+    if previous is None:
+        previous = torch.zeros(sizes["B"], dtype=torch.long, device=energies.device)
+    check_shape("previous", previous, "B", sizes)
+    chosen = energies > 0 if mask is None else (energies > 0) & mask
+    # For each start the first key from there on: a minimum from the right. A start past the end stays there.
+    index = torch.arange(sizes["K"] + 1, device=energies.device)
+    first = torch.where(nn.functional.pad(chosen, (0, 1), value=True), index, index[-1]).flip(-1).cummin(-1).values.flip(-1)
+    points = []
+    for i in range(sizes["Q"]):
+        previous = first[:, i].gather(1, previous[:, None])[:, 0]
+        points.append(previous)
+    return torch.stack(points, 1) if points else previous[:, None][:, :0]
+
+
+@dataclass(frozen=True)
+class HardMonotonicState:
+    """State of a hard monotonic mechanism: where the last query stopped."""
+
+    position: Int[Tensor, " B"]
+    """t of the last query; K once it has run off the end."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "HardMonotonicState":
+        """Keep the given rows of the batch, in the given order."""
+        return HardMonotonicState(self.position[index])
+
+
+torch.export.register_dataclass(HardMonotonicState, serialized_type_name="regard.attention.HardMonotonicState")
+
+
+class HardMonotonic(MonotonicAttention):
+    """Monotonic attention for decoding: each query takes the value of one key, the first from the last one on with p > ½.
+
+    t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero if there is none.
+
+    There is no gradient through the choice, to the values only: train `SoftMonotonic`, and take its `hard()`, or load its
+    state dict. Cost: energies of all keys, B·Q·K comparisons, and one look-up for each query.
+
+    Reference: Raffel et al. 2017, algorithm 1, with p > ½ in place of a draw, as the paper decodes.
+    Differs from the paper: the energies are made for all keys at once, not one by one as the scan reaches them.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
+        initial_offset: r, until trained parameters are loaded.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more, or not the scorer's.
+
+    Example:
+        >>> attention = HardMonotonic(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        initial_offset: float = -1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, device=device, dtype=dtype
+        )
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: HardMonotonicState | None = None,
+        *,
+        attn_mask: Bool[Tensor, "..."] | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, HardMonotonicState]:
+        """Attend with each query, in order; see `Attention.attend`."""
+        mask = self.scorer.check(query, memory, attn_mask)
+        points, state = self.points(query, memory, state, mask)
+        keys, width = memory.value.shape[1:]
+        if reweight is not None:
+            weights = points[..., None] == torch.arange(keys, device=points.device)
+            weights = reweighted(weights.to(memory.value.dtype), mask, reweight)
+            return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
+        if keys:
+            # A row of the values in place of a product with zeros and a one.
+            chosen = memory.value.gather(1, points.clamp(max=keys - 1)[..., None].expand(-1, -1, width))
+            context = chosen.masked_fill((points == keys)[..., None], 0)
+        else:
+            context = memory.value.new_zeros(*points.shape, width)
+        if not need_weights:
+            return AttentionOutput(context), state
+        weights = points[..., None] == torch.arange(keys, device=points.device)
+        return AttentionOutput(context, weights.to(context.dtype)), state
+
+    def points(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: HardMonotonicState | None, mask: Tensor | None
+    ) -> tuple[Int[Tensor, "B Q"], HardMonotonicState]:
+        """Where each query stops, and the state after them."""
+        self.refuse_open_axis(query)
+        previous = query.new_zeros(query.shape[0], dtype=torch.long) if state is None else state.position
+        points = stopping_points(self.energies(query, memory), previous, mask=mask)
+        return points, HardMonotonicState(points[:, -1] if points.shape[1] else previous)

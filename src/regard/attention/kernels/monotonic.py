@@ -1,0 +1,51 @@
+"""The expected alignments of soft monotonic attention as a scan by doubling: log₂ K small steps for each query instead of K.
+
+    q_j = Σ_{k≤j} α_k Π_{l=k..j−1} (1 − p_l)          `soft_monotonic.plain_alignments` has it as a recurrence over keys
+
+The products over 1, 2, 4, … keys are computed for all queries at once. Then each query adds what reaches a key from 1, 2, 4, …
+keys before it. There are only sums and products of numbers in [0, 1], so the result is exact to rounding for any probabilities.
+
+GAIN_MONOTONIC
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+EXPORTED_KEYS = 1 << 16
+"""Number of keys up to which a mechanism exported with an open axis K is right."""
+
+
+def scanned_alignments(
+    stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
+) -> Float[Tensor, "B Q K"]:
+    """Return α (B,Q,K) from the probabilities p to stop and 1 − p to go on, and α of the query before."""
+    products = _products(go_on)
+    alignments = []
+    for i in range(stop.shape[1]):
+        reached = previous
+        for reach, product in products:
+            reached = reached + product[:, i] * _shift(reached, reach)
+        previous = stop[:, i] * reached
+        alignments.append(previous)
+    return torch.stack(alignments, 1) if alignments else stop
+
+
+def _products(go_on: Float[Tensor, "B Q K"]) -> list[tuple[int, Tensor]]:
+    """Return for s = 1, 2, 4, … < K the product of the s factors before each key; zero for the first s keys, which have fewer.
+
+    Where `torch.export` leaves K open, the steps are those of `EXPORTED_KEYS`; the surplus ones add zeros.
+    """
+    keys = go_on.shape[2]
+    limit, reach, product = keys if isinstance(keys, int) else EXPORTED_KEYS, 1, _shift(go_on, 1)
+    products = []
+    while reach < limit:
+        products.append((reach, product))
+        product, reach = product * _shift(product, reach), 2 * reach
+    return products
+
+
+def _shift(x: Float[Tensor, "*any K"], reach: int) -> Float[Tensor, "*any K"]:
+    """Move along the last axis by so many places, with zeros before."""
+    return functional.pad(x, (reach, 0))[..., : x.shape[-1]]

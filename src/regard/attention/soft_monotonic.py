@@ -1,0 +1,194 @@
+"""Monotonic attention in expectation, for training: weights = α, the probability of each key to be where the query stops.
+
+    α_ij = p_ij q_ij,    q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j,    p = σ(e),    α_0 = [1, 0, …]        (e: see `monotonic`)
+
+Query i reaches key j if it reached key j−1 and went on, or if the query before it stopped at j. In code: `plain_alignments`.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.arguments import check_number
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.hard_monotonic import HardMonotonic
+from regard.attention.kernels.monotonic import scanned_alignments
+from regard.attention.monotonic import MonotonicAttention
+from regard.attention.scored import ScoredAttention
+from regard.errors import ConfigError
+from regard.shapes import check_shape
+
+
+def plain_alignments(
+    stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
+) -> Float[Tensor, "B Q K"]:
+    """Return α from p, 1 − p and α_0, one query and one key at a time: the recurrence as it is written."""
+    rows = []
+    for p, not_p in zip(stop.unbind(1), go_on.unbind(1), strict=True):
+        reached = [previous[:, 0]]  # q
+        for j in range(1, previous.shape[1]):
+            reached.append(not_p[:, j - 1] * reached[-1] + previous[:, j])
+        previous = p * torch.stack(reached, 1)  # α of this query
+        rows.append(previous)
+    return torch.stack(rows, 1)
+
+
+def expected_alignments(
+    energies: Float[Tensor, "B Q K"],
+    previous: Float[Tensor, "B K"] | None = None,
+    *,
+    mask: Tensor | None = None,
+) -> Float[Tensor, "B Q K"]:
+    """Return the probability that query i stops at key j, for all queries in order.
+
+    α_ij = p_ij q_ij,  q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j = Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p = σ(e).
+
+    `kernels.monotonic` computes the recurrence over keys as a scan by doubling. Cost: B·Q·K·log₂ K multiply-adds, Q·log₂ K
+    small steps; with gradients, memory of as many numbers.
+
+    Args:
+        energies: e, before the sigmoid. Half types are computed in float32.
+        previous: α_0; None for a start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None for everywhere.
+
+    Returns:
+        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before; what is missing ran off the end.
+
+    Raises:
+        ShapeError: If an axis does not fit.
+
+    Reference: Raffel et al. 2017, eqs. 9 to 14.
+    Differs from the paper: its closed form, cumprod(1 − p) · cumsum(α / cumprod(1 − p)) (appendix C), divides by a product
+    that underflows, and is clamped to hide it; a scan needs neither.
+    """
+    sizes = check_shape("energies", energies, "B Q K")
+    energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
+    if mask is not None:
+        energies = energies.masked_fill(~mask, -torch.inf)  # p = 0, and no gradient, whatever was there
+    if previous is None:
+        previous = _at_the_first_key(energies)
+    check_shape("previous", previous, "B K", sizes)
+    return scanned_alignments(energies.sigmoid(), (-energies).sigmoid(), previous)
+
+
+@dataclass(frozen=True)
+class SoftMonotonicState:
+    """State of a soft monotonic mechanism: where the last query may have stopped."""
+
+    alignment: Float[Tensor, "B K"]
+    """α of the last query, in float32 or float64."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "SoftMonotonicState":
+        """Keep the given rows of the batch, in the given order."""
+        return SoftMonotonicState(self.alignment[index])
+
+
+torch.export.register_dataclass(SoftMonotonicState, serialized_type_name="regard.attention.SoftMonotonicState")
+
+
+class SoftMonotonic(MonotonicAttention):
+    """Monotonic attention in expectation: weights = α, the probability of each key to be where the query stops.
+
+    α_ij = p_ij Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p_ij = σ(e_ij + ε),  e_ij = scorer(q_i, k_j) + r,  α_0 = [1, 0, …].
+
+    In training mode ε is Gaussian noise, from torch's generator, which teaches p to be near 0 or 1, as the hard form needs;
+    otherwise it is zero. Energies are made for all queries of a call at once, only α is made query by query; see
+    `expected_alignments` for its cost. A row of weights sums to 1 minus the probability of having run off the end.
+
+    `hard()` gives the form for decoding. Its parameters have the same names, so
+    `HardMonotonic(…).load_state_dict(soft.state_dict())` does too.
+
+    Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is that of appendix G.
+
+    Args:
+        query_size: Dq, width of the queries, ≥ 1.
+        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
+        scorer: Whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
+        initial_offset: r at first. The longer the sources, the lower, or nothing reaches their end: the papers use −4 for
+            speech, −1 for texts.
+        noise: Standard deviation of ε in training mode, ≥ 0.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more or not the scorer's, or the noise is negative.
+
+    Example:
+        >>> attention = SoftMonotonic(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+        >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest has run off the end
+        True
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        scorer: ScoredAttention | None = None,
+        initial_offset: float = -1.0,
+        noise: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            query_size, key_size=key_size, scorer=scorer, initial_offset=initial_offset, device=device, dtype=dtype
+        )
+        self.noise = check_noise(type(self).__name__, noise)
+
+    def hard(self) -> "HardMonotonic":
+        """The form for decoding, with the same parameters: not a copy of them."""
+        hard = HardMonotonic(self.query_size, scorer=self.scorer)
+        hard.offset = self.offset
+        return hard.train(self.training)
+
+    def alignments(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: SoftMonotonicState | None, mask: Tensor | None
+    ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
+        """α of each query, in float32 at least, and the state after them."""
+        self.refuse_open_axis(query)
+        energies = self.energies(query, memory)
+        if self.training and self.noise:
+            energies = energies + self.noise * torch.randn_like(energies)
+        previous = _at_the_first_key(energies) if state is None else state.alignment
+        alignments = expected_alignments(energies, previous, mask=mask)
+        return alignments, SoftMonotonicState(alignments[:, -1] if alignments.shape[1] else previous)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: SoftMonotonicState | None = None,
+        *,
+        attn_mask: Bool[Tensor, "..."] | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, SoftMonotonicState]:
+        """Attend with each query, in order; see `Attention.attend`."""
+        mask = self.scorer.check(query, memory, attn_mask)
+        alignments, state = self.alignments(query, memory, state, mask)
+        weights = reweighted(alignments.to(memory.value.dtype), mask, reweight)
+        return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
+
+
+def check_noise(called: str, noise: float) -> float:
+    """Refuse a standard deviation below zero.
+
+    Raises:
+        ConfigError: If it is one, or no number.
+    """
+    check_number(called, "noise", noise)
+    if not noise >= 0:
+        raise ConfigError(f"{called}(noise={noise}): a standard deviation must be 0 or more")
+    return noise
+
+
+def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:
+    """α_0."""
+    first = torch.arange(energies.shape[2], device=energies.device) == 0
+    return first.to(energies.dtype).expand(energies.shape[0], -1)

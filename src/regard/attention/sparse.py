@@ -1,0 +1,119 @@
+"""Sparse normalizers: weights that are exactly zero for low scores. `normalizers` has the others and the names of all.
+
+    w_k = max(s_k − τ, 0)           `Sparsemax`         τ is the number with which the weights sum to one
+    w_k = max(s_k/2 − τ, 0)²        `Entmax15`
+
+In code: `sparsemax_threshold` and `entmax15_threshold` find τ from the scores in falling order, z_1 ≥ z_2 ≥ …
+"""
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+def sparsemax_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
+    """Return τ = (z_1 + … + z_n − 1) / n for the largest n with 1 + n z_n > z_1 + … + z_n."""
+    ordered, rank = _ordered(z)
+    total = ordered.cumsum(-1)
+    size = (1 + rank * ordered > total).sum(-1, keepdim=True).clamp(min=1)
+    return (total.gather(-1, size - 1) - 1) / size
+
+
+def entmax15_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
+    """Return τ with Σ_k max(z_k − τ, 0)² = 1, for z = s/2: of the n highest, mean − √((1 − Σ (z − mean)²) / n) ≤ z_n."""
+    ordered, rank = _ordered(z)
+    mean = ordered.cumsum(-1) / rank
+    spread = (ordered.square().cumsum(-1) / rank - mean.square()) * rank
+    thresholds = mean - ((1 - spread) / rank).clamp(min=0).sqrt()
+    size = (thresholds <= ordered).sum(-1, keepdim=True).clamp(min=1)
+    return thresholds.gather(-1, size - 1)
+
+
+class Sparsemax(nn.Module):
+    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with the τ that makes them sum to one.
+
+    Sparse: scores of one or more below the highest always get exactly zero. Cost: a sort of each row.
+
+    Reference: Martins, Astudillo 2016, eqs. 2–3 and algorithm 1.
+
+    Example:
+        >>> Sparsemax()(torch.tensor([1.0, 0.5, -1.0]))
+        tensor([0.7500, 0.2500, 0.0000])
+    """
+
+    normalized: ClassVar[bool] = True
+    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+
+    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
+        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
+        if not scores.shape[-1]:
+            return scores
+        z = _below_the_highest(scores, mask)
+        with torch.no_grad():
+            support = _above(z, sparsemax_threshold(z))
+        # The threshold once more, from its support: τ = (Σ_{support} z − 1) / |support| carries the gradient.
+        threshold = (z.where(support, 0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+        return _finished((z - threshold).where(support, 0).clamp(min=0), scores, mask)
+
+
+class Entmax15(nn.Module):
+    """1.5-entmax: w_k = max(s_k/2 − τ, 0)², with the τ that makes them sum to one; between softmax and `Sparsemax`.
+
+    Sparse: scores of two or more below the highest always get exactly zero. Cost: a sort of each row.
+
+    Reference: Peters, Niculae, Martins 2019, algorithm 2 (exact, by sorting).
+
+    Example:
+        >>> Entmax15()(torch.tensor([1.0, 1.0, -3.0]))
+        tensor([0.5000, 0.5000, 0.0000])
+    """
+
+    normalized: ClassVar[bool] = True
+    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+
+    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
+        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
+        if not scores.shape[-1]:
+            return scores
+        z = _below_the_highest(scores, mask, scale=0.5)
+        with torch.no_grad():
+            support = _above(z, entmax15_threshold(z))
+        # The threshold once more, from its support, to carry the gradient: Σ_{support} (z − τ)² = 1.
+        count = support.sum(-1, keepdim=True)
+        mean = z.where(support, 0).sum(-1, keepdim=True) / count
+        spread = (z - mean).where(support, 0).square().sum(-1, keepdim=True)
+        threshold = mean - ((1 - spread) / count).clamp(min=torch.finfo(z.dtype).tiny).sqrt()
+        return _finished((z - threshold).where(support, 0).clamp(min=0).square(), scores, mask)
+
+
+def at_least_float32(scores: Tensor) -> Tensor:
+    """Return float64 as it is, anything else in float32."""
+    return scores if scores.dtype == torch.float64 else scores.float()
+
+
+def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.0) -> Tensor:
+    """scale · (s − max s), at most 0. What is 2 or more below is put at −2: it is out of every support (which ends at −1), and
+    so are the masked; bounded numbers keep the sums exact whatever the scores."""
+    z = at_least_float32(scores)
+    if mask is None:
+        return (scale * (z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
+    z = z.where(mask, -torch.inf)
+    top = z.detach().amax(-1, keepdim=True).where(mask.any(-1, keepdim=True), 0)
+    return (scale * (z - top)).clamp(min=-2)
+
+
+def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The row from the highest to the lowest, and 1, 2, …, K."""
+    return z.sort(-1, descending=True).values, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+
+
+def _above(z: Tensor, threshold: Tensor) -> Tensor:
+    """The support. A row with a NaN has a threshold of NaN and no order: all of it counts, so that its weights are NaN, as a
+    softmax has it, and no index of no place is looked up."""
+    return ~(z <= threshold)
+
+
+def _finished(weights: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
+    return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)
