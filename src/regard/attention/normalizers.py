@@ -33,7 +33,7 @@ def masked_sigmoid(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | 
 def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
     """Return the softmax over the last axis, among the positions that a mask allows.
 
-    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. A row with nothing allowed has zero weights and gradients.
+    w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. An empty row has zero weights and gradients.
     What is behind the mask (infinity and NaN too) changes neither result nor gradient.
 
     Args:
