@@ -152,10 +152,33 @@ def test_empty_and_negative_matrices_have_a_page():
 
 def test_tables_and_sentences_run_as_their_words_do():
     text = page.render(record(np.eye(2), ["قبلت", "الولد"], ["she", "him"]))
-    assert '<table class="" dir="rtl"' in text
+    assert '<div class="scroll" dir="rtl"><table class=""' in text
     assert text.count('class="words" dir="auto"') == 2
     assert data_of(text)[0]["rtl"] == ["source"]
-    assert '<table class="" dir="ltr"' in page.render(heads())
+    assert '<div class="scroll" dir="ltr"><table class=""' in page.render(heads())
+
+
+def test_a_long_source_is_cut_in_the_heading_and_whole_below():
+    words = [f"word{number}" for number in range(120)]
+    text = page.render(record(np.eye(120), words, words))
+    [heading] = re.findall('<h2 dir="auto">(.*?)</h2>', text)
+    assert len(heading) == 240
+    assert heading.endswith("…")
+    assert text.count(">word119<") >= 2
+
+
+def test_a_text_without_a_prompt_is_its_own_heading():
+    it = AttentionRecord(
+        source_tokens=(), source_words=(), source_word_of=(), target_tokens=("<s>", "once"), target_words=("once",),
+        target_word_of=(-1, 0), weights={"decoder.0": [[1.0, 0.0], [0.4, 0.6]]}, source_text="", target_text="once",
+        target_is_read=True,
+    )  # fmt: skip
+    text = page.render(it)
+    assert '<h2 dir="auto">once</h2>' in text
+    assert "<title>once</title>" in text
+    assert "␣" not in text
+    assert "<dt>output</dt>" not in text
+    assert 'title="Attention of: once"' in it._repr_html_()
 
 
 @pytest.mark.parametrize("size", [1, 8, 40, 120])

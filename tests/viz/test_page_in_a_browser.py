@@ -133,6 +133,20 @@ def test_sentences_from_right_to_left_run_so_and_so_do_the_arrows(tmp_path):
     assert results(dump(tmp_path, text, script)) == ["rtl", "true", "true"]
 
 
+def test_a_wide_table_from_right_to_left_begins_with_the_first_words(tmp_path):
+    script = """
+    const box = document.querySelector(".scroll").getBoundingClientRect();
+    const first = document.querySelector("thead th:nth-child(2)").getBoundingClientRect();
+    const output = document.createElement("output");
+    output.id = "results";
+    output.textContent = [document.querySelector(".scroll").scrollWidth > box.width, first.right <= box.right].join("|");
+    document.body.append(output);
+    """
+    words = ["المدرسة"] * 120
+    text = page.render(record(np.eye(120), words, words))
+    assert results(dump(tmp_path, text, script)) == ["true", "true"]
+
+
 def test_words_of_a_classification_speak_and_heads_recolour_them(tmp_path):
     weights = {"pool": [[[0.5, 0.5, 0.0]], [[0.0, 0.04, 0.04]]], "encoder.0": np.eye(3)}
     it = record(weights, ["dull", "<b>", "film"], ["bad"], probabilities={"bad": 0.75, "good": 0.25})

@@ -29,7 +29,7 @@ def embed(record: AttentionRecord) -> str:
     return (
         f'<iframe class="regard-record" srcdoc="{document}" sandbox="allow-scripts" width="100%" '
         f'style="width:100%;height:{_estimate(record)}px;border:0" '
-        f'title="Attention of: {text(record.source_text, 120)}"></iframe>'
+        f'title="Attention of: {text(page.heading(record), 120)}"></iframe>'
         f"<script>{_LISTEN}</script>"
     )
 
@@ -37,7 +37,7 @@ def embed(record: AttentionRecord) -> str:
 def _estimate(record: AttentionRecord) -> int:
     """Return the estimated height of the page in pixels if it is 600 pixels wide; too much rather than too little."""
     first = page._sites(record)[0]
-    height = 110 + _text(record.source_text) + _text(record.note) * 2
+    height = 110 + _text(page.heading(record)) + _text(record.note) * 2
     if record.is_classification:
         height += 60 + _words(record.source_words, 40) + 32 * (1 + min(len(record.probabilities), page_words.MOST_LABELS))
         among = [site for site in record.sites if sides(site) != ("target", "source")]

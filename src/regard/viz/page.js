@@ -142,7 +142,7 @@ for (const article of document.querySelectorAll(".matrix")) {
         return line;
       }),
     );
-    table.dir = turned(view) ? "rtl" : "ltr";
+    table.parentElement.dir = turned(view) ? "rtl" : "ltr"; // of what scrolls, so that the first words are in view
     const letters = columns.reduce((sum, word) => sum + Math.min(word.length, 24), 0);
     table.className = columns.length > 24 ? "many crowd" : columns.length > 8 || letters > 100 ? "many" : "";
     stop("grid", table.querySelector("td"));

@@ -16,12 +16,15 @@ from importlib import resources
 from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.viz import page_matrix, page_words
+from regard.viz.labels import label
 from regard.viz.markup import Options, facts, palette, text
 from regard.viz.numbers import fixed
 from regard.viz.summary import headline
 
 MAX_CELLS = 1_500_000
 """Of all matrices of a page, about 5 MB; beyond it heads are left out, and then sites."""
+_LONGEST_HEADING = 240
+"""Maximum number of characters of a heading."""
 
 
 def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True) -> str:
@@ -61,7 +64,7 @@ def build_document(
     style = _asset("page.css") + palette() + more_style
     script = _asset("page.js") + _asset("page_words.js") + more_script
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    title = text(f"{many[0].source_text} → {many[0].target_text}", 120)
+    title = text(" → ".join(part for part in (many[0].source_text, many[0].target_text) if part.strip()), 120)
     options = replace(options, budget=options.budget // len(many))
     articles = "\n".join(_article(record, number, options) for number, record in enumerate(many))
     return (
@@ -99,16 +102,25 @@ def _contents(records: Sequence[AttentionRecord]) -> str:
     return f'<h1>Attention of {len(records)} {what}</h1>\n<nav aria-label="Contents"><ol>\n{links}\n</ol></nav>\n'
 
 
+def heading(record: AttentionRecord) -> str:
+    """Return the text above a record: what the model was given, or what it wrote if it needs nothing; the words follow it."""
+    return label(record.target_text if _is_unprompted(record) else record.source_text, _LONGEST_HEADING)
+
+
+def _is_unprompted(record: AttentionRecord) -> bool:
+    return record.target_is_read and not record.source_text.strip() and bool(record.target_text.strip())
+
+
 def _name(record: AttentionRecord) -> str:
     before = f"{headline(record, with_probability=False)}: " if record.is_classification else ""
-    return before + record.source_text
+    return before + heading(record)
 
 
 def _article(record: AttentionRecord, number: int, options: Options) -> str:
     sites = _sites(record)
     if record.is_classification:
         return f'<article id="record-{number}" class="classified">\n{page_words.body(record, sites, options)}</article>'
-    items = [("output", record.target_text)] if record.target_text.strip() else []
+    items = [("output", record.target_text)] if record.target_text.strip() and not _is_unprompted(record) else []
     if record.reference is not None:
         items.append(("reference", record.reference))
     if record.score is not None:
@@ -116,6 +128,6 @@ def _article(record: AttentionRecord, number: int, options: Options) -> str:
     if record.log_probability is not None:
         items.append(("log probability", fixed(record.log_probability)))
     return (
-        f'<article id="record-{number}" class="matrix">\n<h2 dir="auto">{text(record.source_text)}</h2>\n{facts(items)}'
+        f'<article id="record-{number}" class="matrix">\n<h2 dir="auto">{text(heading(record))}</h2>\n{facts(items)}'
         f"{page_matrix.body(record, sites, options)}</article>"
     )
