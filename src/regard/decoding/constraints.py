@@ -98,6 +98,11 @@ class _Phrases:
 class Constrained:
     """Keeps a beam on the way to targets that hold the phrases of their sentences.
 
+    Args:
+        beam_size: Places of the beam.
+        guidance: The phrases, and prefixes.
+        limits: Most steps of each sentence; they leave room for its prefix, its phrases and the end.
+
     Reference:
         Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
         section 3.
@@ -109,11 +114,6 @@ class Constrained:
     handicap: Tensor | None = None
 
     def __init__(self, beam_size: int, guidance: Guidance, limits: Int[Tensor, " B"]) -> None:
-        """Args:
-        beam_size: Places of the beam.
-        guidance: The phrases, and prefixes.
-        limits: Most steps of each sentence; they leave room for its prefix, its phrases and the end.
-        """
         device = limits.device
         self.beam_size = beam_size
         self._prefix: Prefix = guidance.prefix(device)

@@ -28,22 +28,23 @@ from regard.layers.transformer import (
 
 
 class CausalLayer(EncoderLayer):
-    """Causal self-attention, then the feed-forward part."""
+    """Causal self-attention, then the feed-forward part.
+
+    Args:
+        attention: Causal, of width D.
+        attention_residual: How it joins the stream.
+        feed_forward: From (…,D) to (…,D).
+        feed_forward_residual: How it joins the stream.
+
+    Raises:
+        ConfigError: If the attention sees later words.
+    """
 
     attention: MultiHead
 
     def __init__(
         self, *, attention: MultiHead, attention_residual: Residual, feed_forward: nn.Module, feed_forward_residual: Residual
     ) -> None:
-        """Args:
-        attention: Causal, of width D.
-        attention_residual: How it joins the stream.
-        feed_forward: From (…,D) to (…,D).
-        feed_forward_residual: How it joins the stream.
-
-        Raises:
-            ConfigError: If the attention sees later words.
-        """
         super().__init__(
             attention=attention,
             attention_residual=attention_residual,
@@ -72,13 +73,14 @@ class CausalLayer(EncoderLayer):
 
 
 class CausalDecoder(TransformerEncoder):
-    """A stack of causal layers. `forward` takes a whole target, `step` a word more of it."""
+    """A stack of causal layers. `forward` takes a whole target, `step` a word more of it.
 
-    def __init__(self, layers: Sequence[CausalLayer], *, norm: nn.Module | None = None) -> None:
-        """Args:
+    Args:
         layers: One or more, all of one width.
         norm: Of what leaves the last layer; for layers that leave the stream without one.
-        """
+    """
+
+    def __init__(self, layers: Sequence[CausalLayer], *, norm: nn.Module | None = None) -> None:
         super().__init__(layers, norm=norm)
 
     def step(

@@ -20,12 +20,12 @@ class Dropout(nn.Module):
     Reference: Srivastava et al. 2014.
     Differs from the paper: it scales in training and not in evaluation; on a CPU p is rounded to a 65,536th, and the scale is
     that of the rounded p.
+
+    Args:
+        p: Probability of zero, 0 ≤ p < 1.
     """
 
     def __init__(self, p: float = 0.0) -> None:
-        """Args:
-        p: Probability of zero, 0 ≤ p < 1.
-        """
         super().__init__()
         if not 0 <= p < 1:
             raise ConfigError(f"Dropout(p={p}): p must be at least 0 and below 1")

@@ -33,15 +33,15 @@ class FeedForward(PositionWise):
     """W_2 dropout(f(W_1 x + b_1)) + b_2.
 
     Reference: Vaswani et al. 2017, eq. 2 (f: ReLU); Hendrycks and Gimpel 2016 (GELU).
-    """
 
-    def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:
-        """Args:
+    Args:
         size: D, ≥ 1.
         hidden_size: Width of the inner layer, ≥ 1.
         activation: f.
         dropout: Of the inner layer, 0 ≤ dropout < 1.
-        """
+    """
+
+    def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
         check_size("FeedForward", "size", size)
         check_size("FeedForward", "hidden_size", hidden_size)
@@ -70,7 +70,6 @@ class GatedFeedForward(PositionWise):
     """
 
     def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:
-        """Args: as `FeedForward`."""
         super().__init__()
         check_size("GatedFeedForward", "size", size)
         check_size("GatedFeedForward", "hidden_size", hidden_size)

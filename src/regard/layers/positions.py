@@ -12,12 +12,12 @@ class SinusoidalPositions(nn.Module):
     """x_t + p_t with p_t,2i = sin(t / 10000^(2i/D)) and p_t,2i+1 = cos(t / 10000^(2i/D)). No parameters, no longest text.
 
     Reference: Vaswani et al. 2017, section 3.5.
+
+    Args:
+        size: D, even.
     """
 
     def __init__(self, size: int) -> None:
-        """Args:
-        size: D, even.
-        """
         super().__init__()
         check_size("SinusoidalPositions", "size", size)
         if size % 2:
@@ -41,13 +41,13 @@ class LearnedPositions(nn.Module):
     """x_t + p_t with a vector p_t of its own for each position; those behind the last one share its vector.
 
     Reference: Gehring et al. 2017, section 3.1.
+
+    Args:
+        size: D, ≥ 1.
+        max_length: Positions that have a vector, ≥ 1.
     """
 
     def __init__(self, size: int, *, max_length: int) -> None:
-        """Args:
-        size: D, ≥ 1.
-        max_length: Positions that have a vector, ≥ 1.
-        """
         super().__init__()
         check_size("LearnedPositions", "size", size)
         check_size("LearnedPositions", "max_length", max_length)

@@ -12,16 +12,17 @@ from regard.layers.dropout import Dropout
 
 
 class Residual(nn.Module, ABC):
-    """A residual connection with a norm at one of its ends."""
+    """A residual connection with a norm at one of its ends.
+
+    Args:
+        norm: Such as `nn.LayerNorm` or `nn.RMSNorm`.
+        dropout: Of what the part gives, 0 ≤ dropout < 1.
+    """
 
     ends_normed: bool
     """Whether the stream leaves with a norm; a stack of others ends with a norm of its own."""
 
     def __init__(self, norm: nn.Module, *, dropout: float = 0.0) -> None:
-        """Args:
-        norm: Such as `nn.LayerNorm` or `nn.RMSNorm`.
-        dropout: Of what the part gives, 0 ≤ dropout < 1.
-        """
         super().__init__()
         self.norm = norm
         self.dropout = Dropout(dropout)
@@ -56,16 +57,16 @@ class PostNorm(Residual):
     """norm(α·x + dropout(part(x))).
 
     Reference: Vaswani et al. 2017, section 5.4 (α = 1); Wang et al. 2022 (DeepNet), eq. 1, for α > 1.
+
+    Args:
+        norm: As `Residual`.
+        dropout: As `Residual`.
+        scale: α.
     """
 
     ends_normed = True
 
     def __init__(self, norm: nn.Module, *, dropout: float = 0.0, scale: float = 1.0) -> None:
-        """Args:
-        norm: As `Residual`.
-        dropout: As `Residual`.
-        scale: α.
-        """
         super().__init__(norm, dropout=dropout)
         self.scale = scale
 

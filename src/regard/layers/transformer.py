@@ -22,17 +22,18 @@ from regard.layers.residual import Residual
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then the feed-forward part."""
+    """Self-attention, then the feed-forward part.
 
-    def __init__(
-        self, *, attention: Attention, attention_residual: Residual, feed_forward: nn.Module, feed_forward_residual: Residual
-    ) -> None:
-        """Args:
+    Args:
         attention: Of queries, keys and values of width D, with a context of width D.
         attention_residual: How it joins the stream.
         feed_forward: From (…,D) to (…,D).
         feed_forward_residual: How it joins the stream.
-        """
+    """
+
+    def __init__(
+        self, *, attention: Attention, attention_residual: Residual, feed_forward: nn.Module, feed_forward_residual: Residual
+    ) -> None:
         super().__init__()
         check_width("EncoderLayer", attention)
         self.size = attention.query_size
@@ -50,13 +51,14 @@ class EncoderLayer(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """A stack of encoder layers."""
+    """A stack of encoder layers.
 
-    def __init__(self, layers: Sequence[EncoderLayer], *, norm: nn.Module | None = None) -> None:
-        """Args:
+    Args:
         layers: One or more, all of one width.
         norm: Of what leaves the last layer; for layers that leave the stream without one.
-        """
+    """
+
+    def __init__(self, layers: Sequence[EncoderLayer], *, norm: nn.Module | None = None) -> None:
         super().__init__()
         self.size = check_stack("TransformerEncoder", layers)
         self.layers = nn.ModuleList(layers)
@@ -129,7 +131,16 @@ class DecoderParts:
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, then attention to the source, then the feed-forward part."""
+    """Causal self-attention, then attention to the source, then the feed-forward part.
+
+    Args:
+        self_attention: Causal, of width D.
+        self_residual: How it joins the stream.
+        cross_attention: Of queries and keys of width D, with a context of width D; without a state.
+        cross_residual: How it joins the stream.
+        feed_forward: From (…,D) to (…,D).
+        feed_forward_residual: How it joins the stream.
+    """
 
     def __init__(
         self,
@@ -141,14 +152,6 @@ class DecoderLayer(nn.Module):
         feed_forward: nn.Module,
         feed_forward_residual: Residual,
     ) -> None:
-        """Args:
-        self_attention: Causal, of width D.
-        self_residual: How it joins the stream.
-        cross_attention: Of queries and keys of width D, with a context of width D; without a state.
-        cross_residual: How it joins the stream.
-        feed_forward: From (…,D) to (…,D).
-        feed_forward_residual: How it joins the stream.
-        """
         super().__init__()
         if not self_attention.causal:
             raise ConfigError("DecoderLayer: its self-attention sees later words; build it with causal=True")
@@ -203,13 +206,14 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """A stack of decoder layers."""
+    """A stack of decoder layers.
 
-    def __init__(self, layers: Sequence[DecoderLayer], *, norm: nn.Module | None = None) -> None:
-        """Args:
+    Args:
         layers: One or more, all of one width.
         norm: Of what leaves the last layer; for layers that leave the stream without one.
-        """
+    """
+
+    def __init__(self, layers: Sequence[DecoderLayer], *, norm: nn.Module | None = None) -> None:
         super().__init__()
         self.size = check_stack("TransformerDecoder", layers)
         self.layers = nn.ModuleList(layers)

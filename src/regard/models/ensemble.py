@@ -36,12 +36,12 @@ class Ensemble(Seq2Seq[EnsembleState]):
 
     Its scores are log p. Attention is the mean over the members, at the sites that all of them have; where they have different
     numbers of heads, the mean over heads comes first. It is searched, and scores targets, like any model; it is not trained.
+
+    Args:
+        members: One or more, of the same vocabularies on both sides. The same model may come more than once.
     """
 
     def __init__(self, members: Sequence[Seq2Seq[Any]]) -> None:
-        """Args:
-        members: One or more, of the same vocabularies on both sides. The same model may come more than once.
-        """
         super().__init__()
         if not members:
             raise ConfigError("Ensemble got no members; expected one model or more")

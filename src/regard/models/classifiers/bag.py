@@ -38,15 +38,15 @@ class BagClassifier(PooledClassifier):
 
     Reference: Joulin et al. 2017 have the hashed n-grams, Wang, Manning 2012 the strength of pairs of words.
     Differs from the papers: attention in place of the mean, and n-grams belong to their last words.
-    """
 
-    def __init__(self, config: BagClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0) -> None:
-        """Args:
+    Args:
         config: What it is made of.
         vocabulary_size: V.
         num_labels: C.
         embedding_size: D, of word vectors; 0 for the configured one.
-        """
+    """
+
+    def __init__(self, config: BagClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0) -> None:
         super().__init__()
         width = embedding_size or config.embedding_size
         self.embedding = nn.Embedding(vocabulary_size, width, padding_idx=PAD)

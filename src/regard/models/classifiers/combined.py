@@ -14,17 +14,17 @@ class CombinedClassifier(TextClassifier):
 
     Members that err in different ways are right together more often than either. Each has its own loss (`parts`), so that the
     quick one does not take away what the slow one would learn. The attention of the whole is the same mean of theirs.
+
+    Args:
+        members: At least one with parameters to train.
+        widths: Of each member's embeddings.
+        shares: Of each member's scores; they sum to one.
+        names: What each member's own attention site is called.
     """
 
     def __init__(
         self, members: Sequence[TextClassifier], *, widths: Sequence[int], shares: Sequence[float], names: Sequence[str]
     ) -> None:
-        """Args:
-        members: At least one with parameters to train.
-        widths: Of each member's embeddings.
-        shares: Of each member's scores; they sum to one.
-        names: What each member's own attention site is called.
-        """
         super().__init__()
         self.members, self.widths, self.shares = nn.ModuleList(members), list(widths), list(shares)
         self.sites = ("pool", *names)

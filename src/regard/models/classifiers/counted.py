@@ -56,6 +56,11 @@ class CountedClassifier(TextClassifier):
 
     Reference: Wang, Manning 2012, eqs. 1–3.
     Differs from the paper: gains shrink towards 1, where the paper interpolates with their mean; logistic loss; √F.
+
+    Args:
+        config: What it is made of.
+        vocabulary_size: V.
+        num_labels: C.
     """
 
     sites = ("pool",)
@@ -64,11 +69,6 @@ class CountedClassifier(TextClassifier):
     keys: Tensor
 
     def __init__(self, config: CountedClassifierConfig, *, vocabulary_size: int, num_labels: int) -> None:
-        """Args:
-        config: What it is made of.
-        vocabulary_size: V.
-        num_labels: C.
-        """
         super().__init__()
         self.max_ngram, self.shrinkage = config.max_ngram, config.shrinkage
         # With many labels there are fewer, so that the table stays within memory.

@@ -26,6 +26,16 @@ class HierarchicalClassifier(TextClassifier):
 
     Reference: Yang et al. 2016, eqs. 1–11.
     Differs from the paper: sentences are cut by tokens, and dropout is added.
+
+    Args:
+        config: What it is made of.
+        vocabulary_size: V.
+        num_labels: C.
+        sentence_ends: Ids of the tokens that end a sentence. They are saved with the weights.
+        embedding_size: E; 0 for the configured one.
+
+    Raises:
+        ConfigError: If an id of `sentence_ends` is not in the vocabulary.
     """
 
     sites = ("pool", "word", "sentence")
@@ -39,16 +49,6 @@ class HierarchicalClassifier(TextClassifier):
         sentence_ends: Sequence[int] = (),
         embedding_size: int = 0,
     ) -> None:
-        """Args:
-        config: What it is made of.
-        vocabulary_size: V.
-        num_labels: C.
-        sentence_ends: Ids of the tokens that end a sentence. They are saved with the weights.
-        embedding_size: E; 0 for the configured one.
-
-        Raises:
-            ConfigError: If an id of `sentence_ends` is not in the vocabulary.
-        """
         super().__init__()
         width, states_size = embedding_size or config.embedding_size, 2 * config.hidden_size
         self.max_sentence = config.max_sentence

@@ -21,17 +21,17 @@ class RecurrentClassifier(PooledClassifier):
     The recurrent layers read padding neither way (see `RecurrentLayer`), which is what packing is for elsewhere.
 
     Reference: Zhou et al. 2016, and Lin et al. 2017 with several heads, have this shape.
+
+    Args:
+        config: What it is made of.
+        vocabulary_size: V.
+        num_labels: C.
+        embedding_size: E; 0 for the configured one.
     """
 
     def __init__(
         self, config: RecurrentClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0
     ) -> None:
-        """Args:
-        config: What it is made of.
-        vocabulary_size: V.
-        num_labels: C.
-        embedding_size: E; 0 for the configured one.
-        """
         super().__init__()
         width = embedding_size or config.embedding_size
         self.embedding = build_embedding(vocabulary_size, width)

@@ -24,6 +24,21 @@ class TransformerClassifier(TextClassifier):
     """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, with M only where word vectors are of another width.
 
     Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
+
+    Args:
+        embedding: Of the tokens.
+        mapping: M, from the embeddings' width to the encoder's.
+        positions: Adds positions; see `regard.layers.positions`.
+        encoder: Over the whole text.
+        pooling: Of the encoder's states.
+        num_labels: C, ≥ 1.
+        scale: s.
+        word_dropout: In training, this part of the tokens is replaced by the unknown symbol.
+        embedding_dropout: Of what the encoder reads.
+        output_dropout: Of what was pooled.
+
+    Raises:
+        ConfigError: If the pooling is not as wide as the encoder, or there is no label.
     """
 
     def __init__(
@@ -40,21 +55,6 @@ class TransformerClassifier(TextClassifier):
         embedding_dropout: float = 0.0,
         output_dropout: float = 0.0,
     ) -> None:
-        """Args:
-        embedding: Of the tokens.
-        mapping: M, from the embeddings' width to the encoder's.
-        positions: Adds positions; see `regard.layers.positions`.
-        encoder: Over the whole text.
-        pooling: Of the encoder's states.
-        num_labels: C, ≥ 1.
-        scale: s.
-        word_dropout: In training, this part of the tokens is replaced by the unknown symbol.
-        embedding_dropout: Of what the encoder reads.
-        output_dropout: Of what was pooled.
-
-        Raises:
-            ConfigError: If the pooling is not as wide as the encoder, or there is no label.
-        """
         super().__init__()
         if pooling.size != encoder.size:
             raise ConfigError(
