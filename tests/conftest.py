@@ -6,7 +6,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from jaxtyping import config
+
+settings.register_profile("any machine", deadline=None)  # an example takes as long as other programs let it
+settings.load_profile("any machine")
 
 if config.jaxtyping_disable:
     # Even switched off, the import hook leaves wrappers that a full graph cannot hold.

@@ -1,4 +1,4 @@
-"""What goes wrong, by whose hand it can be mended.
+"""Errors of the package, by cause.
 
 Every error a user can cause is a `RegardError`: the command line prints its message, without a traceback, and leaves with
 exit code 2. A message says what was called, what came, what was expected, and what to do next.
@@ -16,7 +16,7 @@ class RegardError(Exception):
     """Base of every error that a user, their file or their machine can cause."""
 
     exit_code: int = 2
-    """What the command line leaves with."""
+    """Exit code of the command line."""
     told: bool = False
     """Whether another process of the same run says it already."""
 

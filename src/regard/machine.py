@@ -1,4 +1,4 @@
-"""What a run is computed with: the device, the threads, the number format, and the random numbers."""
+"""Machine settings of a run: device, threads, number format and random numbers."""
 
 import os
 import random
@@ -26,7 +26,7 @@ class Machine:
     bfloat16: bool
     """Whether the forward pass is computed in bfloat16; weights, gradients and the state of the optimizer stay in float32."""
     processes: int = 1
-    """How many train together; the device is one's own."""
+    """Number of processes that train together; each has a device of its own."""
 
     def autocast(self) -> torch.autocast:
         """The context for the forward pass and the loss."""

@@ -16,7 +16,7 @@ def check_shape(name: str, tensor: Any, axes: str, known: dict[str, int] | None 
     Args:
         name: The argument's name, for the message.
         tensor: Anything with a `shape`.
-        axes: Letters separated by spaces, such as `"B Q Dq"`; a number stands for itself.
+        axes: Letters separated by spaces, such as `"B Q Dq"`; a number is a fixed size.
         known: Sizes that letters have already. It is not changed.
 
     Returns:

@@ -209,7 +209,7 @@ def test_an_own_attention_is_asked_for(bundle, tmp_path):
     made = bundle(attention=mechanism(), custom="attention")
     save_bundle(tmp_path / "m", made)
     with pytest.raises(
-        RequestError, match=r"the attention of .*m is its maker's own Python object.*regard\.load\(.*attention=…\)"
+        RequestError, match=r"the attention of .*m is a Python object of the model's author.*regard\.load\(.*attention=…\)"
     ):
         load_bundle(tmp_path / "m")
     assert equal(load_bundle(tmp_path / "m", attention=mechanism()).model, made.model)
@@ -220,7 +220,7 @@ def test_an_own_attention_is_asked_for(bundle, tmp_path):
 def test_an_own_model_is_asked_for(bundle, tmp_path):
     made, other = bundle(custom="model"), bundle(seed=3).model
     save_bundle(tmp_path / "m", made)
-    with pytest.raises(RequestError, match=r"the model of .* is its maker's own Python object"):
+    with pytest.raises(RequestError, match=r"the model of .* is a Python object of the model's author"):
         load_bundle(tmp_path / "m")
     assert equal(load_bundle(tmp_path / "m", model=other).model, made.model)
 

@@ -86,8 +86,8 @@ def test_requests_of_each_line(models, capsys, tmp_path):
         ("no", "line 1 is no JSON"),
         ('{"source": "a"}', "line 1 is no JSON object with a text"),
         ('{"text": "a", "prefx": "b"}', "line 1 has 'prefx'; did you mean 'prefix'?; expected text, prefix, constraints"),
-        ('{"text": "a", "prefix": 1}', "the prefix of line 1 is no text"),
-        ('{"text": "a", "constraints": "b"}', "the constraints of line 1 are no list of texts"),
+        ('{"text": "a", "prefix": 1}', "the prefix of line 1 is not a text"),
+        ('{"text": "a", "constraints": "b"}', "the constraints of line 1 are not a list of texts"),
     ],
 )
 def test_wrong_requests(models, capsys, tmp_path, line, message):

@@ -109,5 +109,5 @@ def test_resume_refuses_in_one_line(ended, capfd, name):
     assert main(["resume", str(ended)]) == 2
     said = capfd.readouterr().err
     assert f"{name} " in said
-    assert "train anew" in said
+    assert "start a new run" in said
     assert "Traceback" not in said

@@ -117,7 +117,7 @@ def test_resume_says_what_other_versions_may_change(ended, elsewhere, capfd, mon
 def test_resume_refuses_other_symbols(ended, monkeypatch):
     monkeypatch.setattr(sys.modules[resume.__module__], "symbols_of", lambda corpus: "others")
     with pytest.raises(
-        DataError, match="its data, prepared anew, have other symbols than when the run began, with tokenizers 0"
+        DataError, match="preparing its data again gave another vocabulary than at the start of the run, with tokenizers 0"
     ):
         resume(ended, progress=False)
 

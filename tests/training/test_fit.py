@@ -318,7 +318,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(tmp_path, monkeypatch)
     folder.checkpoints.mkdir()
     folder.save_checkpoint({"step": 1}, keep=[])
     monkeypatch.setattr(os, "fdopen", Full)
-    with pytest.raises(TrainingError, match=r"last.ckpt': the disk is full .*; what was written before is intact: make room"):
+    with pytest.raises(TrainingError, match=r"last.ckpt': the disk is full .*; everything written before is intact: free some"):
         folder.save_checkpoint({"step": 2, "weights": torch.zeros(1000)}, keep=[])
     monkeypatch.undo()
     assert folder.load_checkpoint() == ({"step": 1, "keep": []}, "")

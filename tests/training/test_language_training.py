@@ -97,7 +97,7 @@ def test_a_model_of_ones_own(run):
     small = run.__class__(**{**vars(run), "training": LanguageTrainingConfig(max_epochs=1, tensorboard=False)})
     model = regard.fit(small, model=lambda size: build_language_model(MODEL, vocabulary_size=size), progress=False)
     assert model.bundle.custom == "model"
-    with pytest.raises(regard.RequestError, match=r"the model of .* is its maker's own Python object"):
+    with pytest.raises(regard.RequestError, match=r"the model of .* is a Python object of the model's author"):
         regard.load(run.out)
     again = regard.load(run.out, model=build_language_model(MODEL, vocabulary_size=model.tokenizer.size))
     assert again.evaluate(SONG) == model.evaluate(SONG)

@@ -233,7 +233,7 @@ def test_a_damaged_checkpoint_is_named(config, signal_at):
     path = Path(config.out, "checkpoints", "last.ckpt")
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(
-        BundleError, match=r"cannot resume .*last.ckpt is damaged: .*checksum is of; no checkpoint is whole. Copy"
+        BundleError, match=r"cannot resume .*last.ckpt is damaged: .*checksum is of; no checkpoint is intact. Copy"
     ):
         resume(config.out, model=TinyTranslator, progress=False)
 

@@ -48,14 +48,14 @@ def _usage(bundle: Bundle, card: Card) -> str:
     own = f", {bundle.custom}=…" if bundle.custom else ""
     lines = [] if own or not card.commands else [*card.commands, ""]
     lines += ["import regard", *(line.replace("LOAD", f'regard.load("DIR"{own})') for line in card.code)]
-    note = f"\n\nThe {bundle.custom} is its maker's own Python object and has to be given when loading." if own else ""
+    note = f"\n\nThe {bundle.custom} is a Python object of the model's author; pass it when you load the model." if own else ""
     return "\n".join(f"    {line}".rstrip() for line in lines) + "\n\n`DIR` is this folder." + note
 
 
 def _model_rows(bundle: Bundle) -> list[tuple[str, str]]:
     rows = [("parameters", f"{sum(parameter.numel() for parameter in bundle.model.parameters()):,}")]
     if bundle.custom == "model":
-        return [*rows, ("kind", f"`{type(bundle.model).__name__}`, its maker's own")]
+        return [*rows, ("kind", f"`{type(bundle.model).__name__}`, by its author")]
     return rows + [(name, f"`{value}`") for name, value in _flat(dump_config(bundle.config.model)) if value != []]
 
 

@@ -60,7 +60,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def find(folder: Path, name: str) -> Path:
-    """Where a file stands that counts; it need not exist."""
+    """Return the path of the file in force, which may not exist."""
     waiting = folder / _INCOMING / name
     return waiting if not (folder / _INCOMING).is_symlink() and os.path.lexists(waiting) else folder / name
 
@@ -104,7 +104,7 @@ def read_unsigned(folder: Path, name: str, largest: int) -> bytes | None:
 
 
 def version(folder: Path) -> tuple[int, int]:
-    """What changes whenever files of the folder are replaced."""
+    """Return a value that changes whenever files of the folder are replaced."""
 
     def changed(path: Path) -> int:
         try:

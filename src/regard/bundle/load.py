@@ -112,8 +112,9 @@ def _check_custom(folder: Path, custom: str, model: object, attention: object) -
     for name, has in given.items():
         if custom == name and not has:
             raise RequestError(
-                f"the {name} of {folder} is its maker's own Python object, which its files cannot build: load it from Python "
-                f"with regard.load({str(folder)!r}, {name}=…), giving an object made as it was for training"
+                f"the {name} of {folder} is a Python object of the model's author, which cannot be built from the "
+                f"files: load the model from Python with regard.load({str(folder)!r}, {name}=…), with "
+                "an object built in the same way as for training"
             )
         if custom != name and has:
             raise RequestError(f"load: {folder} builds its own {name} from its config.yaml; leave {name} out")

@@ -66,7 +66,7 @@ def _parser() -> Parser:
     )
     add_model_argument(parser)
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to label")
-    parser.add_argument("--input", metavar="FILE", help="text file, one text a line")
+    parser.add_argument("--input", metavar="FILE", help="text file with one text per line")
     add_output_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a text: label, probabilities, words and weights")
     add_heatmap_option(parser, "the words in the colours of their weights", "texts")
@@ -75,7 +75,7 @@ def _parser() -> Parser:
 
 
 def _lines_of(options: argparse.Namespace) -> Iterable[str] | None:
-    """What to label; None for what is typed."""
+    """Return the texts to label; None if they are typed in."""
     if options.texts:
         return [" ".join(text.split()) for text in options.texts]
     return read_lines(options.input, "classify") if options.input else None

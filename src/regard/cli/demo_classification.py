@@ -25,7 +25,7 @@ _SHOWN_WORDS = range(10, 18)
 
 @dataclass(frozen=True)
 class _Row:
-    """What the table says of a preset."""
+    """Row of the table: the results of a preset."""
 
     preset: str
     accuracy: float

@@ -57,10 +57,14 @@ def _parser() -> Parser:
     )
     parser.add_argument("dir", metavar="DIR", help="a trained classifier's folder")
     parser.add_argument(
-        "files", metavar="FILE[,FILE]", help="labelled texts, best such as it was not trained on; or one text file a label"
+        "files", metavar="FILE[,FILE]", help="labelled texts, preferably not from the training data; or one text file per label"
     )
     parser.add_argument(
-        "--texts", type=positive_number, default=500, metavar="N", help="measure a random sample of so many (default: 500)"
+        "--texts",
+        type=positive_number,
+        default=500,
+        metavar="N",
+        help="size of the random sample that is measured (default: 500)",
     )
     parser.add_argument(
         "--seeds", nargs="+", default=[], metavar="DIR", help="the same run with other seeds, to compare attention with"

@@ -45,7 +45,9 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
     """
     name = path.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
-        raise DataError(f"{path} is named like a Parquet file, expected a text file: write the column out, one text a line")
+        raise DataError(
+            f"{path} is named like a Parquet file, expected a text file: write the column to a text file with one text per line"
+        )
     if name.endswith(_TABLES):
         print(
             f"regard: {path} is named like a table and is read as a text file: each whole line is one text, a header and "
@@ -105,7 +107,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 @dataclass
 class Part:
-    """What a command prints to, and which lines it is to work on."""
+    """Output of a command, and the range of lines it works on."""
 
     file: TextIO
     first: int = 0
@@ -126,7 +128,7 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def output_part(options: argparse.Namespace, command: str, together: int) -> Iterator[Part | None]:
-    """What this process is to do, and where to; None if it has been done. Afterwards the output is in its place.
+    """Prepare the output, and find the lines that this process works on; None if nothing is left to do.
 
     Args:
         options: With `input`, `output`, `dir`, and all else that decides what comes out.
@@ -163,7 +165,7 @@ def output_part(options: argparse.Namespace, command: str, together: int) -> Ite
 
 
 def _measure(path: str) -> tuple[int, str]:
-    """How many lines a file has, and a hash of them."""
+    """Count the lines of a file and hash them."""
     count, digest, last = 0, hashlib.sha256(), "\n"
     with _decoded(path) as file:
         while text := file.read(1 << 20):

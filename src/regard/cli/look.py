@@ -64,8 +64,8 @@ def _show(headline: str, record: "AttentionRecord", site: str | None, options: a
 def _parser() -> tuple[Parser, TaskOptions]:
     parser = Parser(
         "look",
-        "Translate a sentence and show where the model looked when it wrote each word; or label a text and show\n"
-        "which words it looked at; or read a text as a language model does, and show which words it looked back at.",
+        "Translate a sentence and show the attention of each output word; or label a text and show which words\n"
+        "got the attention; or read a text with a language model and show the attention to earlier words.",
         '  regard look runs/mine "she kissed him ."\n'
         '  regard look runs/mine "she kissed him ." --to map.png\n'
         '  regard look runs/mine "she kissed him ." --target "sie küsste ihn ."\n'

@@ -1,4 +1,4 @@
-"""What the commands' options share."""
+"""Options that several commands share."""
 
 import argparse
 import json
@@ -226,7 +226,7 @@ def check_ending(path: str, endings: Iterable[str], option: str) -> None:
     """Refuse a file's name whose ending says nothing about its format, before any work is done.
 
     Raises:
-        RequestError: If the ending is none of `endings`.
+        RequestError: If the ending is not in `endings`.
     """
     known = list(endings)
     if Path(path).suffix.lower() not in known:

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
 
 @dataclass
 class _Totals:
-    """What all pairs have together."""
+    """Totals over all pairs."""
 
     pairs: int = 0
     tokens: int = 0

@@ -101,7 +101,7 @@ def _parser() -> Parser:
 
 
 def _add_choices(parser: Parser) -> None:
-    """Add what translations are held to and how they are drawn."""
+    """Add the options of constraints and of sampling."""
     held = parser.add_argument_group("what translations are held to")
     held.add_argument("--prefix", metavar="TEXT", help="what every translation begins with")
     held.add_argument(
@@ -132,7 +132,7 @@ def _add_choices(parser: Parser) -> None:
 
 
 def _lines_of(options: argparse.Namespace) -> Iterable[str]:
-    """What to translate; sets `options.live` where somebody may wait for each line's answer."""
+    """Return the sentences to translate. Sets `options.live` if a person or program may wait for the answer to each line."""
     options.live = not options.sentences and not options.input
     if options.sentences:
         return [" ".join(sentence.split()) for sentence in options.sentences]
@@ -193,9 +193,9 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
         raise RequestError(f"translate: line {number} has '{name}'{nearest(name, _ASKED)}; expected {', '.join(_ASKED)}")
     prefix, constraints = asked.get("prefix", options.prefix or ""), asked.get("constraints", [])
     if not isinstance(prefix, str):
-        raise RequestError(f"translate: the prefix of line {number} is no text")
+        raise RequestError(f"translate: the prefix of line {number} is not a text")
     if not isinstance(constraints, list) or not all(isinstance(one, str) for one in constraints):
-        raise RequestError(f"translate: the constraints of line {number} are no list of texts")
+        raise RequestError(f"translate: the constraints of line {number} are not a list of texts")
     return asked["text"], prefix, [*options.constraint, *constraints]
 
 

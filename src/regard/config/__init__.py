@@ -1,4 +1,4 @@
-"""What a run is: frozen dataclasses, without torch, that load from and dump to YAML strictly."""
+"""Settings of a run: frozen dataclasses, without torch, that are read from YAML strictly and written to it."""
 
 from regard.config.attention import (
     AdditiveConfig,

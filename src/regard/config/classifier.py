@@ -1,4 +1,4 @@
-"""What a text classifier is made of."""
+"""Settings of the model of a text classifier."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -8,7 +8,7 @@ from regard.config.settings import DataSettings, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig(DataSettings):
-    """Where the pairs are and which of them count."""
+    """Files of sentence pairs, and the rules for skipping pairs."""
 
     train: tuple[str, ...] = ()
     """One file of pairs (.tsv, .txt, .csv, .json, .jsonl, .parquet, each also .gz), or two parallel text files."""

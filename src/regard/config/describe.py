@@ -52,7 +52,7 @@ def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) ->
 
 @cache
 def field_docs(cls: type) -> dict[str, str]:
-    """The docstring under each field, in one line; empty where there is none or the source is not at hand."""
+    """Return the docstring under each field in one line; empty if the field has no docstring or the source code is missing."""
     docs = {item.name: "" for item in fields(cls)}
     for base in reversed(cls.__mro__[:-1]):
         try:

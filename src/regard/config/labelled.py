@@ -8,7 +8,7 @@ from regard.config.settings import DataSettings
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledDataConfig(DataSettings):
-    """Where the texts and their labels are, and which of them count."""
+    """Files of labelled texts, and the rules for skipping texts."""
 
     train: tuple[str, ...] = ()
     """One file with a text and a label per line (.tsv, .csv, .json, .jsonl, .parquet, each also .gz), or one text file for each
@@ -21,7 +21,7 @@ class LabelledDataConfig(DataSettings):
     folds: int = 0
     """Cut `train` into so many parts and hold out one of them, in place of `dev_size`; 0 for no folds."""
     fold: int = 1
-    """Which of the folds is held out, from 1."""
+    """Number of the fold that is held out, from 1."""
     text: str = ""
     """Column of the text, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label: str = ""
@@ -46,9 +46,9 @@ class LabelledDataConfig(DataSettings):
     """Largest share of a file's lines that may be unusable (undecodable, or without a column, a text or a label), from 0
     to 1."""
     max_texts: int = 0
-    """Train on so many texts, the first of each label by its share; 0 for all. What is held out stays the same."""
+    """Maximum number of training texts, stratified by label; 0 for all. The held-out texts stay the same."""
     max_tokens: int = 400
-    """Of longer texts, the first so many tokens are read, in training and later; how many texts that cuts is in the report."""
+    """Maximum number of tokens per text, in training and later; longer texts are truncated, and the report says how many."""
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     """Unicode normalization of the texts."""
     drop_repeats: bool = True

@@ -9,7 +9,7 @@ from regard.config.settings import DataSettings, ModelSettings, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class TextDataConfig(DataSettings):
-    """Where the texts are and which of them count."""
+    """Files of texts, and the rules for skipping texts."""
 
     train: tuple[str, ...] = ()
     """Text files (also .gz)."""
@@ -19,7 +19,7 @@ class TextDataConfig(DataSettings):
     """How many texts to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Equal texts stay on one
     side."""
     unit: Literal["line", "paragraph"] = "line"
-    """What a text is: a line, or the lines up to an empty one, joined by spaces (prose that is broken into lines)."""
+    """Unit of text: a line, or the lines up to an empty line, joined by spaces (for prose that is broken into lines)."""
     language: str = ""
     """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
     encoding: str = "auto"
@@ -27,9 +27,9 @@ class TextDataConfig(DataSettings):
     allow_skipped: float = 0.1
     """Largest share of a file's lines that may be unusable (undecodable or overlong), from 0 to 1."""
     max_texts: int = 0
-    """Train on the first so many texts; 0 for all."""
+    """Maximum number of training texts; 0 for all."""
     max_tokens: int = 256
-    """Longer texts are cut into blocks of so many tokens; a block sees nothing of the block before, but for its last token."""
+    """Maximum number of tokens per block; a block sees only the last token of the block before it."""
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     """Unicode normalization of the texts."""
     drop_repeats: bool = True
@@ -83,9 +83,9 @@ class GenerationConfig(Settings):
     """How texts are generated, unless a command says otherwise."""
 
     temperature: float = 1.0
-    """What scores are divided by before words are drawn: below 1 safer, above 1 wilder; 0 takes the most probable word."""
+    """Temperature of sampling, by which scores are divided: below 1 likelier words, above 1 rarer ones; 0 the most probable."""
     top_k: int = 0
-    """Draw from the so many most probable words only; 0 for all."""
+    """Draw from the k most probable words only; 0 for all."""
     top_p: float = 0.95
     """Draw from the most probable words that together have this probability (Holtzman et al. 2020); 1 for all."""
     max_length: int = 0

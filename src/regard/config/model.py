@@ -1,4 +1,4 @@
-"""What a translator is made of."""
+"""Settings of the model of a translator."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -146,7 +146,7 @@ class TransformerConfig(ModelSettings):
     alignment_layer: int = -1
     """The decoder's layer, from 0, whose attention to the source counts as the alignment; −1 for the last but one."""
     alignment_head: int = -1
-    """Which of its heads, from 0; −1 for their mean."""
+    """Number of the head, from 0; −1 for the mean of all heads."""
     embedding_dropout: float = 0.1
     """Dropout on the embeddings, positions included."""
     layer_dropout: float = 0.1

@@ -8,7 +8,7 @@ class Range:
     """The numbers that a setting may have."""
 
     words: str
-    """What an error says is expected."""
+    """Description of the expected values, for an error."""
     low: float = 0.0
     high: float = float("inf")
     open_low: bool = False

@@ -1,4 +1,4 @@
-"""What one run is, whole: everything that decides its result."""
+"""Settings that all tasks share. Together with the task's own settings they determine the result of a run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -85,13 +85,13 @@ class TrainingConfig(Settings):
     max_epochs: int = 10
     """Maximum number of passes over the training data."""
     max_steps: int = 0
-    """Stop after so many updates; 0 for no bound."""
+    """Maximum number of updates; 0 for no limit."""
     max_minutes: float = 0.0
-    """Stop after so many minutes of training; 0 for no bound."""
+    """Maximum time of training in minutes; 0 for no limit."""
     batch_tokens: int = 4096
     """Tokens in a batch, padding included; of a translation's two sides, whichever has more."""
     batch_sentences: int = 0
-    """At most so many sentences, or texts, in a batch; 0 for no bound."""
+    """Maximum number of sentences or texts in a batch; 0 for no limit."""
     accumulate: int = 1
     """Batches for each update."""
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
@@ -119,7 +119,7 @@ class TrainingConfig(Settings):
     monitor: str = "loss"
     """Which figure says what the best checkpoint is."""
     patience: int = 0
-    """Stop after so many validations without a better one; 0 never."""
+    """Number of validations without improvement after which training stops; 0 to never stop early."""
     average_last: int = 0
     """Average the weights of the last so many validations into the final model; 0 keeps the best checkpoint, and 1 the last."""
     ema_decay: float = 0.0
@@ -159,7 +159,7 @@ class DecodingConfig(Settings):
     batch_tokens: int = 8192
     """Source tokens, padding included, times beam size, decoded at once."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses another word."""
+    """Number format of matrix products. bfloat16 is faster on processors that support it, and rarely changes a word."""
 
     def describe(self) -> str:
         """Describe the search in one line: beam, penalty, reward and restrictions."""

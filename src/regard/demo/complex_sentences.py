@@ -121,7 +121,7 @@ def coordination(random: Random) -> Pattern:
 
 
 def that(random: Random) -> Pattern:
-    """What somebody says or believes: dass, the verb last."""
+    """Clauses of saying and believing: dass, with the verb last."""
     main = random.choice(("present", "past"))
     told = ("present", "past", "perfect", "future", "modal") if main == "present" else ("past", "pluperfect", "past modal")
     tense = draw_tense(random, *told)
@@ -181,7 +181,7 @@ def attempt(random: Random) -> Pattern:
 
 
 def purpose(random: Random) -> Pattern:
-    """What somebody goes somewhere for: um … zu."""
+    """Clauses of purpose: um … zu."""
     subject, _ = draw.subjects(random, adjective=0.15)
     place = draw.places(random, direction=True, adjective=0.15)
     slots = (Slot("s", (subject,)), finite(draw_tense(random), False)(verbs.MOTION_VERBS, ""), Slot("p", (place,)))

@@ -129,9 +129,9 @@ class DemoCorpus:
         self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *,
         alignments: str | os.PathLike[str] | None = None, progress: bool = True,
     ) -> None:  # fmt: skip
-        """Write pairs as `source TAB target` lines, and by choice their sure links as Pharaoh lines.
+        """Write pairs as `source TAB target` lines, and optionally their sure links as Pharaoh lines.
 
-        The files appear whole or not at all.
+        The files are written completely or not at all.
 
         Args:
             path: the file of the pairs, UTF-8.

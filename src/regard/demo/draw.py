@@ -1,4 +1,4 @@
-"""What a clause is drawn from: groups of nouns, kinds of noun phrase, groups of tenses, places."""
+"""Parts of which a clause is composed at random: groups of nouns, kinds of noun phrase, groups of tenses, places."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,7 +136,7 @@ def rooms(random: Random, *, adjective: float = 0.3) -> Table:
 
 
 def surroundings(random: Random, *, adjective: float) -> Table:
-    """A table of what is said of a purchase or a find: in which room, or for whom."""
+    """Table of the details of a purchase or a find: the room, or the person it is for."""
     if random.random() < 0.6:
         return rooms(random, adjective=adjective)
     return place_table(FOR, noun_phrases(random, PERSONS, kinds=_PLACE_KINDS, adjective=adjective))

@@ -22,5 +22,5 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     except OSError as error:
         raise DataError(
             f"the built-in corpus cannot be written to {path}: {error.strerror or error}; name a file in a folder that exists, "
-            "may be written to and has room"
+            "is writable and has free space"
         ) from error

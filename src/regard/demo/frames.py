@@ -87,7 +87,7 @@ Verbs = Callable[[tuple[Verb, ...], str], Slot]
 
 @dataclass(frozen=True)
 class Choice:
-    """What the sentence around a clause asks of it.
+    """Requirements of the surrounding sentence on a clause.
 
     Args:
         shapes: the shapes it may have.
@@ -198,7 +198,7 @@ def _state(random: Random, verb: Slot, choice: Choice) -> Clause:
 
 
 def state_clause(random: Random, group: Group, verb: Slot, choice: Choice) -> Clause:
-    """What a group of nouns can be: "is tired", "is very tired"."""
+    """Predicates of a group of nouns: "is tired", "is very tired"."""
     state = Slot("a", (words_table(tuple((f"{word.english}|#a", f"{word.german}|#a") for word in group.states)),))
     if not choice.negated and random.random() < 0.3:
         return _clause(" {d.en} {a.en}", " {d.de} {a.de}", verb, state, Slot("d", (words_table(words.DEGREES),)))

@@ -40,7 +40,7 @@ class Pattern:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two patterns the same."""
+        """Return the key that identifies a pattern."""
         return (self.source, self.target, self.slots)
 
     def multiplier(self, random: Random) -> int:

@@ -62,7 +62,7 @@ _FIELD = re.compile(r"(\*?)(?:\{(\w+)\}|(\S+))")
 
 
 class Slot(NamedTuple):
-    """What may stand at one place of a text, and whether it decides the label."""
+    """Alternatives for one position of a text, and whether they decide the label."""
 
     words: tuple[str, ...]
     decisive: bool
@@ -135,7 +135,7 @@ class Pattern:
         self._tables = [slot.words for slot in slots if len(slot.words) > 1]
         self._frame = " ".join("%s" if len(slot.words) > 1 else slot.words[0] for slot in slots)
         self.size = prod(len(table) for table in self._tables)
-        """How many texts there are."""
+        """Return the number of texts."""
         starts = tuple(accumulate((len(slot.words[0].split()) for slot in slots), initial=0))
         self.length = starts[-1]
         """Words of each text."""

@@ -85,7 +85,7 @@ def fronted_place(random: Random) -> Pattern:
 
 
 def there_is(random: Random) -> Pattern:
-    """What there is somewhere: "gibt es" with the accusative."""
+    """Sentences of existence: "gibt es" with the accusative."""
     group = random.choice((draw.PERSONS, draw.ANIMALS, draw.THINGS, draw.TEXTS))
     table = draw.noun_phrases(random, group, kinds={"indefinite": 1}, adjective=0.6)
     existence = tuple(_THERE[person == THIRD_PLURAL] for person in range(5))
@@ -94,7 +94,7 @@ def there_is(random: Random) -> Pattern:
 
 
 def state(random: Random) -> Pattern:
-    """What animals and things are like."""
+    """Descriptions of animals and things."""
     group = random.choice(draw.STATED)
     choice = Choice(negated=random.random() < 0.2)
     subject = draw.noun_phrases(random, group, subject=True, negated=choice.negated)
@@ -130,7 +130,7 @@ def question_of_state(random: Random) -> Pattern:
 
 
 def question_of_object(random: Random) -> Pattern:
-    """What, whom, where and where to, asked of what somebody does."""
+    """Questions about an action: what, whom, where and where to."""
     source, target, used = random.choice(
         (
             ("what|W", "was|W", verbs.WHAT_VERBS),

@@ -52,7 +52,7 @@ class Bootstrap:
     """The difference's 95% interval, by percentiles."""
     high: float
     p: float
-    """How likely a difference at least as large is where there is none; two-sided."""
+    """p-value: probability of a difference at least as large if the systems are equally good; two-sided."""
     resamples: int
 
     def to_dict(self) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def plain_linear_cross_entropy(
     label_smoothing: float = 0.0,
     ignore_index: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """The same with all the logits at once: what `linear_cross_entropy` is held to."""
+    """Compute the same with all logits at once; the reference for `linear_cross_entropy`."""
     log_probability = functional.log_softmax(functional.linear(features, weight, bias), dim=-1)
     nll = -log_probability.gather(1, target[:, None])[:, 0]
     loss = (1 - label_smoothing) * nll - label_smoothing * log_probability.mean(dim=-1)

@@ -24,7 +24,7 @@ from regard.layers.scoring import build_score_tape
 
 @dataclass(frozen=True)
 class FeedbackInputs:
-    """What both loops read. The shapes: G gates, A width of the scores, P width of the projected values."""
+    """Inputs of both loops. Shapes: G is the width of the gates, A of the scores, P of the projected values."""
 
     x_gates: Tensor
     """(T,B,G·H): the embedding's part with the input's bias."""

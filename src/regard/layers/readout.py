@@ -1,4 +1,4 @@
-"""What a decoder predicts its next word from, for output o of its cell, context c and embedding y of the word before."""
+"""Readouts: features that predict the next word, from the cell's output o, context c and the last word's embedding y."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ class CellWeights:
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """What products run in: autocast's dtype where it is on, else the tensor's own."""
+    """Return the dtype of products: autocast's if autocast is on, otherwise the tensor's."""
     device = tensor.device.type
     if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
         return torch.get_autocast_dtype(device)

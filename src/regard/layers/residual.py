@@ -29,7 +29,7 @@ class Residual(nn.Module, ABC):
 
     @abstractmethod
     def before(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        """What the part reads."""
+        """Return the input of the part."""
 
     @abstractmethod
     def after(self, x: Float[Tensor, "*batch D"], added: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:

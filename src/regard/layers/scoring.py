@@ -1,7 +1,7 @@
 """One query a sentence, step after step, against the same keys: attention inside a hand-written loop.
 
 A tape runs `forward` for each step and `backward` in reverse, and `finish` gives what waits until the loop is over. Scores are
-those of `regard.attention`, held to it by a test:
+those of `regard.attention`, which a test verifies:
 
     additive  e_s = Σ_h v_h tanh(q_h + k_sh)        bilinear  e_s = Σ_h q_h k_sh
 
@@ -23,7 +23,7 @@ KEPT_ELEMENTS = 1 << 25
 
 
 class ScoreTape(ABC):
-    """What both scores share: softmax, the context over values projected once, and their gradients."""
+    """Steps that both scores share: softmax, the context over values projected once, and their gradients."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
         """`keys` (B,S,A), `values` (B,S,P) in the precision of the sums; a sentence has at least one valid key."""

@@ -16,7 +16,7 @@ from regard.layers.transformer import DecoderLayer, EncoderLayer, TransformerDec
 
 @dataclass(frozen=True, kw_only=True)
 class Blueprint:
-    """What all layers of a stack share."""
+    """Settings that all layers of a stack share."""
 
     size: int
     """D."""
@@ -25,7 +25,7 @@ class Blueprint:
     feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
     norm: Literal["layer", "rms"] = "layer"
     order: Literal["pre", "post", "deep"] = "post"
-    """Where the norm is; `deep`: after each part, with DeepNet's scales."""
+    """Position of the norm; `deep` is after each part, with DeepNet's scales."""
     rotary: bool = False
     """Whether self-attention turns its queries and keys by their positions."""
     dropout: float = 0.0

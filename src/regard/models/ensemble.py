@@ -76,7 +76,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
         return _pooled(member.logits(part) for member, part in zip(self._each(), parts, strict=True))
 
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        """There is none: the mean of several softmaxes is not the softmax of anything linear.
+        """Raise an error: an ensemble has no output weight, because a mean of softmaxes is not the softmax of a linear map.
 
         Raises:
             RequestError: Always.

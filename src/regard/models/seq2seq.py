@@ -34,7 +34,7 @@ class MapsWithLoss(dict[str, Tensor]):
 
 
 class DecoderState(Protocol):
-    """What a model carries from step to step: B sentences, N hypotheses of each."""
+    """State that a model carries from step to step, for B sentences with N hypotheses each."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> Self:
         """For each new hypothesis, the index of the one it goes on from; moves only what differs between hypotheses."""

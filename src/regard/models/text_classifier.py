@@ -14,7 +14,7 @@ Example = tuple[Tensor, Tensor, Tensor]
 
 
 class Classified(NamedTuple):
-    """What a classifier gives."""
+    """Output of a classifier."""
 
     logits: Tensor
     """(B,C), before the softmax, or before the sigmoid where texts have several labels."""

@@ -1,7 +1,7 @@
 """Collectives: what the processes of a run do together.
 
 The first process alone reads and writes the run's folder, validates and prints; the others get its results. Gradients are
-averaged elsewhere, by PyTorch's DistributedDataParallel (`training/updater.py`). Everything here goes over a gloo group of its
+averaged elsewhere, by PyTorch's DistributedDataParallel (`training/updater.py`). Everything here uses a gloo group of its
 own: it may wait for hours while the first process prepares data or validates, which NCCL may not.
 """
 

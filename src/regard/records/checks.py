@@ -92,7 +92,7 @@ def weights(site: object, array: object, num_tokens: Mapping[str, int]) -> np.nd
 
 
 def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
-    """Return a guess at why the weights have another shape than expected; empty if there is none."""
+    """Return a likely reason why the weights have another shape than expected; empty if unknown."""
     if shape[-2:] == wanted[::-1] and len(shape) in (2, 3):
         return "; rows and columns seem to be exchanged: give the transpose"
     if len(shape) == 4:

@@ -1,1 +1,1 @@
-"""What can be learned: one folder per task, with its settings, data, model, loss, validation and predictor."""
+"""Tasks, one folder each, with its settings, data, model, loss, validation and predictor."""

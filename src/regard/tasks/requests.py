@@ -1,4 +1,4 @@
-"""What every predictor does with a request: check it, find the device, show how far it is."""
+"""Steps that all predictors share: check a request, find the device, show the progress."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     """A list of texts.
 
     Raises:
-        RequestError: If it is one text, or something in it is none.
+        RequestError: If it is a single text, or contains something that is not a text.
     """
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")

@@ -1,4 +1,4 @@
-"""What happens between two updates, in this order: validation, log, checkpoint, display."""
+"""Actions between two updates, in this order: validation, log, checkpoint, display."""
 
 import math
 from collections.abc import Callable
@@ -129,7 +129,7 @@ class Validation(Callback):
 
 
 class Checkpointing(Callback):
-    """Writes checkpoints after each epoch, every so many updates, at the end, and when a signal came."""
+    """Writes checkpoints after each epoch, at regular numbers of updates, at the end, and after a signal."""
 
     def __init__(self, run: Run, updater: Updater, signals: Signals) -> None:
         self._run, self._updater, self._signals = run, updater, signals

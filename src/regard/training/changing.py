@@ -64,7 +64,7 @@ def make_change(run: Run, old: RunConfig, change: Change | None, epoch_batches: 
     Args:
         run: The run at its last checkpoint, with its new settings.
         old: Its old settings.
-        change: Its previous change of settings; None if there was none.
+        change: Its previous change of settings, if any.
         epoch_batches: Number of batches per epoch.
         names: Names of the settings that differ.
     """

@@ -91,12 +91,12 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
 
 
 def holds_folds(folder: str | Path) -> bool:
-    """Whether a cross-validation has begun in this folder."""
+    """Return whether this folder contains an unfinished or finished cross-validation."""
     return not RunFolder(folder).holds_run() and RunFolder(_fold_folder(folder, 1)).holds_run()
 
 
 def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidation:
-    """Go on with a cross-validation that was stopped: finish the fold that was begun, and train those that were not.
+    """Resume a cross-validation: finish the fold that was interrupted, and train the remaining ones.
 
     Args:
         folder: What `out` was.
@@ -126,7 +126,7 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
 
 
 def _begun(own: RunConfig) -> dict[str, Any] | None:
-    """What a fold that has begun with these very settings began with."""
+    """Return the facts that a fold with the same settings recorded at its start."""
     place = RunFolder(own.out)
     if not place.holds_run():
         return None

@@ -20,11 +20,11 @@ class Update:
 
     batches: list[Any]
     weights: list[float]
-    """What the loss of each counts: 1; 0 where this process has no part, and goes along with the others."""
+    """Factor of each loss: 1, or 0 if this process has no data and only takes part in the exchange."""
     count: int
-    """How many losses the batches of all processes sum up."""
+    """Number of losses in the batches of all processes."""
     joint: int
-    """How many batches of the sampler these are, in all processes."""
+    """Number of the sampler's batches, in all processes."""
     last: bool
     """Whether it is the last of its epoch."""
 

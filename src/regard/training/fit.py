@@ -134,7 +134,7 @@ def resume(
         overrides: Settings to change from now on, by dotted names: `{"training.max_epochs": 20}` trains a run longer, even if
             it has ended. The folder keeps the new settings. The length, the learning rate and its schedule, regularization,
             decoding and the device may change; data, batches and the model may not.
-        model: The model given to `fit`, made anew, if one was given.
+        model: The model given to `fit`, if any, built again.
         attention: The mechanism given to `fit`, if one was given.
         progress: Whether to report on standard error.
 
@@ -173,12 +173,13 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
         if task.data.fingerprint != facts["fingerprint"]:
             raise DataError(
                 f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
-                "put the old file back, or train anew"
+                "put the old file back, or start a new run"
             )
         if symbols_of(task.data.train) != facts["symbols"]:
             raise DataError(
-                f"cannot resume '{folder}': its data, prepared anew, have other symbols than when the run began, with "
-                f"tokenizers {facts['tokenizers']} and regard {facts['regard']}; install these versions again, or train anew"
+                f"cannot resume '{folder}': preparing its data again gave another vocabulary than at the start of the run, "
+                f"with tokenizers {facts['tokenizers']} and regard {facts['regard']}; install these "
+                "versions again, or start a new run"
             )
         run, sampler = _build_run(task, place, machine, team)
         state, damage = place.load_checkpoint()
@@ -322,5 +323,5 @@ def _memory_explained() -> Iterator[None]:
             raise
         raise TrainingError(
             "memory does not suffice; lower training.batch_tokens, for validations decoding.batch_tokens or "
-            "decoding.beam_size, or the sizes under model, and train anew. The last checkpoint is kept"
+            "decoding.beam_size, or the sizes under model, and start a new run. The last checkpoint is kept"
         ) from error

@@ -42,7 +42,7 @@ _START = "start.ckpt"
 _CHECKPOINT = re.compile(r"(config\.yaml|run\.json|start\.ckpt|last\.ckpt|previous\.ckpt|weights-\d{8,}\.ckpt)(\.new)?")
 _LOG = re.compile(r"metrics\.csv|events\.out\.tfevents\..*")
 _BEFORE_IT_BEGAN = frozenset((_LOCK, _START, f"{_START}.new", "run.json", "run.json.new", "config.yaml.new"))
-_COPY_OR_ANEW = "copy it again from where it is whole, or train anew"
+_COPY_OR_ANEW = "copy an intact one again, or start a new run"
 
 
 class RunFolder:
@@ -86,7 +86,9 @@ class RunFolder:
             raise ConfigError(f"out is '{self.path}', but '{there}' cannot be written to; name another folder")
 
     def _is_free(self) -> bool:
-        """Whether a folder without a run is empty, or has only what a run leaves that was killed before it had begun."""
+        """Return whether a folder without a run is empty, or contains only files of a run that was killed before it had
+        started.
+        """
         if (self.checkpoints / _REPLACING).exists():
             return True  # what is left of the run before may go, and the rest was there beside it
         if any(path not in (self.checkpoints, self.logs) or not path.is_dir() for path in self.path.iterdir()):
@@ -96,7 +98,7 @@ class RunFolder:
         return not self.checkpoints.exists() or all(_precedes_a_run(path) for path in self.checkpoints.iterdir())
 
     def _in_the_way(self) -> Path | None:
-        """What cannot be replaced by what a run writes."""
+        """Return the contents that a run must not overwrite."""
         folders = (self.checkpoints, self.logs)
         wrong = [path for path in folders if os.path.lexists(path) and not path.is_dir()]
         if not wrong:
@@ -105,7 +107,7 @@ class RunFolder:
         return min(wrong, default=None)
 
     def _written(self) -> list[Path]:
-        """What a run has written here, but for its lock."""
+        """Return the files that a run has written here, except its lock."""
         names = file_names(self.path)
         found = [folder / name for folder in (self.path, *self._stages()) for name in names]
         for folder, pattern in ((self.checkpoints, _CHECKPOINT), (self.logs, _LOG)):
@@ -114,7 +116,7 @@ class RunFolder:
         return [path for path in found if os.path.lexists(path)]
 
     def _stages(self) -> list[Path]:
-        """Where a model waits until all of it is written."""
+        """Return the temporary folder of a model that is being written."""
         stages = (self.path / ".incoming", self.path / ".incoming.tmp")
         return [path for path in stages if path.is_dir() and not path.is_symlink()]
 
@@ -122,7 +124,7 @@ class RunFolder:
     def held(self) -> Iterator[None]:
         """Keep every other process from writing here, until this is left or the process ends.
 
-        The folder is made if need be, and taken away again if no run was begun in it.
+        The folder is created if necessary, and removed again if no run started in it.
 
         Raises:
             ConfigError: If another process writes here.
@@ -311,8 +313,8 @@ class RunFolder:
             return state, "".join(wrong)
         if wrong:
             raise BundleError(
-                f"cannot resume '{self.path}': {'; '.join(wrong)}; no checkpoint is whole. Copy the folder's checkpoints again "
-                "from where they are, or train anew; the model beside them, if there is one, is the best so far"
+                f"cannot resume '{self.path}': {'; '.join(wrong)}; no checkpoint is intact. Copy the folder's checkpoints "
+                "again from their source, or start a new run; the model beside them, if any, is the best so far"
             )
         return None, ""
 
@@ -359,14 +361,14 @@ def write_error(path: Path, error: OSError) -> TrainingError:
     """Say what could not be written, why, and what is left."""
     if error.errno in FULL:
         return TrainingError(
-            f"cannot write '{path}': the disk is full ({error.strerror}); what was written before is intact: "
-            "make room and resume the run with `regard resume`"
+            f"cannot write '{path}': the disk is full ({error.strerror}); everything written before is intact: "
+            "free some space and continue with `regard resume`"
         )
     return TrainingError(f"cannot write '{path}': {error.strerror or error}")
 
 
 def _precedes_a_run(path: Path) -> bool:
-    """Whether a run writes this among its checkpoints before its settings, with which it has begun."""
+    """Return whether a run writes this file among its checkpoints before it writes its settings."""
     if path.name not in _BEFORE_IT_BEGAN or not path.is_file():
         return False
     if path.name != "run.json":

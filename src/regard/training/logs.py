@@ -12,7 +12,7 @@ from regard.training.folder import write_error
 Row = dict[str, float | int]
 
 _COLUMNS = ("step", "epoch", "learning_rate")
-"""What every run's rows begin with."""
+"""First columns of the rows of every run."""
 
 
 class Logs:
@@ -54,7 +54,7 @@ class Logs:
 
     def close(self) -> None:
         """Close the files."""
-        with suppress(OSError):  # of a full disk, which has been said; rows that are missing are written anew on a resume
+        with suppress(OSError):  # the disk is full, which was reported; `resume` writes the missing rows again
             self._file.close()
         if self._board is not None:
             with suppress(OSError):

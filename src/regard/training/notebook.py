@@ -47,7 +47,7 @@ class Notebook(Reporter):
         print(text, flush=True)
 
     def start(self, run: Run) -> None:
-        """Show the bar, and make room for the curves."""
+        """Show the bar, and reserve space for the curves."""
         from IPython.display import HTML, display
 
         self._pace.start(run)

@@ -33,8 +33,8 @@ def check_cuttable(batches: Sequence[Any], pieces: int, error: BaseException, *,
     """
     if not alone:
         raise TrainingError(
-            "memory does not suffice for a batch; lower training.batch_tokens, with training.accumulate higher by as much, and "
-            "resume anew. The last checkpoint is kept"
+            "memory does not suffice for a batch; lower training.batch_tokens, raise training.accumulate by the same factor, "
+            "and resume. The last checkpoint is kept"
         ) from error
     if pieces >= max(len(batch.index) for batch in batches):
         raise TrainingError(

@@ -24,7 +24,7 @@ CHECKED_EVERY = 16
 
 @dataclass
 class Progress:
-    """How far a run is."""
+    """Progress of a run."""
 
     step: int = 0
     """Updates made."""
@@ -41,7 +41,7 @@ class Progress:
     recent_loss: float = 0.0
     """Σ loss of what was trained on since the last row of the logs."""
     recent_count: int = 0
-    """How many losses that sums up."""
+    """Number of losses in the sum."""
     skipped: int = 0
     """Updates that were not made, since their loss or gradient was not finite."""
     recent_skipped: int = 0
@@ -60,7 +60,7 @@ class Progress:
     last_steps: list[int] = field(default_factory=list)
     """Updates after which the last validations took place, as many as are averaged."""
     scores: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """What the validations found whose weights are kept, by their updates; without dev pairs, nothing."""
+    """Results of the validations whose weights are kept, by update; empty without dev pairs."""
 
 
 class Clock:
@@ -105,7 +105,7 @@ class Run:
         self.say: Callable[[str], None] = lambda text: None
         """Tells the user something."""
         self.change: Change | None = None
-        """The last change of its settings; None if there was none."""
+        """The last change of its settings, if any."""
         self.total_steps = planned_steps(training, epoch_batches)
         self.epoch_steps = -(-epoch_batches // training.accumulate)
 
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def num_epochs(self) -> float:
-        """How many epochs the run has, the last perhaps in part."""
+        """Number of epochs of the run; the last one may be partial."""
         return self.total_steps / self.epoch_steps
 
     def settles_at(self, step: int) -> bool:

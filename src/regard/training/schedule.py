@@ -67,7 +67,7 @@ class Change:
     step: int
     """Number of updates before the change."""
     rate: float | None
-    """Learning rate of the last update before the change; None if there was none."""
+    """Learning rate of the last update before the change, if any."""
     resets_plateau: bool = False
     """Whether the learning rate or its schedule was set, so that earlier reductions by a plateau no longer apply."""
 
@@ -98,7 +98,7 @@ class Plateau:
     """Lowers the learning rate when validations stop getting better."""
 
     scale: float = 1.0
-    """What the learning rate is multiplied by."""
+    """Return the factor of the learning rate."""
     bad: int = 0
     """Validations since the last better one, or since the last lowering."""
 

@@ -170,9 +170,9 @@ def _share_gradients(loss: _Loss, run: Run) -> DistributedDataParallel:
     """Average gradients over processes: over NCCL between GPUs, over gloo between processors.
 
     Parameters are searched for unused ones at each update: so any model will do, and the order in which gradients are summed up
-    is the same from the first update on, as an exact resume needs (else it is chosen anew after the first).
+    is the same from the first update on, as an exact resume needs (otherwise it is chosen again after the first update).
     """
-    # PyTorch complains to standard error where it looks for unused parameters and there is none.
+    # PyTorch warns on standard error if it searches for unused parameters and finds none.
     loss.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
     return DistributedDataParallel(loss, find_unused_parameters=True)
 
@@ -190,7 +190,7 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
     return TrainingError(
         f"training has stopped: the {wrong} {verb} not finite at update {step:,} "
         f"(learning rate {run.learning_rate(step):.3g}){often}; {kept}. "
-        f"Train anew with a lower training.learning_rate, {clip}{precision}"
+        f"Start a new run with a lower training.learning_rate, {clip}{precision}"
     )
 
 

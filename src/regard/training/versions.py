@@ -1,4 +1,4 @@
-"""What a run is computed by, besides its settings: kept when it begins, compared when it goes on."""
+"""Versions of the packages that a run uses: recorded when it starts, compared when it is resumed."""
 
 import hashlib
 import json

@@ -260,7 +260,7 @@ def test_a_saved_translator_is_loaded_again(echo, tmp_path):
     again = regard.load(tmp_path / "m", model=type(translator.model)(translator.model.size))
     assert again.translate(["one two ."])[0].text == "one two ."
     assert again.config == translator.config
-    with pytest.raises(RequestError, match=r"the model of .* is its maker's own"):
+    with pytest.raises(RequestError, match=r"the model of .* is a Python object of"):
         load(tmp_path / "m")
 
 

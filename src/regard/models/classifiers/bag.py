@@ -64,7 +64,7 @@ class BagClassifier(PooledClassifier):
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Each word's own vector and those of the n-grams that end with it, summed; an n-gram with padding in it is none."""
+        """Sum each word's own vector and those of the n-grams that end with it. N-grams that contain padding are left out."""
         embedded: Tensor = self.embedding(tokens)
         for rows, real in self._ngrams(tokens):
             vectors = self.ngram_embedding(rows).where(real.unsqueeze(-1), 0)

@@ -122,7 +122,7 @@ class CountedClassifier(TextClassifier):
             yield size, hash_ngrams(windows), (windows != PAD).all(dim=2)
 
     def _scale(self, lengths: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-        """1/√(4F) of texts with so many words."""
+        """Return 1/√(4F) for texts with these numbers of words."""
         shorter = torch.arange(self.max_ngram, device=lengths.device)
         features = (lengths.unsqueeze(-1) - shorter).clamp(min=0).sum(dim=-1)
         return (4.0 * features).clamp(min=4).rsqrt()

@@ -101,14 +101,16 @@ class HierarchicalClassifier(TextClassifier):
 
 @dataclass(frozen=True)
 class SentenceLayout:
-    """Where the M sentences of a batch are, the longest of W words; no document has more than N."""
+    """Positions of the M sentences of a batch. W is the number of words of the longest sentence, N the largest number of
+    sentences in a document.
+    """
 
     token: Tensor
-    """(M,W): each word's place in the flattened batch; anything where there is no word."""
+    """(M,W): each word's index in the flattened batch; undefined where there is no word."""
     word_mask: Tensor
     """(M,W)."""
     sentence: Tensor
-    """(B,N): each sentence's number, from 0 to M − 1; anything where there is none."""
+    """(B,N): each sentence's number, from 0 to M − 1; undefined where there is no sentence."""
     sentence_mask: Tensor
     """(B,N)."""
 

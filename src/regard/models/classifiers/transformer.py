@@ -38,7 +38,7 @@ class TransformerClassifier(TextClassifier):
         output_dropout: Of what was pooled.
 
     Raises:
-        ConfigError: If the pooling is not as wide as the encoder, or there is no label.
+        ConfigError: If the pooling and the encoder have different widths, or there is no label.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ def build_transformer_classifier(
 
 
 def build_positions(kind: str, size: int) -> nn.Module:
-    """What adds positions to embeddings."""
+    """Return the module that adds positions to embeddings."""
     match kind:
         case "sinusoidal":
             return SinusoidalPositions(size)

@@ -1,4 +1,4 @@
-"""What the classifiers' inputs share: the table of word embeddings, and the words that training hides."""
+"""Inputs of the classifiers: the table of word embeddings, and word dropout in training."""
 
 import torch
 from jaxtyping import Bool, Int

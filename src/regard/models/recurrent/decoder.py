@@ -23,7 +23,7 @@ from regard.models.search_parts import RecurrentParts
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """Where the decoding of B sentences stands, N hypotheses of each."""
+    """Decoding state of B sentences with N hypotheses each."""
 
     memory: Memory
     """The source, prepared once; the same for all the hypotheses of a sentence."""
@@ -32,7 +32,7 @@ class RecurrentState:
     feed: Float[Tensor, "B N R"] | None = None
     """The readout of the step before, where it is fed back."""
     attention: Any = None
-    """What a stateful attention carries, with B·N rows."""
+    """State of a stateful attention, with B·N rows."""
 
     stepper: "RecurrentDecoder | None" = None
     """A decoder that runs the steps in place of the model's, from packed weights; None for the model's."""
@@ -235,7 +235,7 @@ class RecurrentDecoder(nn.Module, ABC):
         return self.attention.linear_score()
 
     def _loop_inputs(self, embedded: Tensor, state: RecurrentState, values: Tensor, scores: LinearScore) -> FeedbackInputs:
-        """What the hand-written loop reads."""
+        """Return the inputs of the hand-written loop."""
         layer = self._layer(0)
         embedding_weight = layer.weight_ih[0, :, : embedded.shape[2]]
         return FeedbackInputs(

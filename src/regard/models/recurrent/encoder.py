@@ -85,7 +85,7 @@ class LinearBridge(Bridge):
         self.map = nn.Linear(size, hidden_size * num_layers * (1 + lstm))
 
     def summary(self, states: Tensor, mask: Tensor, finals: list[State]) -> Tensor:
-        """What the decoder starts from, (B,D)."""
+        """Return the vectors from which the decoder computes its first state, (B,D)."""
         return finals[-1][0]
 
     def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:

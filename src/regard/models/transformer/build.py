@@ -70,7 +70,7 @@ def initial_std(size: int, *, tied: bool) -> float:
 
 
 def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprint:
-    """What every layer of the configured model is made of."""
+    """Return the parts that all layers of the configured model have in common."""
     return Blueprint(
         size=config.hidden_size,
         num_heads=config.num_heads,
@@ -87,7 +87,7 @@ def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprin
 
 
 def build_positions(config: TransformerConfig | LanguageModelConfig) -> nn.Module:
-    """What adds positions to embeddings."""
+    """Return the module that adds positions to embeddings."""
     match config.positions:
         case "sinusoidal":
             return SinusoidalPositions(config.hidden_size)

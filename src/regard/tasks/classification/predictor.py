@@ -63,7 +63,7 @@ class Classifier:
 
     @property
     def config(self) -> ClassificationConfig:
-        """What the run was."""
+        """Settings of the run."""
         return self.bundle.config
 
     @property
@@ -73,17 +73,17 @@ class Classifier:
 
     @property
     def labels(self) -> Labels:
-        """What texts are labelled with."""
+        """Labels of the classifier."""
         return self.bundle.labels
 
     @property
     def temperature(self) -> float:
-        """What scores are divided by before they become probabilities."""
+        """Temperature, by which scores are divided before the softmax."""
         return self.bundle.temperature
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
 
     def classify(
@@ -164,7 +164,7 @@ class Classifier:
         return sigmoid(scaled) if self.labels.multiple else softmax(scaled)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """What the model is given for each text: the ids of its tokens, at most `data.max_tokens`, at least one."""
+        """Return the model's input for each text: the ids of its tokens, between one and `data.max_tokens`."""
         return self._encode(texts)[0]
 
     def save(self, folder: str | Path) -> None:
@@ -176,7 +176,7 @@ class Classifier:
         save_bundle(folder, self.bundle)
 
     def _encode(self, texts: Sequence[str]) -> tuple[list[np.ndarray], np.ndarray]:
-        """What the model is given for each text, and which texts were cut for that."""
+        """Return the model's input for each text, and the indices of truncated texts."""
         (ids, offsets), cut = cut_rows(*self.tokenizer.encode_batch(texts), self.config.data.max_tokens)
         return [ids[start:stop] for start, stop in pairwise(offsets.tolist())], cut
 

@@ -14,7 +14,7 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 @dataclass(frozen=True, repr=False)
 class Classification:
-    """What a model makes of one text."""
+    """Classification of one text."""
 
     text: str
     """As it was given."""
@@ -54,15 +54,15 @@ class Classification:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a classification's record is made from."""
+    """Data from which the record of a classification is made."""
 
     tokenizer: Tokenizer
     num_tokens: int
-    """How many the model read: of a long text, its beginning."""
+    """Number of tokens that the model read; long texts are truncated."""
     attention: Mapping[str, np.ndarray]
     """By site, with a row for the label or, of an encoder, for each token."""
     note: str
-    """How far the attention can be trusted; empty where nobody has measured it."""
+    """Statement on how far the attention can be trusted; empty if it was not measured."""
 
     def record(self, found: Classification) -> AttentionRecord:
         """Assemble the record, whose one output word is the label."""

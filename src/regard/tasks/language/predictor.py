@@ -60,7 +60,7 @@ class LanguageModel:
 
     @property
     def config(self) -> LanguageConfig:
-        """What the run was."""
+        """Settings of the run."""
         return self.bundle.config
 
     @property
@@ -70,7 +70,7 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
 
     def generate(

@@ -1,4 +1,4 @@
-"""What a language model writes, or thinks of what others wrote, and where it looked."""
+"""Results of a language model: generated texts, scores of given texts, and their attention."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Generation:
     log_probability: float
     """log p(what was added | prompt), the end symbol's included where `finished`; the model's own, whatever was drawn from."""
     num_tokens: int
-    """How many were added, the end symbol not counted."""
+    """Number of tokens that were added, without the end symbol."""
     finished: bool
     """Whether the model ended the text; False where the length limit cut it off."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
@@ -44,7 +44,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class ScoredText:
-    """What a model thinks of a given text."""
+    """Scores of a given text."""
 
     text: str
     log_probability: float
@@ -66,11 +66,11 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a text's record is made from."""
+    """Data from which the record of a text is made."""
 
     tokenizer: Tokenizer
     fed: Sequence[int]
-    """What the model read: the start symbol and T tokens. The last of these is missing where no word follows it."""
+    """Input of the model: the start symbol and T tokens. The last token is missing if no word follows it."""
     attention: Mapping[str, np.ndarray]
     """By site, with a row and a column for each of `fed`."""
     given: str | None = None

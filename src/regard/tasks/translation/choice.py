@@ -139,7 +139,7 @@ def _joint(joint: bool) -> dict[str, Any]:
 
 
 def _size(pieces: int, *texts: TextSurvey) -> int:
-    """Return a vocabulary's size, with room for all characters."""
+    """Return the size of a vocabulary that can hold all characters."""
     return max(pieces, 500 + max(text.num_characters for text in texts))
 
 

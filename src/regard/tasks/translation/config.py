@@ -23,7 +23,7 @@ class TranslationTrainingConfig(TrainingConfig):
     attention_loss_weight: float = 1.0
     """λ of the attention's own loss, which kind `coverage` has (See et al. 2017); 0 to leave it out."""
     validation_pairs: int = 500
-    """How many of the dev pairs are translated for BLEU and chrF at each validation (the loss is over all of them)."""
+    """Number of dev pairs that are translated for BLEU and chrF at each validation (the loss is computed on all of them)."""
     monitor: Literal["bleu", "chrf", "loss"] = "bleu"
     """Which figure says what the best checkpoint is."""
 

@@ -1,4 +1,4 @@
-"""From the texts that a translation must begin with and hold to what a search is held to."""
+"""Constraints of a search, made from the texts that translations must begin with or contain."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 
 class Guide:
-    """What each of some translations is held to.
+    """Prefixes and constraints of several translations.
 
     Args:
         count: How many translations.
@@ -21,7 +21,8 @@ class Guide:
         constraints: Words and phrases that each holds: a list for each.
 
     Raises:
-        RequestError: If there are not as many as translations, or something is no text, or a constraint is empty.
+        RequestError: If their number differs from the number of translations, if something is not a text, or if a constraint is
+            empty.
     """
 
     def __init__(
@@ -46,11 +47,11 @@ class Guide:
         self._continues = _continuing(tokenizer)
 
     def holds(self, number: int) -> bool:
-        """Whether a translation is held to anything."""
+        """Return whether a translation has a prefix or constraints."""
         return bool(self._prefixes[number].ids or self._phrases[number])
 
     def take(self, numbers: Iterable[int | None]) -> Guidance:
-        """What a search for these is held to; None for one that is free, such as a long text's second piece."""
+        """Return the constraints of a search for these; None for a search without any."""
         chosen = list(numbers)
         prefixes = [[] if number is None else self._prefixes[number].ids for number in chosen]
         phrases = [[] if number is None else [each.ids for each in self._phrases[number]] for number in chosen]

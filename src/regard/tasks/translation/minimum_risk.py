@@ -15,7 +15,7 @@ _CHARACTERS, _WORDS, _BETA = 6, 4, 2
 
 
 def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized: bool = False) -> Float[np.ndarray, " N"]:
-    """How good each candidate is if any of them may be right: (1/N) Σ_j u(candidate_i, candidate_j).
+    """Compute the expected utility of each candidate: (1/N) Σ_j u(candidate_i, candidate_j).
 
     Args:
         candidates: Translations of one source. Each is evidence too; one that comes twice counts twice.
@@ -69,7 +69,7 @@ def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.
 
 
 def _matches(grams: Sequence[Counter[object]]) -> tuple[Float[np.ndarray, "N N"], Float[np.ndarray, " N"]]:
-    """How many n-grams two texts share, and how many each has.
+    """Count the n-grams that two texts share, and those of each text.
 
     min(a, b) = Σ_t [a ≥ t][b ≥ t], so that one product of zeros and ones counts all the pairs.
     """

@@ -70,12 +70,12 @@ class Translator:
 
     @property
     def config(self) -> TranslationConfig:
-        """What the run was."""
+        """Settings of the run."""
         return self.bundle.config
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
 
     def translate(
@@ -390,7 +390,7 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
         translators: One or more, of the same vocabularies and on one device.
 
     Raises:
-        RequestError: If there is none, or vocabularies differ.
+        RequestError: If no translator is given, or vocabularies differ.
     """
     if not translators:
         raise RequestError("ensemble: got no translators, expected one or more")
@@ -410,7 +410,7 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked of the model."""
+    """Requests to the model."""
 
     decoding: DecodingConfig
     n_best: int

@@ -24,7 +24,7 @@ class Translation:
     text: str
     """The translation."""
     score: float
-    """What the search ranks by: (`log_probability` + r·length) over the length penalty; see `regard.decoding.score_of`."""
+    """Score that ranks hypotheses: (`log_probability` + r·length) over the length penalty; see `regard.decoding.score_of`."""
     log_probability: float
     """log p(translation | source)."""
     finished: bool = True
@@ -52,7 +52,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """What a model thinks of a given translation."""
+    """Scores of a given translation."""
 
     source: str
     target: str
@@ -71,7 +71,7 @@ class ScoredPair:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a translation's record is made from."""
+    """Data from which the record of a translation is made."""
 
     hypothesis: Hypothesis
     source: Source
@@ -127,7 +127,7 @@ def translation_of(
         replace_unknown: The attention site that says which source word takes an unknown symbol's place; None for no
             replacing.
         text: The target's text where it was given and not searched for.
-        held: The words in place of unknown symbols that the target was held to, by position.
+        held: The required words in place of unknown symbols, by position.
     """
     made = []
     for hypothesis in hypotheses:

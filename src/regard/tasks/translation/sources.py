@@ -55,7 +55,7 @@ def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> 
 
 
 def guided(source: Source) -> Source:
-    """A source whose translation is held to something: the model is asked for it even where the source is empty."""
+    """Source whose translation has constraints; it is translated even if it is empty."""
     return source if source.pieces else Source(source.text, (np.array([END]),))
 
 

@@ -1,4 +1,4 @@
-"""How good a translator is on pairs that it is not trained on."""
+"""Validation of a translator on pairs that it is not trained on."""
 
 import math
 from collections.abc import Callable
