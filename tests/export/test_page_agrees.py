@@ -1,0 +1,193 @@
+"""The page's JavaScript against Python, in a browser: tokenizers, searches and detokenising on hundreds of texts."""
+
+import json
+from itertools import islice
+
+import numpy as np
+import pytest
+from browser import CHROMIUM, Browser
+from export.page_models import RECURRENT, TRANSFORMER, make_classifier, make_translator
+
+import regard
+from regard.demo import DemoCorpus, ReviewCorpus
+from regard.export.page import write_page
+from regard.export.page.contents import describe_tokenizer
+from regard.text.tokenizers.detokenizer import detokenize
+from regard.text.tokenizers.tokenizer import build_tokenizer
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
+
+BAHDANAU = RECURRENT | {"decoder": {"kind": "bahdanau", "cell": "lstm", "hidden_size": 12}, "bridge": "mean"}
+MODELS = {
+    "words, recurrent": (make_translator, {}),
+    "characters, recurrent": (make_translator, {"model": BAHDANAU, "kind": "characters"}),
+    "restricted": (
+        make_translator,
+        {"length_reward": 0.4, "min_length": 4, "no_repeat_ngrams": 2, "repetition_penalty": 1.3, "suppress_unknown": True},
+    ),
+    "unknown words replaced": (make_translator, {"replace_unknown": True, "length_penalty": 0.6, "kind": "bpe"}),
+    "bpe, transformer": (make_translator, {"model": TRANSFORMER, "kind": "bpe"}),
+    "characters, classifier": (make_classifier, {"kind": "characters"}),
+    "unigram, classifier": (make_classifier, {"kind": "unigram"}),
+}
+ODD = [
+    "",
+    " ",
+    "a",
+    "  two  spaces ",
+    "tab\tand\nline",
+    "don't can't won't 'tis she's THEY'RE o'clock rock'n'roll",
+    "R&B AT&T at&t",
+    "3.14 1,000 10:30 1.2.3 -5 +7 −9 5-6 A-1",
+    "well-known Vor- und Nachname „Stop“-Schild x-",
+    "e-mail@example.org http://a.b/c?d=e&f",
+    "!!! ?! ... …… --- –– a—b",
+    "“quoted” ‘single’ «guillemets» »deutsch«",
+    "naïve café e\u0301 a\u0308 \u0130stanbul ΣΑΣ ΟΔΟΣ ß ẞ ﬁ Ǆ",
+    "日本語のテキスト 中文，标点。 한국어 텍스트",
+    "नमस्ते दुनिया किताब",
+    "العربية نص עברית",
+    "👍🏽 👨‍👩‍👧 🇩🇪🇫🇷 ❤️ 1️⃣ #️⃣ ☺",
+    "a\u00a0b\u2009c\u3000d\u2028e\u0085f\u001cg",
+    "<unk> <pad> <s> </s>",
+    "▁mark ▁▁ a▁b _under_score__",
+    "\ufeffbom zero\u200bwidth \u200d",
+    "a" * 60,
+    "ſhe'ſ x'ſ 'S 'Re",
+    "½ ² x² 10³ Ⅳ ①",
+    "\ud83d lone \ude00",
+    "'",
+    "''",
+    "``a''",
+    '"',
+    "n't N’T",
+    "`",
+    "$5 #1 ~3 50% 50 %",
+    "( [ {a} ] )",
+    "/ and/or @ me@ -",
+    "word. Word.word U.S. e.g. Ph.D",
+    "a\u0300\u0301\u0302 \u0301",
+]
+WHOLE = [text for text in ODD if not any("\ud800" <= character <= "\udfff" for character in text)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    running = Browser()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def shown(request, browser, tmp_path_factory):
+    build, options = MODELS[request.param]
+    folder = tmp_path_factory.mktemp("model")
+    run = build(folder / "run", **options)
+    page = write_page(run, folder / "page.html", examples=["a"])
+    browser.open(page.path)
+    browser.wait("document.body.dataset.runs")
+    return regard.load(run, device="cpu")
+
+
+def ask(browser, texts, body):
+    """Call a JavaScript function `(model, text)` for every text."""
+    return json.loads(
+        browser.run(
+            "(async () => { const found = [], model = globalThis.regard.views[0].model;"
+            f"const one = {body}; for (const text of {json.dumps(texts)}) found.push(await one(model, text));"
+            "return JSON.stringify(found); })()"
+        )
+    )
+
+
+def sentences(predictor, count):
+    if isinstance(predictor, regard.Classifier):
+        corpus = ReviewCorpus()
+        return [corpus[number].text for number in range(1000, 1000 + count)]
+    return [source for source, _ in islice(DemoCorpus().pairs(1000), count)]
+
+
+def test_tokenizers_give_the_same_ids_and_words(browser, shown):
+    tokenizer = shown.tokenizer if isinstance(shown, regard.Classifier) else shown.bundle.source_tokenizer
+    texts = [*ODD, *sentences(shown, 400)]
+    found = ask(browser, texts, "(model, text) => model.source.encode(text)")
+    for text, one in zip(texts, found, strict=True):
+        expected = tokenizer.encode(text)
+        assert (one["ids"], one["wordOf"]) == (expected.ids, expected.word_of), text
+        assert one["words"] == expected.words, text
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_searches_find_the_same_targets(browser, shown, beam):
+    if isinstance(shown, regard.Classifier):
+        pytest.skip("a classifier does not search")
+    texts = [
+        *(text for text in ODD if text.strip() and not any("\ud800" <= c <= "\udfff" for c in text)),
+        *sentences(shown, 300),
+    ]
+    texts = [text for text in texts if 0 < len(shown.bundle.source_tokenizer.encode(text).ids) <= 200]
+    body = (
+        f"async (model, text) => {{ const {{ best }} = await model.run({{ text, beamSize: {beam}, numBest: 1 }});"
+        "return { text: best.text, tokens: best.tokens, words: best.words, score: best.score, finished: best.finished,"
+        "cross: best.path.map((step) => [...step.attention.cross]) }; }"
+    )
+    found = ask(browser, texts, body)
+    for one, expected in zip(found, shown.translate(texts, beam_size=beam), strict=True):
+        assert one["text"] == expected.text, expected.source
+        assert one["finished"] == expected.finished
+        assert one["score"] == pytest.approx(expected.score, abs=1e-4)
+        assert one["words"] == list(expected.attention.target_words)
+        assert np.abs(np.array(one["cross"]) - expected.attention.weights["cross"]).max() < 1e-4
+
+
+def test_classifiers_give_the_same_probabilities(browser, shown):
+    if not isinstance(shown, regard.Classifier):
+        pytest.skip("a translator has no labels")
+    texts = [*WHOLE, *sentences(shown, 300)]
+    body = (
+        "async (model, text) => { const found = await model.run({ text });"
+        "return { label: found.label, probabilities: found.probabilities, weights: [...model.wordWeights(found)] }; }"
+    )
+    for one, expected in zip(ask(browser, texts, body), shown.classify(texts), strict=True):
+        assert one["label"] == expected.label
+        probabilities = [expected.probabilities[name] for name in shown.labels.names]
+        assert one["probabilities"] == pytest.approx(probabilities, abs=1e-5)
+        weights = expected.attention.word_weights()
+        assert one["weights"][: len(weights)] == pytest.approx(weights, abs=1e-5)
+
+
+@pytest.mark.parametrize("shown", ["words, recurrent"], indirect=True)
+@pytest.mark.parametrize("kind", ["whitespace", "words", "characters", "bpe", "unigram"])
+def test_every_kind_of_tokenizer_agrees_on_text_of_many_scripts(browser, shown, kind):
+    settings = {"kind": kind} | ({"size": 300} if kind in ("bpe", "unigram") else {})
+    config = regard.load_config({"tokenizers": {"source": settings}})
+    texts = [*ODD, *sentences(shown, 300)]
+    learned = build_tokenizer([[text.encode("utf-8", "replace").decode() for text in texts[::2]]], config.tokenizers.source)
+    saved = json.dumps(describe_tokenizer(learned, read="text"))
+    browser.run(f"globalThis.other = new globalThis.regard.views[0].model.source.constructor({saved}); 0")
+    found = ask(
+        browser,
+        texts,
+        "(model, text) => { const one = globalThis.other.encode(text);"
+        "return { ...one, text: globalThis.other.decode(one.ids), described: globalThis.other.describe([...one.ids, 3]) }; }",
+    )
+    for text, one in zip(texts, found, strict=True):
+        expected = learned.encode(text)
+        assert (one["ids"], one["words"], one["wordOf"]) == (expected.ids, expected.words, expected.word_of), text
+        assert one["text"] == learned.decode(expected.ids), text
+        described = learned.describe([*expected.ids, 3])
+        assert (one["described"]["words"], one["described"]["wordOf"]) == (described.words, described.word_of), text
+
+
+@pytest.mark.parametrize("shown", ["words, recurrent"], indirect=True)
+@pytest.mark.parametrize("language", ["en", "de", "fr", "zh", ""])
+def test_words_are_joined_alike(browser, shown, language):
+    tokenizer = shown.bundle.source_tokenizer
+    lists = [tokenizer.encode(text).words for text in [*WHOLE, *sentences(shown, 100), " ".join(WHOLE)]]
+    body = (
+        f"(model, words) => {{ const T = model.source.constructor;"
+        f"const t = new T({{ kind: 'words', language: {json.dumps(language)}, tokens: [] }}); return t.scheme.join(words); }}"
+    )
+    found = ask(browser, lists, body)
+    for words, one in zip(lists, found, strict=True):
+        assert one == detokenize(words, language), words
