@@ -113,8 +113,7 @@ class Browser:
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True, timeout=timeout
         )
         if "exceptionDetails" in found:
-            details = found["exceptionDetails"]
-            raise RuntimeError(details.get("exception", {}).get("description") or details["text"])
+            raise RuntimeError(_told(found["exceptionDetails"]))
         return found["result"].get("value")
 
     def wait(self, condition, *, timeout=60):
@@ -185,6 +184,10 @@ class Browser:
 
     def errors(self):
         """Return uncaught errors and messages of the console that are errors."""
-        thrown = [each["exceptionDetails"]["text"] for each in self.events("Runtime.exceptionThrown")]
+        thrown = [_told(each["exceptionDetails"]) for each in self.events("Runtime.exceptionThrown")]
         logged = [each["entry"]["text"] for each in self.events("Log.entryAdded") if each["entry"]["level"] == "error"]
         return thrown + logged
+
+
+def _told(details):
+    return details.get("exception", {}).get("description") or details["text"]

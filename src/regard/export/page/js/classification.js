@@ -1,6 +1,7 @@
 // One classifier on the page: the probabilities of labels, and the words it read, which can be struck out.
 
 import { h, isRightToLeft, percent } from "./dom.js";
+import { recordOfLabels } from "./save.js";
 
 const MOST_LABELS = 12;
 
@@ -20,6 +21,10 @@ export class ClassificationView {
   }
 
   forget() {}
+
+  record() {
+    return recordOfLabels(this);
+  }
 
   get isTouched() {
     return this.app.dropped.size > 0;

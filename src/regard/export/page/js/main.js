@@ -1,9 +1,12 @@
 // The page: text, search and examples on top, one article for each model below.
 
+import { readAddress, writeAddress } from "./address.js";
 import { ClassificationView } from "./classification.js";
+import { changedWords } from "./compare.js";
 import { h } from "./dom.js";
 import { startRuntime } from "./engine.js";
 import { ClassifierModel, TranslatorModel } from "./model.js";
+import { download, renderPng } from "./save.js";
 import { TranslationView } from "./translation.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -17,7 +20,7 @@ class App {
     this.translates = data.models[0].task === "translation";
     this.views = [];
     this.runs = 0;
-    this.ready = new Promise((resolve) => (this.tellReady = resolve));
+    this.scrubbing = null; // the view whose time line was moved last
   }
 
   async start() {
@@ -29,8 +32,22 @@ class App {
     document.body.classList.add("ready");
     byId("state").textContent = "";
     new ResizeObserver(() => this.views.forEach((view) => view.draw())).observe(byId("models"));
-    await this.changed();
-    this.tellReady();
+    addEventListener("hashchange", () => location.hash !== this.address && this.#readAddress());
+    await (this.#readAddress() ?? this.changed());
+  }
+
+  /** Show what the address says. */
+  #readAddress() {
+    const said = readAddress(location.hash, data.models);
+    if (!said) return null;
+    Object.assign(this, { text: said.text, dropped: said.dropped, beamSize: said.beamSize ?? this.beamSize });
+    byId("text").value = said.text;
+    byId("search").querySelector("select").value = this.beamSize;
+    this.views.forEach((view, number) => {
+      view.forget();
+      Object.assign(view, said.views[number]);
+    });
+    return this.changed();
   }
 
   #drawControls() {
@@ -44,7 +61,7 @@ class App {
     const search = byId("search");
     search.hidden = !this.translates;
     const own = data.models[0].decoding?.beam_size ?? 1;
-    const widths = [...new Set([1, own, 5])].sort((a, b) => a - b);
+    const widths = [...new Set([1, own, 5, 10])].sort((a, b) => a - b);
     search.querySelector("select").replaceChildren(...widths.map((width) =>
       h("option", { value: width, selected: width === this.beamSize }, width === 1 ? "greedy" : `beam of ${width}`)));
     search.querySelector("select").addEventListener("change", (event) => {
@@ -69,12 +86,60 @@ class App {
   /** Run the models again, and drop whatever still runs for an earlier state. */
   async changed({ again = true } = {}) {
     for (const example of byId("examples").children) example.setAttribute("aria-pressed", String(example.textContent === this.text));
+    this.#writeAddress();
     if (!again) return;
     const number = ++this.runs;
     const isStale = () => number !== this.runs;
     for (const view of this.views) if (!isStale()) await view.run(isStale);
-    if (!isStale()) document.body.dataset.runs = number; // tests wait for it
+    if (isStale()) return;
+    if (this.views.length > 1) this.views.forEach((view) => view.draw()); // now the outputs can be compared
+    this.#writeAddress();
+    document.body.dataset.runs = number; // tests wait for it
   }
+
+  #writeAddress() {
+    this.address = writeAddress(this);
+    try {
+      history.replaceState(null, "", this.address);
+    } catch {
+      // Some browsers forbid it, or so many changes in a second: the address then stays as it was.
+    }
+  }
+
+  /** Which words of a view's output are not in that of the model beside it. */
+  differences(view) {
+    const other = this.views.find((one) => one !== view && one.result?.best);
+    return other ? changedWords(view.result.best.words, other.result.best.words) : [];
+  }
+}
+
+/** The buttons that save what is seen, and what there is to know about the models. */
+function drawFooter(app) {
+  const name = (view, ending) => `${view.model.settings.name.replace(/[^\p{L}\p{N}._-]+/gu, "-")}.${ending}`;
+  const each = (action) => () => Promise.all(app.views.filter((view) => view.result && !view.result.empty).map(action));
+  const svg = (view) => new XMLSerializer().serializeToString(view.picture());
+  const actions = [
+    ["Copy link", async (event) => {
+      const button = event.currentTarget;
+      await navigator.clipboard.writeText(location.href).catch(() => prompt("The address of this view", location.href));
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy link"), 1500);
+    }],
+    ...(app.translates ? [
+      ["PNG", each(async (view) => download(name(view, "png"), await renderPng(view.picture())))],
+      ["SVG", each((view) => download(name(view, "svg"), new Blob([svg(view)], { type: "image/svg+xml" })))],
+    ] : []),
+    ["JSON", each((view) => download(name(view, "json"), new Blob([JSON.stringify(view.record())], { type: "application/json" })))],
+  ];
+  byId("save").replaceChildren(...actions.map(([label, action]) =>
+    h("button", { type: "button", title: label.length === 3 || label === "JSON" ? `Save what is seen as ${label}` : "Copy the address of this view", onclick: action }, label)));
+  byId("honest").textContent = data.models.find((one) => one.faithfulness)?.faithfulness || data.models[0].note;
+  byId("about").append(...data.models.map((model) => h("details", {},
+    h("summary", {}, `Model card of ${model.name}`),
+    h("pre", { class: "card" }, model.card))),
+  h("details", {}, h("summary", {}, `Licence of ${data.onnxruntime.package} ${data.onnxruntime.version}`),
+    h("pre", { class: "card" }, data.onnxruntime.license_text)));
+  byId("made").textContent = `Made with regard ${data.regard}. The model runs in this page; nothing that you type leaves it.`;
 }
 
 async function open() {
@@ -85,6 +150,7 @@ async function open() {
     throw new Error(`this browser has no ${missing.join(" and no ")}; open the page in a current Chrome, Edge, Firefox or Safari`);
   }
   globalThis.regard = new App();
+  drawFooter(globalThis.regard);
   await globalThis.regard.start();
 }
 

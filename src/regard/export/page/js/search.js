@@ -5,13 +5,13 @@
 
 import { END, PAD, START, UNKNOWN } from "./tokenizer.js";
 
-const LONGEST = 500;
+const LONGEST_TARGET = 500;
 const CANDIDATES = 12; // continuations of each hypothesis that are kept for the page
 
 /** Return the most steps of a target: twice the source and 20 more, unless the settings say otherwise. */
 export function lengthLimit(sourceLength, settings, prefixLength = 0) {
   if (settings.max_length) return Math.max(settings.max_length, prefixLength + 1);
-  return Math.max(Math.min(2 * sourceLength + 20, LONGEST) + prefixLength, settings.min_length + 20);
+  return Math.max(Math.min(2 * sourceLength + 20, LONGEST_TARGET) + prefixLength, settings.min_length + 20);
 }
 
 const scoreOf = (logProbability, length, { length_penalty: alpha, length_reward: reward }) =>
@@ -41,7 +41,7 @@ export async function search(model, state, settings, { prefix = [], overrides = 
     steps.push({
       chosen,
       attention: found.attention,
-      candidates: rows.map((row) => bestOf(row, CANDIDATES)),
+      candidates: rows.map((row) => bestOf(row, CANDIDATES).map((token) => ({ token, logProbability: row[token] }))),
     });
     const going = [];
     chosen.forEach((one, slot) => {

@@ -5,7 +5,12 @@ import { changedWords } from "./compare.js";
 import { h, isRightToLeft, percent } from "./dom.js";
 import { attendTo, changeWeight, erase, flatten, moveWeight, sharpen } from "./edits.js";
 import { MatrixView } from "./matrix.js";
+import { HeadsView } from "./heads.js";
 import { byWord, PageError } from "./model.js";
+import { buildPicture, recordOf } from "./save.js";
+import { StepsView } from "./steps.js";
+import { END } from "./tokenizer.js";
+import { TreeView } from "./tree.js";
 
 const MAIN_SITE = { layer: null, head: null };
 
@@ -40,11 +45,63 @@ export class TranslationView {
       this.body = h("div", { class: "body" },
         h("div", { class: "figure" }, h("div", { class: "sheet" }, this.bands.svg), this.matrix.element),
         this.parts.tools, this.parts.note));
+    this.further = [new StepsView(this), ...(model.settings.layers ? [new HeadsView(this)] : []), new TreeView(this)];
+    this.body.append(...this.further.map((part) => part.element), this.#buildForce());
+  }
+
+  /** A field for a whole target that the model has to write. */
+  #buildForce() {
+    const field = h("input", { type: "text", class: "force", "aria-label": "Target that the model has to write", dir: "auto" });
+    const submit = (event) => {
+      event.preventDefault();
+      this.force(field.value);
+    };
+    return h("details", { class: "forcing" }, h("summary", {}, "Force a target"),
+      h("form", { onsubmit: submit }, h("p", { class: "hint" }, "See how probable the model finds a translation of yours, and what it reads when it writes it."),
+        field, h("button", {}, "Force")));
+  }
+
+  /** Make the model write a given text; an empty one sets it free. */
+  force(text) {
+    const { ids } = this.model.target.encode(text);
+    this.prefix = ids.length ? [...ids, END] : [];
+    this.step = null;
+    this.app.changed();
+  }
+
+  /** Select a step of the decoding. */
+  goTo(step) {
+    this.step = step;
+    this.draw();
+    this.app.changed({ again: false });
+  }
+
+  /** Write another word at a step, and go on from it. */
+  choose(step, token) {
+    this.prefix = [...this.result.best.path.slice(0, step).map((one) => one.token), token];
+    this.step = step;
+    this.app.changed();
+  }
+
+  /** Show another layer or head. */
+  showSite(site) {
+    this.site = site;
+    this.draw();
+    this.app.changed({ again: false });
+  }
+
+  picture() {
+    return buildPicture(this);
+  }
+
+  record() {
+    return recordOf(this);
   }
 
   /** Forget everything that belongs to the text before. */
   forget() {
     Object.assign(this, { edits: new Map(), prefix: [], step: null, site: this.site ?? MAIN_SITE });
+    if (this.app.scrubbing === this) this.app.scrubbing = null;
   }
 
   /** Translate again; stale results are dropped. */
@@ -93,6 +150,7 @@ export class TranslationView {
 
   selectRow(row) {
     this.step = row === this.selectedRow && !this.bands.drag ? null : this.stepsOf(row)[0];
+    this.app.scrubbing = null;
     this.draw();
     this.app.changed({ again: false });
   }
@@ -176,6 +234,7 @@ export class TranslationView {
     const { parts, result } = this;
     parts.message.textContent = this.error;
     this.body.hidden = Boolean(this.error) || !result || Boolean(result.empty);
+    if (this.step !== null && result?.best && this.step >= result.best.path.length) this.step = null;
     if (this.error || !result || result.empty) {
       for (const part of [parts.output, parts.untouched, parts.facts]) part.replaceChildren();
       if (result?.empty) parts.message.textContent = this.app.text.trim() ? "Every word is left out." : "";
@@ -193,7 +252,7 @@ export class TranslationView {
     this.matrix.draw(view, `Attention of ${this.model.settings.name}: output words down, source words across`);
     this.#drawTools(view);
     this.#drawNote(view);
-    for (const part of this.further ?? []) part.draw(view);
+    for (const part of this.further) part.draw();
   }
 
   #drawOutput(view) {

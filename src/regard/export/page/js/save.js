@@ -1,0 +1,137 @@
+// What is seen, as a file: the figure as SVG or PNG, and everything recorded as JSON, which `regard.load_record` reads.
+
+import { s, widthOf } from "./dom.js";
+
+const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-decoration"];
+const CELL = 30, GAP = 48, MARGIN = 24;
+
+/** Copy a picture with the styles that it is shown in. */
+function copyPicture(element) {
+  const copy = element.cloneNode(false);
+  for (const name of ["class", "tabindex", "role", "data-key", "aria-label", "aria-pressed", "style"]) copy.removeAttribute(name);
+  if (element instanceof SVGElement && element.localName !== "title") {
+    const style = getComputedStyle(element);
+    for (const name of COPIED) copy.setAttribute(name, style.getPropertyValue(name));
+  }
+  for (const child of element.childNodes) {
+    if (child.classList?.contains("grip") || child.classList?.contains("hit")) continue;
+    copy.append(child.nodeType === Node.TEXT_NODE ? child.cloneNode() : copyPicture(child));
+  }
+  return copy;
+}
+
+/** The weights as squares with their words. */
+function drawMatrix({ source, output, matrix }, font, colours) {
+  const { ink, band, line } = colours;
+  const left = Math.max(...output.map((word) => widthOf(word.text, font.css)), 0) + 10;
+  const top = Math.max(...source.map((word) => widthOf(word.text, font.css)), 0) + 10;
+  const text = (properties, word) => s("text", { "font-family": font.family, "font-size": font.size, fill: ink, ...properties }, word);
+  const cells = matrix.flatMap((row, down) => row.map((weight, across) => {
+    const box = { x: left + across * CELL, y: top + down * CELL, width: CELL - 2, height: CELL - 2, rx: 3 };
+    return [s("rect", { ...box, fill: line, "fill-opacity": 0.35 }), s("rect", { ...box, fill: band, "fill-opacity": weight.toFixed(3) })];
+  }));
+  const rows = output.map((word, down) => text({ x: left - 8, y: top + (down + 0.5) * CELL, dy: "0.3em", "text-anchor": "end" }, word.text));
+  const columns = source.map((word, across) =>
+    text({ transform: `translate(${left + (across + 0.5) * CELL},${top - 8}) rotate(-90)`, dy: "0.3em" }, word.text));
+  return { picture: s("g", {}, cells, rows, columns), width: left + source.length * CELL, height: top + output.length * CELL };
+}
+
+/** The figure of a translator as one SVG element. */
+export function buildPicture(view) {
+  const style = getComputedStyle(view.bands.svg), root = getComputedStyle(document.body);
+  const font = { family: style.fontFamily, size: "15px", css: `15px ${style.fontFamily}` };
+  const probe = view.bands.svg.querySelector(".ribbon");
+  const colours = { ink: root.color, band: probe ? getComputedStyle(probe).fill : root.color, line: "#999" };
+  const bands = copyPicture(view.bands.svg);
+  const [width, height] = ["width", "height"].map((name) => Number(view.bands.svg.getAttribute(name)));
+  for (const name of ["width", "height", "viewBox", "style"]) bands.removeAttribute(name);
+  const shown = view.view(), matrix = drawMatrix(shown, font, colours);
+  const total = { width: width + GAP + matrix.width + 2 * MARGIN, height: Math.max(height, matrix.height) + 3 * MARGIN + 40 };
+  const line = (y, size, text, colour = colours.ink) =>
+    s("text", { x: MARGIN, y, "font-family": font.family, "font-size": size, fill: colour }, text);
+  return s("svg", {
+      xmlns: "http://www.w3.org/2000/svg", width: total.width, height: total.height, viewBox: `0 0 ${total.width} ${total.height}`,
+    },
+    s("rect", { width: total.width, height: total.height, fill: root.backgroundColor }),
+    line(MARGIN + 14, 18, `${view.result.source.text} → ${view.result.best.text}`),
+    s("g", { transform: `translate(${MARGIN},${2 * MARGIN + 20})` }, [...bands.childNodes]),
+    s("g", { transform: `translate(${MARGIN + width + GAP},${2 * MARGIN + 20})` }, matrix.picture),
+    line(total.height - 12, 12, `${view.model.settings.name} · ${view.model.settings.note}`, root.color));
+}
+
+/** Draw an SVG element as PNG, twice as large. */
+export async function renderPng(picture) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(picture))}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * image.width;
+  canvas.height = 2 * image.height;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+const cut = (data, width) => Array.from({ length: data.length / width }, (_, row) => [...data.subarray(row * width, (row + 1) * width)]);
+
+/** (layers, heads, rows, columns) as one matrix for each head, by layer. */
+function layersOf({ data, sizes: [layers, heads, rows, columns] }, family) {
+  const size = rows * columns, found = {};
+  for (let layer = 0; layer < layers; layer++) {
+    found[`${family}.${layer}`] = Array.from({ length: heads }, (_, head) =>
+      cut(data.subarray((layer * heads + head) * size, (layer * heads + head + 1) * size), columns));
+  }
+  return found;
+}
+
+/** The record of a translation, in the format of regard's AttentionRecord. */
+export function recordOf(view) {
+  const { source, best, within } = view.result, { model } = view, { path } = best;
+  const weights = { cross: path.map((step) => [...step.attention.cross]) };
+  if (path[0].attention.heads) {
+    for (const [family, key, width] of [["cross", "heads", source.tokens.length], ["decoder", "own", path.length]]) {
+      const [layers, heads] = path[0].attention[key].sizes;
+      for (let layer = 0; layer < layers; layer++) {
+        weights[`${family}.${layer}`] = Array.from({ length: heads }, (_, head) => path.map((step) => {
+          const { data, sizes } = step.attention[key], length = sizes[2], at = (layer * heads + head) * length;
+          return [...data.subarray(at, at + length), ...Array(width - length).fill(0)];
+        }));
+      }
+    }
+  }
+  if (within) Object.assign(weights, layersOf(within, "encoder"));
+  return {
+    format_version: 1,
+    source_tokens: source.tokens.map((id) => model.source.tokens[id]),
+    target_tokens: path.map((step) => model.target.tokens[step.token]),
+    source_words: source.words, target_words: best.words, source_word_of: source.wordOf, target_word_of: best.wordOf,
+    source_text: source.text, target_text: best.text, score: best.score, log_probability: best.logProbability, reference: null,
+    note: model.settings.note, weights,
+  };
+}
+
+/** The record of a classification. */
+export function recordOfLabels(view) {
+  const { source, probabilities, order, attention, label } = view.result, { model } = view;
+  const tokens = source.tokens.length ? source.tokens.map((id) => model.source.tokens[id]) : [""];
+  const weights = {};
+  for (const [site, { data }] of Object.entries(attention)) {
+    const rows = site.startsWith("encoder") ? tokens.length : 1, size = rows * tokens.length;
+    const heads = Array.from({ length: data.length / size }, (_, head) => cut(data.subarray(head * size, (head + 1) * size), tokens.length));
+    weights[site] = heads.length === 1 ? heads[0] : heads;
+  }
+  return {
+    format_version: 2, source_tokens: tokens, target_tokens: [label], source_words: source.words, target_words: [label],
+    source_word_of: source.tokens.length ? source.wordOf : [-1], target_word_of: [0], source_text: source.text, target_text: label,
+    score: null, log_probability: null, reference: null, note: model.settings.faithfulness || model.settings.note,
+    probabilities: Object.fromEntries(order.map((place) => [model.settings.labels[place], probabilities[place]])), weights,
+  };
+}
+
+/** Offer a file for download. */
+export function download(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
