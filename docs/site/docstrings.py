@@ -14,6 +14,7 @@ from sphinx.util.inspect import signature, stringify_signature
 
 from docs.site.examples import examples
 from docs.site.examples.configs import generated
+from docs.site.related import links
 from regard.config import Settings
 from regard.config.describe import field_docs
 from regard.config.loading import field_types
@@ -56,6 +57,8 @@ def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
             example = line.strip() in _EXAMPLE
         if not example and not line.lstrip().startswith((">>>", "...")):
             lines[place] = escape(line)
+    if what in ("class", "function", "exception") and (found := links(short)):
+        lines += ["", f".. seealso:: {' · '.join(found)}", ""]
 
 
 def _settings(cls: Any) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from docs.site.errors import collect, page
 from docs.site.examples import examples
 from docs.site.examples.configs import generated, place_of
+from docs.site.related import links
 
 import regard
 import regard.analysis
@@ -106,3 +107,10 @@ def test_the_error_index_has_the_messages():
     assert len(collect()) > 300
     assert "already holds a run" in text
     assert "MultiHead(size=…" in text
+
+
+def test_a_name_links_to_its_mechanism_and_to_pages_that_use_it():
+    assert ":doc:`formula, weights and cost </mechanisms/additive>`" in links("Additive")
+    assert any("</lessons/01-attention-in-ten-lines>" in link for link in links("Additive"))
+    assert links("LinearPoolingConfig")[0] == ":py:obj:`~regard.attention.AttentionPooling`"
+    assert links("no_such_name") == []

@@ -79,7 +79,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a class stands in the settings of a task's runs."""
+    """Place of a class in the settings of a task's runs."""
 
     task: str
     path: str

@@ -46,7 +46,7 @@ class AttentionConfig(Family):
         """
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
-        """Return the settings for a Transformer with so many heads and so much dropout of weights; these by default."""
+        """Return the settings for a Transformer with this number of heads and this dropout of weights; by default unchanged."""
         return self
 
 

@@ -24,7 +24,7 @@ class ClassificationTrainingConfig(TrainingConfig):
     class_weights: Literal["none", "balanced"] = "none"
     """`balanced`: each label counts in the loss by the inverse of how often it comes, so that rare ones are not drowned."""
     monitor: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
-    """Which figure says what the best checkpoint is."""
+    """Score that the best checkpoint is chosen by."""
     calibrate: bool = True
     """At the end, choose the temperature of the probabilities on the dev texts (Guo et al. 2017); labels do not change."""
 

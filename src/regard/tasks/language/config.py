@@ -16,7 +16,7 @@ class LanguageTrainingConfig(TrainingConfig):
     """How a language model is trained: length, batches, optimizer and what is kept."""
 
     monitor: Literal["loss"] = "loss"
-    """Which figure says what the best checkpoint is."""
+    """Score that the best checkpoint is chosen by."""
 
 
 @dataclass(frozen=True, kw_only=True)

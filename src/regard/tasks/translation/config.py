@@ -25,7 +25,7 @@ class TranslationTrainingConfig(TrainingConfig):
     validation_pairs: int = 500
     """Number of dev pairs that are translated for BLEU and chrF at each validation (the loss is computed on all of them)."""
     monitor: Literal["bleu", "chrf", "loss"] = "bleu"
-    """Which figure says what the best checkpoint is."""
+    """Score that the best checkpoint is chosen by."""
 
 
 @dataclass(frozen=True, kw_only=True)
