@@ -51,8 +51,8 @@ class AttentionConfig(Family):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorerConfig(AttentionConfig):
-    """A mechanism that is a score for each query and key and a normalizer: it can be the scorer of another."""
+class NormalizedConfig(AttentionConfig):
+    """A mechanism whose weights come from scores by a normalizer."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE}
 
@@ -60,18 +60,30 @@ class ScorerConfig(AttentionConfig):
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """From scores to weights."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class TanhConfig(NormalizedConfig):
+    """A mechanism whose scores come from a tanh layer."""
+
+    kind: str
+    attention_size: int = 0
+    """Width of the tanh layer; 0 for the query's width."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerConfig(NormalizedConfig):
+    """A mechanism that is a score for each query and key and a normalizer: it can be the scorer of another."""
+
     @abstractmethod
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         """Build the mechanism; see `AttentionConfig.build`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveConfig(ScorerConfig):
+class AdditiveConfig(TanhConfig, ScorerConfig):
     """v·tanh(W_q q + W_k k) (Bahdanau et al. 2015)."""
 
     kind: Literal["additive"] = "additive"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the query's width."""
     bias: bool = False
     """Whether the key projection has a bias."""
 
@@ -115,12 +127,10 @@ class GeneralConfig(ScorerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcatConfig(ScorerConfig):
+class ConcatConfig(TanhConfig, ScorerConfig):
     """v·tanh(W [q; k]), as the paper has it (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["concat"] = "concat"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the query's width."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.concat import Concat
@@ -130,12 +140,10 @@ class ConcatConfig(ScorerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumConcatConfig(ScorerConfig):
+class SumConcatConfig(TanhConfig, ScorerConfig):
     """v·tanh(W (q + k)), as a well-known tutorial has Luong's concat; query and key of one width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the query's width."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.concat import SumConcat
@@ -157,12 +165,10 @@ class LinearConfig(ScorerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightNormAdditiveConfig(ScorerConfig):
+class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
     """g v/‖v‖ · tanh(W_q q + W_k k + b): additive, with scores of a learned size (Raffel et al. 2017)."""
 
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the query's width."""
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.weight_norm import WeightNormAdditive
@@ -172,12 +178,10 @@ class WeightNormAdditiveConfig(ScorerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfAttentionConfig(AttentionConfig):
+class SelfAttentionConfig(NormalizedConfig):
     """One head of scaled dot products with maps of queries, keys and values; query and key of one width."""
 
     kind: Literal["self_attention"] = "self_attention"
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.self_attention import SelfAttention

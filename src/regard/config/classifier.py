@@ -3,19 +3,36 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.model import Cell
+from regard.config.model import Cell, LayerSettings
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
 from regard.config.pooling import AdditivePoolingConfig, LinearPoolingConfig, PoolingConfig
 from regard.config.settings import ModelSettings, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentClassifierConfig(ModelSettings):
+class NeuralClassifierSettings(ModelSettings):
+    """Settings that classifiers with an embedding and a pooling have."""
+
+    kind: str
+    embedding_size: int = 100
+    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
+    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    """How the states of the words become one vector."""
+    word_dropout: float = 0.0
+    """In training, this part of the words is replaced by the unknown symbol."""
+    embedding_dropout: float = 0.5
+    """Dropout on the embeddings."""
+    output_dropout: float = 0.5
+    """Dropout on the pooled state."""
+    freeze: tuple[str, ...] = ()
+    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentClassifierConfig(NeuralClassifierSettings):
     """Embedding, recurrent layers over the words, attention pooling, linear."""
 
     kind: Literal["recurrent"] = "recurrent"
-    embedding_size: int = 100
-    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
     cell: Cell = "lstm"
     """Kind of the recurrent cells."""
     hidden_size: int = 128
@@ -24,27 +41,15 @@ class RecurrentClassifierConfig(ModelSettings):
     """Number of recurrent layers."""
     bidirectional: bool = True
     """Whether a second direction reads the text from its end."""
-    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
-    """How the states of the words become one vector."""
-    word_dropout: float = 0.0
-    """In training, this part of the words is replaced by the unknown symbol."""
-    embedding_dropout: float = 0.5
-    """Dropout on the embeddings."""
     layer_dropout: float = 0.0
     """Dropout between recurrent layers."""
-    output_dropout: float = 0.5
-    """Dropout on the pooled state."""
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BagClassifierConfig(ModelSettings):
+class BagClassifierConfig(NeuralClassifierSettings):
     """Embeddings of words and of their n-grams, attention pooling, linear: no order beyond the n-grams, strong and quick."""
 
     kind: Literal["bag"] = "bag"
-    embedding_size: int = 100
-    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
     max_ngram: int = 2
     """Words in the longest n-grams; 1 for words alone."""
     num_buckets: int = 65536
@@ -52,25 +57,14 @@ class BagClassifierConfig(ModelSettings):
     count_smoothing: float = 1.0
     """Training starts from the words' and n-grams' log-count ratios, smoothed by so much (Wang & Manning 2012); 0 starts from
     random vectors, and so does a model with `data.vectors`."""
-    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
-    """How the states of the words become one vector."""
-    word_dropout: float = 0.0
-    """In training, this part of the words is replaced by the unknown symbol."""
-    embedding_dropout: float = 0.5
-    """Dropout on the embeddings."""
     output_dropout: float = 0.0
-    """Dropout on the pooled state."""
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HierarchicalClassifierConfig(ModelSettings):
+class HierarchicalClassifierConfig(NeuralClassifierSettings):
     """Words make sentences, sentences make documents, with attention at both steps (Yang et al. 2016)."""
 
     kind: Literal["hierarchical"] = "hierarchical"
-    embedding_size: int = 100
-    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: int = 64
@@ -79,18 +73,13 @@ class HierarchicalClassifierConfig(ModelSettings):
     """Of words into sentences, and of sentences into the document."""
     max_sentence: int = 60
     """Tokens of a sentence; a longer one is cut into pieces of this length."""
-    word_dropout: float = 0.0
-    """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.3
-    """Dropout on the embeddings."""
     output_dropout: float = 0.3
     """Dropout on the document's state."""
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerClassifierConfig(ModelSettings):
+class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
     """Embedding, a Transformer's encoder, attention pooling, linear."""
 
     kind: Literal["transformer"] = "transformer"
@@ -98,34 +87,16 @@ class TransformerClassifierConfig(ModelSettings):
     """Width of the model, residual stream included; with `data.vectors`, these are mapped to it."""
     num_layers: int = 2
     """Number of layers."""
-    num_heads: int = 4
-    """Number of heads of each attention."""
     feed_forward_size: int = 256
-    """Width inside the feed-forward parts."""
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
-    """Activation of the feed-forward parts."""
-    norm: Literal["layer", "rms"] = "layer"
-    """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
     norm_first: bool = True
     """Norms before each part (pre-norm) in place of after it (post-norm)."""
-    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """How the model knows the order of the tokens: fixed waves, learned vectors, or rotated queries and keys."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """From scores to weights in self-attention; that of the pooling is `pooling.normalizer`."""
-    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
-    """How the states of the words become one vector."""
-    word_dropout: float = 0.0
-    """In training, this part of the words is replaced by the unknown symbol."""
     embedding_dropout: float = 0.1
-    """Dropout on the embeddings."""
     layer_dropout: float = 0.1
     """Dropout on what each part adds to the residual stream, and inside the feed-forward layer."""
-    attention_dropout: float = 0.0
-    """Dropout on attention weights."""
     output_dropout: float = 0.1
-    """Dropout on the pooled state."""
-    freeze: tuple[str, ...] = ()
-    """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)

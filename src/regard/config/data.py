@@ -7,7 +7,31 @@ from regard.config.settings import DataSettings, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig(DataSettings):
+class FileSettings(DataSettings):
+    """Settings that the data of every built-in task have."""
+
+    train: tuple[str, ...] = ()
+    """Training files."""
+    dev: tuple[str, ...] = ()
+    """Files to validate on. Empty: `dev_size` examples are held out of `train`."""
+    dev_size: int = 1000
+    """Number of examples to hold out when `dev` is empty, at most a tenth; 0 holds out none."""
+    encoding: str = "auto"
+    """Encoding of the files, such as `cp1252`; `auto`: the one that a byte order mark gives, else UTF-8."""
+    allow_skipped: float = 0.1
+    """Largest share of a file's lines that may be unusable (undecodable, overlong, or without a column or a text), from 0
+    to 1."""
+    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    """Unicode normalization of the texts."""
+    drop_repeats: bool = True
+    """Keep one of each exactly repeated example: of a text, of a text with its label, or of a pair."""
+    cache: str = ""
+    """Folder of the encoded corpora, reused while data and tokenizers are unchanged. Empty: the user's cache folder, or the
+    one that REGARD_CACHE names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig(FileSettings):
     """Files of sentence pairs, and the rules for skipping pairs."""
 
     train: tuple[str, ...] = ()
@@ -33,112 +57,87 @@ class DataConfig(DataSettings):
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line is a header: of a tab- or comma-separated file, the names of the columns; of parallel files, the
     languages."""
-    encoding: str = "auto"
-    """Encoding of the files, such as `cp1252`; `auto`: the one that a byte order mark gives, else UTF-8."""
-    allow_skipped: float = 0.1
-    """Largest share of a file's lines that may be unusable (undecodable, or without a column or a side), from 0 to 1."""
     max_pairs: int = 0
     """Train on the first so many usable pairs; 0 for all."""
     max_tokens: int = 200
     """Pairs with more tokens than this on a side are left out of training, and counted in the report."""
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
-    """Unicode normalization of both sides."""
-    drop_repeats: bool = True
-    """Keep one of each exactly repeated pair."""
-    cache: str = ""
-    """Folder of the encoded corpora, reused while data and tokenizers are unchanged. Empty: the user's cache folder, or the
-    one that REGARD_CACHE names."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordsConfig(Settings):
+class VocabularySettings(Settings):
+    """Settings of tokenizers whose symbols are the most frequent words, or characters."""
+
+    kind: str
+    lowercase: bool = False
+    """If True, text is converted to lower case."""
+    min_count: int = 1
+    """Words (or characters) seen fewer times in training become the unknown symbol."""
+    max_size: int = 0
+    """Keep the N most frequent words (or characters); 0 for all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig(VocabularySettings):
     """Words and punctuation by Unicode's rules."""
 
     kind: Literal["words"] = "words"
-    lowercase: bool = False
-    """If True, text is converted to lower case."""
-    min_count: int = 1
-    """Words seen fewer times in training become the unknown symbol."""
-    max_size: int = 0
-    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoConfig(Settings):
+class AutoConfig(VocabularySettings):
     """Chosen by the text: `whitespace` where punctuation stands apart from words already, `words` elsewhere."""
 
     kind: Literal["auto"] = "auto"
-    lowercase: bool = False
-    """If True, text is converted to lower case."""
-    min_count: int = 1
-    """Words seen fewer times in training become the unknown symbol."""
-    max_size: int = 0
-    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhitespaceConfig(Settings):
+class WhitespaceConfig(VocabularySettings):
     """Text that is tokenised already: tokens are what stands between spaces, and come back so."""
 
     kind: Literal["whitespace"] = "whitespace"
-    lowercase: bool = False
-    """If True, text is converted to lower case."""
-    min_count: int = 1
-    """Words seen fewer times in training become the unknown symbol."""
-    max_size: int = 0
-    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpacyConfig(Settings):
+class SpacyConfig(VocabularySettings):
     """The rules of spaCy's blank pipeline for the language (extra `spacy`)."""
 
     kind: Literal["spacy"] = "spacy"
     language: str = ""
     """Empty: the language that `data` names for this side."""
-    lowercase: bool = False
-    """If True, text is converted to lower case."""
-    min_count: int = 1
-    """Words seen fewer times in training become the unknown symbol."""
-    max_size: int = 0
-    """Keep the N most frequent words; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CharactersConfig(Settings):
+class CharactersConfig(VocabularySettings):
     """Every character a token."""
 
     kind: Literal["characters"] = "characters"
-    lowercase: bool = False
-    """If True, text is converted to lower case."""
-    min_count: int = 1
-    """Characters seen fewer times in training become the unknown symbol."""
-    max_size: int = 0
-    """Keep the N most frequent characters; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BPEConfig(Settings):
+class SubwordSettings(Settings):
+    """Settings of tokenizers that learn parts of words; spaces are kept, so that decoding gives the text back."""
+
+    kind: str
+    size: int = 8000
+    """Number of symbols, special ones included."""
+    lowercase: bool = False
+    """If True, text is converted to lower case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BPEConfig(SubwordSettings):
     """Byte-pair encoding (Sennrich et al. 2016); spaces are kept, so that decoding gives the text back."""
 
     kind: Literal["bpe"] = "bpe"
-    size: int = 8000
-    """Symbols in all, special ones included."""
-    lowercase: bool = False
-    """If True, text is converted to lower case."""
     min_count: int = 2
     """A merge needs to be seen this often."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnigramConfig(Settings):
+class UnigramConfig(SubwordSettings):
     """Unigram language model pieces (Kudo 2018)."""
 
     kind: Literal["unigram"] = "unigram"
-    size: int = 8000
-    """Number of symbols, special ones included."""
-    lowercase: bool = False
-    """If True, text is converted to lower case."""
 
 
 FixedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig

@@ -57,7 +57,7 @@ def field_docs(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__[:-1]):
         try:
             body = ast.parse(inspect.getsource(base)).body[0].body  # type: ignore[attr-defined]
-        except (OSError, SyntaxError):
+        except (OSError, SyntaxError, TypeError):
             continue
         for statement, following in pairwise(body):
             if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):

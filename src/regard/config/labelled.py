@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config.settings import DataSettings
+from regard.config.data import FileSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledDataConfig(DataSettings):
+class LabelledDataConfig(FileSettings):
     """Files of labelled texts, and the rules for skipping texts."""
 
     train: tuple[str, ...] = ()
@@ -40,19 +40,7 @@ class LabelledDataConfig(DataSettings):
     file for each label, with one text per line."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""
-    encoding: str = "auto"
-    """Encoding of the files, such as `cp1252`; `auto`: the one that a byte order mark gives, else UTF-8."""
-    allow_skipped: float = 0.1
-    """Largest share of a file's lines that may be unusable (undecodable, or without a column, a text or a label), from 0
-    to 1."""
     max_texts: int = 0
     """Maximum number of training texts, stratified by label; 0 for all. The held-out texts stay the same."""
     max_tokens: int = 400
     """Maximum number of tokens per text, in training and later; longer texts are truncated, and the report says how many."""
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
-    """Unicode normalization of the texts."""
-    drop_repeats: bool = True
-    """Keep one of each exactly repeated text with the same label."""
-    cache: str = ""
-    """Folder of the encoded corpora, reused while data and tokenizer are unchanged. Empty: the user's cache folder, or the
-    one that REGARD_CACHE names."""

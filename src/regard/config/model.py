@@ -37,10 +37,10 @@ class EncoderConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BahdanauDecoderConfig(Settings):
-    """Attend with the previous state, then feed [embedding; context] to the cell (Bahdanau et al. 2015)."""
+class DecoderSettings(Settings):
+    """Settings that recurrent decoders of either order have."""
 
-    kind: Literal["bahdanau"] = "bahdanau"
+    kind: str
     cell: Cell = "gru"
     """Kind of the recurrent cells."""
     hidden_size: int = 256
@@ -61,29 +61,23 @@ class BahdanauDecoderConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LuongDecoderConfig(Settings):
+class BahdanauDecoderConfig(DecoderSettings):
+    """Attend with the previous state, then feed [embedding; context] to the cell (Bahdanau et al. 2015)."""
+
+    kind: Literal["bahdanau"] = "bahdanau"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LuongDecoderConfig(DecoderSettings):
     """Run the cell first, then attend with its output (Luong et al. 2015)."""
 
     kind: Literal["luong"] = "luong"
     cell: Cell = "lstm"
-    """Kind of the recurrent cells."""
-    hidden_size: int = 256
-    """Width of the decoder's state."""
-    num_layers: int = 1
-    """Number of recurrent layers."""
-    attention: AttentionConfig = field(default_factory=AdditiveConfig)
-    """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "attentional"
     """What the words are predicted from, o being the cell's output: [o; context]; tanh(W [context; o]); tanh(W [o; context;
     embedding]). `output` is refused, since the context would have no effect."""
     input_feeding: bool = False
     """Give the readout of each step to the next step's cell, beside the embedding."""
-    embedding_dropout: float = 0.0
-    """Dropout on the embeddings."""
-    layer_dropout: float = 0.0
-    """Dropout between layers."""
-    readout_dropout: float = 0.0
-    """Dropout on what the words are predicted from."""
 
 
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
@@ -113,16 +107,10 @@ class RecurrentConfig(ModelSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(ModelSettings):
-    """Encoder and decoder of multi-head attention (Vaswani et al. 2017)."""
+class LayerSettings(ModelSettings):
+    """Settings that the layers of all Transformers have."""
 
-    kind: Literal["transformer"] = "transformer"
-    hidden_size: int = 256
-    """Width of the model: embeddings, residual stream and output."""
-    encoder_layers: int = 4
-    """Number of the encoder's layers."""
-    decoder_layers: int = 4
-    """Number of the decoder's layers."""
+    kind: str
     num_heads: int = 4
     """Number of heads of each attention."""
     feed_forward_size: int = 1024
@@ -131,32 +119,51 @@ class TransformerConfig(ModelSettings):
     """Activation of the feed-forward parts."""
     norm: Literal["layer", "rms"] = "layer"
     """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
-    norm_order: Literal["pre", "post", "deep"] = "pre"
-    """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     """How the model knows the order of the tokens: fixed waves, learned vectors, or rotated queries and keys."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """From scores to weights in self-attention."""
-    cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
-    """Attention to the source, in each layer of the decoder; any kind whose weights don't depend on earlier words."""
-    tie_embeddings: Literal["none", "target", "all"] = "target"
-    """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
+    attention_dropout: float = 0.0
+    """Dropout on attention weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerSettings(LayerSettings):
+    """Settings that Transformers which predict words have."""
+
+    hidden_size: int = 256
+    """Width of the model: embeddings, residual stream and output."""
+    norm_order: Literal["pre", "post", "deep"] = "pre"
+    """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
     output_bias: bool = False
     """Whether the output layer has a bias."""
-    alignment_layer: int = -1
-    """The decoder's layer, from 0, whose attention to the source counts as the alignment; −1 for the last but one."""
-    alignment_head: int = -1
-    """Number of the head, from 0; −1 for the mean of all heads."""
     embedding_dropout: float = 0.1
     """Dropout on the embeddings, positions included."""
     layer_dropout: float = 0.1
     """Dropout on what each part adds to the residual stream."""
     activation_dropout: float = 0.0
     """Dropout inside the feed-forward layer."""
-    attention_dropout: float = 0.0
-    """Dropout on attention weights."""
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(TransformerSettings):
+    """Encoder and decoder of multi-head attention (Vaswani et al. 2017)."""
+
+    kind: Literal["transformer"] = "transformer"
+    encoder_layers: int = 4
+    """Number of the encoder's layers."""
+    decoder_layers: int = 4
+    """Number of the decoder's layers."""
+    cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
+    """Attention to the source, in each layer of the decoder; any kind whose weights don't depend on earlier words."""
+    tie_embeddings: Literal["none", "target", "all"] = "target"
+    """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
+    alignment_layer: int = -1
+    """The decoder's layer, from 0, whose attention to the source counts as the alignment; −1 for the last but one."""
+    alignment_head: int = -1
+    """Number of the head, from 0; −1 for the mean of all heads."""
 
 
 ModelConfig = RecurrentConfig | TransformerConfig

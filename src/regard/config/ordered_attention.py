@@ -4,8 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from regard.config.attention import AttentionConfig, GeneralConfig, ScorerConfig, WeightNormAdditiveConfig
-from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
+from regard.config.attention import (
+    AttentionConfig,
+    GeneralConfig,
+    NormalizedConfig,
+    ScorerConfig,
+    TanhConfig,
+    WeightNormAdditiveConfig,
+)
 from regard.config.ranges import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Range
 
 if TYPE_CHECKING:
@@ -13,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiHeadConfig(AttentionConfig):
+class MultiHeadConfig(NormalizedConfig):
     """Several heads of scaled dot products (Vaswani et al. 2017); the context is as wide as the query."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"num_heads": NOT_NEGATIVE, "num_kv_heads": NOT_NEGATIVE, "dropout": BELOW_ONE}
@@ -25,8 +31,6 @@ class MultiHeadConfig(AttentionConfig):
     """Number of heads of the keys and values, a divisor of the number of heads; 0 for as many."""
     dropout: float = 0.0
     """Dropout on the weights; 0 for that of the Transformer around it."""
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
         return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
@@ -45,21 +49,15 @@ class MultiHeadConfig(AttentionConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoverageConfig(AttentionConfig):
+class CoverageConfig(TanhConfig):
     """Additive with the sum of earlier weights under the tanh, and a loss for looking twice (See et al. 2017).
 
     `training.attention_loss_weight` says how much the loss counts.
     """
 
-    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE}
-
     kind: Literal["coverage"] = "coverage"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the query's width."""
     bias: bool = True
     """Whether the key projection has a bias."""
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.coverage import Coverage
@@ -74,20 +72,16 @@ class CoverageConfig(AttentionConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FertilityCoverageConfig(AttentionConfig):
+class FertilityCoverageConfig(TanhConfig):
     """Coverage that is full when a source word has served as many target words as its fertility says (Tu et al. 2016)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "max_fertility": POSITIVE}
 
     kind: Literal["fertility_coverage"] = "fertility_coverage"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the query's width."""
     max_fertility: float = 2.0
     """Largest number of target words that a source word can serve."""
     bias: bool = False
     """Whether the key projection has a bias."""
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.coverage import FertilityCoverage
@@ -103,20 +97,16 @@ class FertilityCoverageConfig(AttentionConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocationSensitiveConfig(AttentionConfig):
+class LocationSensitiveConfig(TanhConfig):
     """Additive with filters over the weights of the step before under the tanh (Chorowski et al. 2015)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "num_filters": COUNT, "kernel_size": COUNT}
 
     kind: Literal["location_sensitive"] = "location_sensitive"
-    attention_size: int = 0
-    """Width of the tanh layer; 0 for the query's width."""
     num_filters: int = 32
     """Number of filters."""
     kernel_size: int = 31
     """Number of keys that a filter covers; odd."""
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.location import LocationSensitive
@@ -227,14 +217,21 @@ class HardMonotonicConfig(_ScanConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoChAConfig(_ScanConfig):
-    """A softmax over the keys before each stop of a monotonic scan, in expectation (Chiu & Raffel 2018)."""
+class _ChunkConfig(_ScanConfig):
+    """A scan over the keys with a softmax over those before each stop: what the two kinds below share."""
 
-    kind: Literal["mocha"] = "mocha"
+    kind: str
     chunk_size: int = 8
     """Number of keys in a chunk: the one where the scan stops, and those before it."""
     chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
     """Scores within a chunk; its normalizer is not used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoChAConfig(_ChunkConfig):
+    """A softmax over the keys before each stop of a monotonic scan, in expectation (Chiu & Raffel 2018)."""
+
+    kind: Literal["mocha"] = "mocha"
     noise: float = 1.0
     """Standard deviation of the noise on the scores of the scan while training."""
     decoding: Literal["hard", "soft"] = "hard"
@@ -257,14 +254,10 @@ class MoChAConfig(_ScanConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardMoChAConfig(_ScanConfig):
+class HardMoChAConfig(_ChunkConfig):
     """The same chunks without the expectation: the choice of the chunk has no gradient."""
 
     kind: Literal["hard_mocha"] = "hard_mocha"
-    chunk_size: int = 8
-    """Number of keys in a chunk: the one where the scan stops, and those before it."""
-    chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
-    """Scores within a chunk; its normalizer is not used."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.hard_mocha import HardMoChA

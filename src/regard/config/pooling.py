@@ -31,12 +31,19 @@ class PoolingConfig(Family):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPoolingConfig(PoolingConfig):
+class ScoredPoolingConfig(PoolingConfig):
+    """A pooling that is a score for each state and a normalizer."""
+
+    kind: str
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """From scores to weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPoolingConfig(ScoredPoolingConfig):
     """w·h + b for each state, softmax, weighted sum."""
 
     kind: Literal["linear"] = "linear"
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def build(self, *, size: int) -> "Pooling":
         from regard.attention.pooling import AttentionPooling
@@ -45,14 +52,12 @@ class LinearPoolingConfig(PoolingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditivePoolingConfig(PoolingConfig):
+class AdditivePoolingConfig(ScoredPoolingConfig):
     """v·tanh(W h + b) for each state, softmax, weighted sum (Yang et al. 2016, eq. 5 to 7)."""
 
     kind: Literal["additive"] = "additive"
     attention_size: int = 0
     """Width of the tanh layer; 0 for the states' width."""
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def build(self, *, size: int) -> "Pooling":
         from regard.attention.pooling import AdditivePooling
@@ -61,7 +66,7 @@ class AdditivePoolingConfig(PoolingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiHeadPoolingConfig(PoolingConfig):
+class MultiHeadPoolingConfig(ScoredPoolingConfig):
     """Several additive poolings of the same states, side by side (Lin et al. 2017)."""
 
     kind: Literal["multi_head"] = "multi_head"
@@ -69,8 +74,6 @@ class MultiHeadPoolingConfig(PoolingConfig):
     """Number of heads."""
     attention_size: int = 0
     """Width of the tanh layer, which the heads share; 0 for the states' width."""
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
 
     def build(self, *, size: int) -> "Pooling":
         from regard.attention.pooling import MultiHeadPooling

@@ -17,37 +17,15 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from regard import disk
+from regard.config.data import FileSettings
 from regard.disk import locked
 from regard.errors import DataError
 from regard.text.files.opening import check_file
 
 T = TypeVar("T")
-
-
-class DataSettings(Protocol):
-    """The settings that every kind of data has; a dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def train(self) -> tuple[str, ...]:
-        """The files to train on."""
-
-    @property
-    def dev(self) -> tuple[str, ...]:
-        """The files to validate on; if empty, examples are held out of the training files."""
-
-    @property
-    def dev_size(self) -> int:
-        """Maximum number of examples to hold out."""
-
-    @property
-    def cache(self) -> str:
-        """The folder of the cache; if empty, a default."""
-
 
 FORMAT_VERSION = 4
 """Grows whenever the same file and settings would give another entry than before."""
@@ -61,7 +39,7 @@ ABANDONED_AFTER = 24 * 3600.0
 """Seconds after which the unfinished work of a killed run is cleared away."""
 
 
-def cache_folder(data: DataSettings) -> Path:
+def cache_folder(data: FileSettings) -> Path:
     """`data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder (XDG_CACHE_HOME, ~/.cache)."""
     chosen = data.cache or os.environ.get("REGARD_CACHE", "")
     if chosen:
@@ -102,7 +80,7 @@ def fingerprint_of(digests: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
-def reading_settings(data: DataSettings) -> dict[str, Any]:
+def reading_settings(data: FileSettings) -> dict[str, Any]:
     """The settings of `data` that decide what is read, but for the files."""
     beside = ("train", "dev", "alignments", "cache", "vectors", "vectors_size")
     return {key: value for key, value in asdict(data).items() if key not in beside}

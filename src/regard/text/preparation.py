@@ -19,10 +19,10 @@ from rich.progress import Progress
 
 from regard import disk
 from regard.config import FixedTokenizerConfig, TokenizerConfig, WhitespaceConfig
+from regard.config.data import FileSettings
 from regard.errors import BundleError, DataError
 from regard.text.bars import late_bars
 from regard.text.cache import (
-    DataSettings,
     cache_folder,
     check_unchanged,
     endings,
@@ -124,7 +124,7 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     def __init__(
         self,
-        data: DataSettings,
+        data: FileSettings,
         tokenizers: Sequence[TokenizerConfig],
         learned: tuple[Tokenizer, ...] | None,
         *,

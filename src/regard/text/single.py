@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from regard.config import FixedTokenizerConfig, TokenizerConfig
-from regard.text.cache import DataSettings
+from regard.config import FixedTokenizerConfig, LabelledDataConfig, TextDataConfig, TokenizerConfig
 from regard.text.mapped import MappedCorpus
 from regard.text.preparation import C, DataSchema, P, Part, S, read_json
 from regard.text.report import TextsReport
@@ -34,18 +33,6 @@ class SingleTextData(Generic[M, R]):
     """Hash of the files' bytes."""
 
 
-class TextSettings(DataSettings, Protocol):
-    """The settings of data of which each example has one text."""
-
-    @property
-    def language(self) -> str:
-        """The language of the texts, as a code."""
-
-    @property
-    def normalization(self) -> str:
-        """The Unicode form of the texts: `nfc`, `nfkc` or `none`."""
-
-
 class SingleTextSchema(DataSchema[C, S, P]):
     """A kind of data of which each example has one text.
 
@@ -57,7 +44,9 @@ class SingleTextSchema(DataSchema[C, S, P]):
 
     columns = ("text",)
 
-    def __init__(self, data: TextSettings, tokenizer: TokenizerConfig, learned: Tokenizer | None) -> None:
+    def __init__(
+        self, data: LabelledDataConfig | TextDataConfig, tokenizer: TokenizerConfig, learned: Tokenizer | None
+    ) -> None:
         super().__init__(data, (tokenizer,), None if learned is None else (learned,))
         self._texts = data
 
