@@ -22,7 +22,6 @@ def choose_kernels(patch: pytest.MonkeyPatch, *, fast: bool) -> None:
     """Fast forms by size never, or always and in blocks so small that there are many."""
     for name in ("SMALL", "SMALL_WITH_GRADIENT", "FEW"):
         patch.setattr(kernel, name, 0 if fast else 1 << 60)
-    patch.setattr(kernel, "PREPARE", 0 if fast else 1 << 60)
     patch.setattr(kernel, "BLOCK", 90)
     patch.setattr(kernel, "QUERIES", 2)
 

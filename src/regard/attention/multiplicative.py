@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Reweight
+from regard.attention.kernels.heads import is_products_fast
 from regard.attention.normalizers import is_softmax
 from regard.attention.scored import ScoredAttention
 
@@ -49,9 +50,10 @@ class _ProductAttention(ScoredAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query; without weights and with a softmax, by the fused kernel."""
+        """Attend with each query; without weights and with a softmax, by PyTorch's fused kernel, which keeps no weights."""
         self.refuse_state(state)
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
+        fused = fused and not is_products_fast(query, memory.key.shape[1])
         if need_weights or not fused:
             return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
         mask = self.check(query, memory, attn_mask)

@@ -1,6 +1,7 @@
 """Softmax over few keys: with fewer than a vector holds, PyTorch's takes ten times as long for each weight on a CPU.
 
-Measured with AVX-512, float32, nanoseconds a weight, forward and backward: 17 and 7 with 15 keys, 1.3 and 0.3 with 16.
+Gain in float32, forward and with gradients: 5.2 and 2.8 for 32·30 rows of 10 keys, 1.9 and 1.1 for 128 rows of 10, 8 and 5 for
+4,096 rows of 12. In bfloat16 the padding loses with gradients (0.6 to 0.9), so half types are not padded.
 """
 
 import torch
@@ -21,6 +22,7 @@ def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None)
     """
     missing = LANES - scores.shape[-1]
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if scores.device.type != "cpu" or traced or not 0 < missing < LANES:
+    half = (dtype or scores.dtype).itemsize < 4
+    if scores.device.type != "cpu" or traced or half or not 0 < missing < LANES:
         return scores.softmax(-1, dtype=dtype)
     return functional.pad(scores, (0, missing), value=-torch.inf).softmax(-1, dtype=dtype)[..., : scores.shape[-1]]
