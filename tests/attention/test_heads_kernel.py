@@ -49,7 +49,8 @@ def test_taken_only_where_no_gradient_is_wanted(monkeypatch):
     with torch.no_grad():
         assert heads.is_heads_fast(query, key, value)
         assert not heads.is_heads_fast(query.float(), key, value)
-        monkeypatch.setattr(heads, "SMALL", H * Q * K + 1)
+        assert not heads.is_heads_fast(query.bfloat16(), key.bfloat16(), value.bfloat16())
+        monkeypatch.setattr(heads, "SMALL", B * H * Q * K + 1)
         assert not heads.is_heads_fast(query, key, value)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
 from regard.attention.base import AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight
+from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability
 from regard.attention.kernels.additive import fast_additive_scores, is_fast, ready_exponential
 from regard.attention.kernels.additive_triton import fused_additive_attention, is_fused
 from regard.attention.masks import combine_masks, zero_masked
@@ -143,7 +143,7 @@ torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.att
 class AdditiveBase(ScoredAttention):
     """v · tanh(query part + key part): what the additive mechanisms have in common."""
 
-    supports_fused: bool = True
+    supports_fused = Unchanged("scores")
 
     def __init__(
         self,
@@ -257,6 +257,7 @@ class Additive(AdditiveBase):
         """W_q q."""
         return self.query_projection(query)
 
+    @capability
     def linear_score(self) -> LinearScore | None:
         """W_q and v; see `Attention.linear_score`."""
         return self._linear_score(self.query_projection.weight)

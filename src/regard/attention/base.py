@@ -135,15 +135,6 @@ class Attention(Observable, nn.Module, ABC):
         check_constructor(cls, args, kwargs)
         return super().__new__(cls)
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Take the parent's fast paths from a class that changes the formula, unless it declares its own."""
-        super().__init_subclass__(**options)
-        own = cls.__dict__
-        if "linear_score" not in own and not own.keys().isdisjoint(("prepare", "attend", "scores", "project_query")):
-            cls.linear_score = Attention.linear_score  # type: ignore[method-assign]
-        if "supports_fused" not in own and "scores" in own:
-            cls.supports_fused = False
-
     def linear_score(self) -> LinearScore | None:
         """Return the weights of the score, for loops that compute scores and weights themselves.
 

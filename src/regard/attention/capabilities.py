@@ -5,23 +5,108 @@
     attention.observe(observer)           every result of `attend`, while a context is open
     attention.attend(…, reweight=…)       other weights in place of its own, before the context is formed
 
-Nobody asks for the type of a mechanism. A subclass that changes the formula of its parent loses the parent's fast paths, unless
-it declares its own.
+Nobody asks for the type of a mechanism. A fast path computes a formula from a module's parameters, without calling the module,
+so it must not be taken where a call would do something else. `capability` and `Unchanged` see to that: a subclass that
+overrides a method loses the capabilities of its parent, unless it declares its own.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from inspect import isfunction
+from typing import Any, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import ShapeError
 
 Reweight = Callable[[Tensor, Tensor], Tensor]
 """A function of weights (…,K) and a boolean mask that broadcasts to them (True where a query may attend); returns the weights
 that are used, and reported, in their place."""
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def capability(method: _Method) -> _Method:
+    """Decorate a method that describes a module's formula: it returns None where the module computes something else.
+
+    That is where `is_unchanged` is False for the class that defines the method.
+
+    Example:
+        >>> class Doubled(nn.Module):
+        ...     def forward(self, x):
+        ...         return 2 * x
+        ...     @capability
+        ...     def factor(self):
+        ...         return 2
+        >>> class Tripled(Doubled):
+        ...     def forward(self, x):
+        ...         return 3 * x
+        >>> Doubled().factor(), Tripled().factor()
+        (2, None)
+    """
+    return cast(_Method, _Capability(method))
+
+
+class _Capability:
+    """Descriptor of `capability`; it knows the class that defines the method."""
+
+    owner: type[nn.Module]
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __set_name__(self, owner: type[nn.Module], name: str) -> None:
+        self.owner = owner
+
+    def __get__(self, module: nn.Module | None, cls: type | None = None) -> Any:
+        if module is None:
+            return self.method
+        return self.method.__get__(module) if is_unchanged(module, self.owner) else _nothing
+
+
+def _nothing() -> None:
+    """Answer for a module that changed its formula."""
+
+
+class Unchanged:
+    """Class attribute: whether a class runs some methods as the class that declares the attribute defines them.
+
+    Args:
+        methods: Names of the methods.
+    """
+
+    owner: type
+
+    def __init__(self, *methods: str) -> None:
+        self.methods = methods
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner = owner
+
+    def __get__(self, module: object, cls: type) -> bool:
+        return all(getattr(cls, name) is getattr(self.owner, name) for name in self.methods)
+
+
+def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
+    """Return whether a module runs all methods of a class as that class has them, without hooks around `forward`.
+
+    Args:
+        module: The module.
+        cls: The class whose formula the caller knows.
+    """
+    methods = _methods(cls)
+    same = all(getattr(type(module), name, None) is method for name, method in methods.items())
+    return same and vars(module).keys().isdisjoint(methods) and not (module._forward_hooks or module._forward_pre_hooks)
+
+
+def _methods(cls: type[nn.Module]) -> dict[str, Any]:
+    """Return the methods of a class and of its parents, without those of `nn.Module`, and without capabilities."""
+    above = [parent for parent in cls.__mro__ if not issubclass(nn.Module, parent)]
+    names = {name for parent in above for name, method in vars(parent).items() if isfunction(method)}
+    return {name: getattr(cls, name) for name in names if not name.startswith("__")}
 
 
 def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) -> Tensor:

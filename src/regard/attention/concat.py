@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.attention.additive import AdditiveBase
-from regard.attention.capabilities import LinearScore
+from regard.attention.capabilities import LinearScore, capability
 
 
 def query_part(query: Float[Tensor, "B Q Dq"], weight: Float[Tensor, "Da D"]) -> Float[Tensor, "B Q Da"]:
@@ -39,6 +39,7 @@ class _ConcatBase(AdditiveBase):
         """Return W_k k."""
         return key_part(key, self.projection.weight)
 
+    @capability
     def linear_score(self) -> LinearScore | None:
         """Return W_q and v; see `Attention.linear_score`."""
         return self._linear_score(self.projection.weight[:, : self.query_size])

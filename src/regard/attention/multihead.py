@@ -21,14 +21,13 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_flag, check_instance, check_size, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
-from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.capabilities import Reweight, capability, is_unchanged, reweighted
 from regard.attention.conversion import rename_from_torch, rename_to_torch
 from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
 from regard.attention.normalizers import Softmax, build_normalizer, is_softmax
-from regard.attention.original import runs_original
 from regard.attention.positions import RelativePositions
 from regard.errors import ConfigError, RequestError
 from regard.private_torch import is_transformed
@@ -211,13 +210,14 @@ class MultiHead(Attention):
             output = _zero_where_not(_some(mask), output)
         return AttentionOutput(output, weights if need_weights else None), state
 
+    @capability
     def head_maps(self) -> HeadMaps | None:
         """Return the maps; None if heads share keys, a window hides some, positions add a bias, or a user changed a method."""
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
         if self.num_kv_heads < self.num_heads or self.window is not None or biased:
             return None
-        if not (runs_original(self, MultiHead) and runs_original(self.normalizer, Softmax)):
+        if not is_unchanged(self.normalizer, Softmax):
             return None
         return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate)
 

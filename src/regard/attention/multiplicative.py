@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight
+from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability
 from regard.attention.kernels.heads import is_products_fast
 from regard.attention.normalizers import is_softmax
 from regard.attention.scored import ScoredAttention
@@ -29,7 +29,7 @@ def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], s
 class _ProductAttention(ScoredAttention):
     """scale · a(q)·b(k), with PyTorch's fused attention if no weights are needed."""
 
-    supports_fused: bool = True
+    supports_fused = Unchanged("scores")
     scale: float = 1.0
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
@@ -67,6 +67,7 @@ class _ProductAttention(ScoredAttention):
 class _PlainDot(_ProductAttention):
     """scale · q·k: what `Dot` and `ScaledDot` have in common."""
 
+    @capability
     def linear_score(self) -> LinearScore | None:
         """W = scale · 1; see `Attention.linear_score`."""
         if not is_softmax(self.normalizer):
@@ -182,6 +183,7 @@ class General(_ProductAttention):
         """W q: there are fewer queries than keys in a decoder's step."""
         return self.projection(query)
 
+    @capability
     def linear_score(self) -> LinearScore | None:
         """W; see `Attention.linear_score`."""
         return LinearScore(self.projection.weight) if is_softmax(self.normalizer) else None

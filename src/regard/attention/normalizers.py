@@ -12,13 +12,14 @@ depend on what is behind it.
 
 import inspect
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_number
+from regard.attention.capabilities import Unchanged
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import check_boolean
 from regard.attention.sparse import Entmax15, Sparsemax, at_least_float32
@@ -73,14 +74,8 @@ class Softmax(nn.Module):
     normalized: ClassVar[bool] = True
     """Each row of weights sums to one (to zero where there is nothing to attend to)."""
 
-    supports_fused: ClassVar[bool] = True
+    supports_fused = Unchanged("forward")
     """Whether kernels that compute a softmax of their own may take its place; False for a subclass with another formula."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Take the fused kernels from a class with a formula of its own."""
-        super().__init_subclass__(**options)
-        if "forward" in cls.__dict__ and "supports_fused" not in cls.__dict__:
-            cls.supports_fused = False
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.additive import Additive
+from regard.attention.capabilities import LinearScore, capability
 
 
 def scaled_direction(vector: Float[Tensor, " Da"], gain: Float[Tensor, ""]) -> Float[Tensor, " Da"]:
@@ -64,6 +65,11 @@ class WeightNormAdditive(Additive):
             dtype=dtype,
         )
         self.gain = nn.Parameter(torch.tensor(self.attention_size**-0.5, device=device, dtype=dtype))
+
+    @capability
+    def linear_score(self) -> LinearScore | None:
+        """Return W_q and g v/‖v‖; see `Attention.linear_score`."""
+        return self._linear_score(self.query_projection.weight)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
         """g v/‖v‖."""

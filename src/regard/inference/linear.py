@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.original import runs_original
+from regard.attention.capabilities import is_unchanged
 from regard.layers.cross_entropy import pad_vocabulary
 from regard.layers.recurrent import compute_dtype
 from regard.private_torch import can_pack, pack_weight, packed_linear
@@ -97,7 +97,7 @@ def join(tensors: Sequence[Tensor]) -> Tensor:
 
 def is_plain(linear: nn.Module) -> bool:
     """Return whether a call of the module computes x Wᵀ + b and nothing more."""
-    return runs_original(linear, nn.Linear)
+    return is_unchanged(linear, nn.Linear)
 
 
 def is_packing_fast(weight: Tensor, rows: int) -> bool:

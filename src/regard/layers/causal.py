@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.base import Memory
+from regard.attention.capabilities import capability
 from regard.attention.multihead import MultiHead
-from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValueCache
 from regard.layers.residual import Residual
@@ -64,10 +64,11 @@ class CausalLayer(EncoderLayer):
         x = self.attention_residual.after(x, context)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), weights, cache
 
+    @capability
     def parts(self) -> LayerParts | None:
         """Return the parts if `step` computes the formula of `LayerParts` and nothing else."""
         own = self.attention.head_maps()
-        if own is None or not runs_original(self, CausalLayer):
+        if own is None:
             return None
         return LayerParts(own, self.attention_residual, None, self.feed_forward, self.feed_forward_residual)
 
@@ -110,7 +111,8 @@ class CausalDecoder(TransformerEncoder):
             after.append(cache)
         return x if self.norm is None else self.norm(x), weights, tuple(after)
 
+    @capability
     def parts(self) -> DecoderParts | None:
         """Return the parts if `step` computes the formula of `DecoderParts` and nothing else."""
-        layers = [cast(CausalLayer, layer).parts() for layer in self.layers] if runs_original(self, CausalDecoder) else []
+        layers = [cast(CausalLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)

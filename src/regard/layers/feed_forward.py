@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
-from regard.attention.original import runs_original
+from regard.attention.capabilities import capability, is_unchanged
 from regard.layers.dropout import Dropout
 
 
@@ -56,8 +56,9 @@ class FeedForward(PositionWise):
         """Transform each position."""
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
+    @capability
     def maps(self) -> FeedForwardMaps | None:
-        if not (runs_original(self, FeedForward) and runs_original(self.dropout, Dropout)):
+        if not is_unchanged(self.dropout, Dropout):
             return None
         return FeedForwardMaps(None, self.inner, self.activation, self.outer)
 
@@ -85,8 +86,9 @@ class GatedFeedForward(PositionWise):
         """Transform each position."""
         return self.outer(self.dropout(self.activation(self.gate(x)) * self.inner(x)))
 
+    @capability
     def maps(self) -> FeedForwardMaps | None:
-        if not (runs_original(self, GatedFeedForward) and runs_original(self.dropout, Dropout)):
+        if not is_unchanged(self.dropout, Dropout):
             return None
         return FeedForwardMaps(self.gate, self.inner, self.activation, self.outer)
 

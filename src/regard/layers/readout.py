@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.original import runs_original
+from regard.attention.capabilities import capability
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ class AttentionalReadout(Readout):
     def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         return torch.tanh(self.context_map(context) + self.output_map(output))
 
+    @capability
     def maps(self) -> ReadoutMaps | None:
-        return ReadoutMaps(self.context_map, self.output_map) if runs_original(self, AttentionalReadout) else None
+        return ReadoutMaps(self.context_map, self.output_map)
 
 
 class DeepReadout(Readout):
@@ -87,6 +88,6 @@ class DeepReadout(Readout):
     def forward(self, output: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         return torch.tanh(self.context_map(context) + self.output_map(output) + self.embedding_map(embedded))
 
+    @capability
     def maps(self) -> ReadoutMaps | None:
-        original = runs_original(self, DeepReadout)
-        return ReadoutMaps(self.context_map, self.output_map, self.embedding_map) if original else None
+        return ReadoutMaps(self.context_map, self.output_map, self.embedding_map)

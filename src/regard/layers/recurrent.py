@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from regard.attention.arguments import check_size
-from regard.attention.original import runs_original
+from regard.attention.capabilities import capability
 from regard.errors import ConfigError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
 
@@ -239,10 +239,9 @@ class RecurrentLayer(nn.Module):
             return gru_cell(x_gates, h_gates, hidden), None
         return lstm_cell(x_gates, h_gates, cell)
 
+    @capability
     def step_weights(self) -> CellWeights | None:
         """Return the weights of `step` if it computes the formula of `CellWeights` and nothing else."""
-        if not runs_original(self, RecurrentLayer):
-            return None
         cell: Cell = "gru" if self.num_gates == NUM_GATES["gru"] else "lstm"
         return CellWeights(self.weight_ih[0], self.bias_ih[0], self.weight_hh[0], self.bias_hh[0], cell)
 

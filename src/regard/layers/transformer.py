@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, HeadMaps, Memory
+from regard.attention.capabilities import capability
 from regard.attention.multihead import MultiHead
-from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValueCache
 from regard.layers.residual import Residual
@@ -192,10 +192,11 @@ class DecoderLayer(nn.Module):
         x, across = self._rest(self.self_residual.after(x, context), memory, need_across)
         return x, own, across, cache
 
+    @capability
     def parts(self) -> LayerParts | None:
         """Return the parts if `step` computes the formula of `LayerParts` and nothing else."""
         own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
-        if own is None or across is None or not runs_original(self, DecoderLayer):
+        if own is None or across is None:
             return None
         return LayerParts(own, self.self_residual, (across, self.cross_residual), self.feed_forward, self.feed_forward_residual)
 
@@ -255,9 +256,10 @@ class TransformerDecoder(nn.Module):
             after.append(cache)
         return x if self.norm is None else self.norm(x), weights, tuple(after)
 
+    @capability
     def parts(self) -> DecoderParts | None:
         """Return the parts if `step` computes the formula of `DecoderParts` and nothing else."""
-        layers = [cast(DecoderLayer, layer).parts() for layer in self.layers] if runs_original(self, TransformerDecoder) else []
+        layers = [cast(DecoderLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)
 
 

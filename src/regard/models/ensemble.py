@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.original import runs_original
+from regard.attention.capabilities import capability
 from regard.errors import ConfigError, RequestError
 from regard.models.drafting import draft
 from regard.models.search_parts import EnsembleParts
@@ -91,8 +91,9 @@ class Ensemble(Seq2Seq[EnsembleState]):
         after = EnsembleState(tuple(own for _, _, own in found))
         return _pooled(logits for logits, _, _ in found), _mean([maps for _, maps, _ in found]), after
 
+    @capability
     def search_parts(self) -> EnsembleParts | None:
-        return EnsembleParts(tuple(self._each()), Ensemble) if runs_original(self, Ensemble) else None
+        return EnsembleParts(tuple(self._each()), Ensemble)
 
     def _each(self) -> list[Seq2Seq[Any]]:
         return [cast(Seq2Seq[Any], member) for member in self.members]

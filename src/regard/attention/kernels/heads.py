@@ -4,6 +4,9 @@
 
 Some heads of a sentence at a time, so that queries, keys and values are read where they lie (a product over batch and heads at
 once would copy them first), scores become weights in place, and the second product finds them in the cache.
+
+Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and 1.5;
+HEADS1024. With fewer weights it gains nothing, and in bfloat16 it loses (`benchmarks/log.md`).
 """
 
 from itertools import product
@@ -15,8 +18,8 @@ from torch.autograd import forward_ad
 
 from regard.private_torch import is_transformed
 
-SMALL = 1 << 14
-"""Below so many weights a sentence (H·Q·K) one product for the whole batch is quicker."""
+SMALL = 1 << 22
+"""Below so many weights (B·H·Q·K) one product for the whole batch is as quick."""
 LARGE = 1 << 21
 """Up to so many weights (B·H·Q·K) two products are quicker than a fused kernel that keeps none."""
 BLOCK = 1 << 20
@@ -24,7 +27,7 @@ BLOCK = 1 << 20
 
 
 def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> bool:
-    """Whether no gradient is wanted, on a CPU, of sizes that gain. A compiler fuses the plain form by itself."""
+    """Return whether no gradient is wanted, on a CPU, of sizes and types that gain. A compiler fuses the plain form itself."""
     if torch.compiler.is_compiling() or is_transformed():
         return False
     given = [query, key, value] if bias is None else [query, key, value, bias]
@@ -32,8 +35,8 @@ def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
         return False
     if any(forward_ad.unpack_dual(x).tangent is not None for x in given):
         return False
-    enough = query.shape[1] * query.shape[2] * key.shape[2] >= SMALL
-    return enough and query.device.type == "cpu" and query.dtype == key.dtype == value.dtype
+    enough = query.shape[:-1].numel() * key.shape[2] >= SMALL
+    return enough and query.device.type == "cpu" and query.dtype.itemsize > 2 and query.dtype == key.dtype == value.dtype
 
 
 def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
@@ -41,7 +44,8 @@ def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
 
     Gain in bfloat16, forward and with gradients, with heads of 64: 1.8 and 5.4 at B,H,Q,K = 32,4,30,30; 1.7 and 2.7 at
     128,4,1,30; 1.7 and 3.8 at 16,4,128,128; 1.7 and 2.4 at 4,4,384,384. For one head of 256: 1.8 and 2.9 at 128,1,1,30;
-    2.4 and 2.4 at 4,1,512,512. With more weights than LARGE it loses (0.2 and 0.5 at 4,8,512,512), and the fused kernel saves memory.
+    2.4 and 2.4 at 4,1,512,512. With more weights than LARGE it loses (0.2 and 0.5 at 4,8,512,512), and the fused kernel saves
+    memory.
     """
     return query.device.type == "cpu" and query.dtype.itemsize == 2 and query.shape[:-1].numel() * keys <= LARGE
 

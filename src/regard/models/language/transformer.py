@@ -5,7 +5,7 @@ from collections.abc import Collection
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.original import runs_original
+from regard.attention.capabilities import capability
 from regard.errors import ConfigError
 from regard.layers.causal import CausalDecoder
 from regard.layers.dropout import Dropout
@@ -112,9 +112,8 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
         features, weights, state = state.advance(self.decoder, embedded, record=_layers_to_record(record))
         return features, _maps(weights), state
 
+    @capability
     def search_parts(self) -> StepParts | None:
-        if not runs_original(self, TransformerLanguageModel):
-            return None
         return StepParts(self.features, self.output, self.decoder.parts())
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.capabilities import LinearScore, Reweight
-from regard.attention.original import runs_original
+from regard.attention.capabilities import LinearScore, Reweight, capability
 from regard.layers.cells import Cell
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
@@ -160,11 +159,11 @@ class RecurrentDecoder(nn.Module, ABC):
         """
         return None
 
-    def _parts(self, cls: type["RecurrentDecoder"]) -> RecurrentParts | None:
-        """Return the parts if nobody changed a method of this class, or the step of a layer."""
+    def _parts(self) -> RecurrentParts | None:
+        """Return the parts if nobody changed the step of a layer."""
         weights = [self._layer(depth).step_weights() for depth in range(len(self.layers))]
         known = tuple(each for each in weights if each is not None)
-        if len(known) < len(weights) or not runs_original(self, cls):
+        if len(known) < len(weights):
             return None
         return RecurrentParts(known, self.readout.maps(), self.readout, self.with_parts)
 
@@ -259,8 +258,9 @@ class BahdanauDecoder(RecurrentDecoder):
 
     feeds_back = True
 
+    @capability
     def parts(self) -> RecurrentParts | None:
-        return self._parts(BahdanauDecoder)
+        return self._parts()
 
     def step(
         self,
@@ -304,8 +304,9 @@ class LuongDecoder(RecurrentDecoder):
 
     feeds_back = False
 
+    @capability
     def parts(self) -> RecurrentParts | None:
-        return self._parts(LuongDecoder)
+        return self._parts()
 
     def step(
         self,
@@ -356,8 +357,9 @@ class InputFeedingDecoder(RecurrentDecoder):
     feeds_back = True
     feeds_readout = True
 
+    @capability
     def parts(self) -> RecurrentParts | None:
-        return self._parts(InputFeedingDecoder)
+        return self._parts()
 
     def step(
         self,

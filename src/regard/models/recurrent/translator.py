@@ -5,8 +5,7 @@ from collections.abc import Collection
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.capabilities import Reweight
-from regard.attention.original import runs_original
+from regard.attention.capabilities import Reweight, capability
 from regard.errors import ConfigError
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
@@ -104,8 +103,9 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         features, out, state = decoder.step(embedded, state, reweight=reweight, need_weights="cross" in record)
         return self.readout_dropout(features), {} if out.weights is None else {"cross": out.weights}, state
 
+    @capability
     def search_parts(self) -> StepParts | None:
-        return StepParts(self.features, self.output, self.decoder.parts()) if runs_original(self, RecurrentTranslator) else None
+        return StepParts(self.features, self.output, self.decoder.parts())
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:

@@ -6,9 +6,9 @@ from typing import cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.capabilities import capability
 from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
-from regard.attention.original import runs_original
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import DecoderLayer, LayersToRecord, LayerWeights, TransformerDecoder, TransformerEncoder
@@ -149,9 +149,8 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         features, weights, state = state.advance(self.decoder, embedded, record=self._layers_to_record(record))
         return features, self._maps(weights, state, record), state
 
+    @capability
     def search_parts(self) -> StepParts | None:
-        if not runs_original(self, TransformerTranslator):
-            return None
         return StepParts(self.features, self.output, self.decoder.parts())
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
