@@ -16,6 +16,7 @@ from docs.generate.entry import Mechanism
 from docs.generate.heads import HEADS
 from docs.generate.ordered import ORDERED
 from docs.generate.pictures import percent, solved_otherwise
+from docs.generate.plain import section
 from docs.generate.scored import SCORED
 from docs.generate.toy import TASKS
 
@@ -33,6 +34,8 @@ def render(entry: Mechanism, results: Results) -> str:
         f"# {entry.name}",
         *described.text,
         *(_labelled(label, text) for label, text in described.labelled.items() if label != "Cost"),
+        "## The plain form",
+        section(entry.kind),
         "## What it promises",
         _declarations(entry),
         "## Copying, reversing, sorting",
@@ -50,11 +53,12 @@ def render(entry: Mechanism, results: Results) -> str:
         *([f"## {entry.also_title}"] if entry.also else []),
         *(render_function(function) for function in entry.also),
         "## Tests",
-        "\n".join(f"- [{path}](../../{path})" for path in entry.tests),
+        "\n".join(f"- [{path}](../../{path})" for path in (*entry.tests, PLAIN_TEST)),
     ]
     return join_blocks(blocks)
 
 
+PLAIN_TEST = "tests/attention/test_plain_forms.py"
 COST_LINK = "with the letters of [the index](index.md#cost)"
 
 

@@ -3,6 +3,7 @@
 from docs.generate.heads import VARIANTS
 from docs.generate.page import MECHANISMS, Results, join_blocks, render, render_function, show_example
 from docs.generate.pictures import percent, variant
+from docs.generate.plain import REPOSITORY, module_path, option
 from docs.generate.toy import BATCH, LENGTH, LETTERS, STEPS, TASKS, WIDTH
 from regard.attention import (
     ALiBi,
@@ -95,15 +96,37 @@ and its picture doesn't show how. Each page says how often the letter that is to
 def index(results: Results) -> str:
     """The page of all pages."""
     head = [
-        "| mechanism | score | state | cost | copy | reverse | sort | choose it when |",
-        "|---|---|---|---|---|---|---|---|",
+        "| mechanism | score | plain form | state | cost | copy | reverse | sort | choose it when |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     rows = []
     for entry in MECHANISMS:
         scores = " | ".join(percent(results[entry.name][task]["accuracy"]) for task in TASKS)
         link = f"[{entry.name}]({entry.slug}.md)"
-        rows.append(f"| {link} | {entry.score} | {entry.state} | {entry.cost} | {scores} | {entry.choose} |")
+        path = module_path(entry.kind)
+        plain = f"[{path.removeprefix('src/regard/attention/')}](../../{path})"
+        rows.append(f"| {link} | {entry.score} | {plain} | {entry.state} | {entry.cost} | {scores} | {entry.choose} |")
     return _INDEX.replace("{table}", "\n".join(head + rows))
+
+
+def readme_table() -> str:
+    """The table of mechanisms in README.md, with addresses that work anywhere."""
+    rows = ["| mechanism | score | in code | option |", "|---|---|---|---|"]
+    for entry in MECHANISMS:
+        path = module_path(entry.kind)
+        name = f"[{entry.name}](https://regard-attention.github.io/regard/mechanisms/{entry.slug}.html)"
+        code = f"[{path.removeprefix('src/regard/attention/')}]({REPOSITORY}/{path})"
+        rows.append(f"| {name} | {entry.score} | {code} | `{option(entry.kind)}` |")
+    return "\n".join(rows)
+
+
+def with_table(readme: str) -> str:
+    """README.md with the table of mechanisms as it is now, between its two marks."""
+    before, rest = readme.split(TABLE_BEGINS)
+    return f"{before}{TABLE_BEGINS}\n{readme_table()}\n{TABLE_ENDS}{rest.split(TABLE_ENDS)[1]}"
+
+
+TABLE_BEGINS, TABLE_ENDS = "<!-- mechanisms: written by python -m docs.generate --text -->", "<!-- end of mechanisms -->"
 
 
 def normalizers() -> str:
@@ -124,6 +147,10 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "|\n| `Entmax15` | a sort, K log K | often | yes | a few keys are to share the weight, and gradients are to stay "
             "smooth |\n| `Sparsemax` | a sort, K log K | most | yes | alignments are to be hard, or pictures to be read |\n| "
             "`Sigmoid` | K exponentials | never | no | keys are to be weighed each for itself, none or several at once |",
+            "In a run: `--model.decoder.attention.normalizer.kind` with `softmax`, `sparsemax`, `entmax15` or `sigmoid`, and "
+            "`--model.decoder.attention.normalizer.temperature 0.5`. The plain forms are the first functions of "
+            "[normalizers.py](../../src/regard/attention/normalizers.py) and "
+            "[sparse.py](../../src/regard/attention/sparse.py).",
             "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. Sparse normalizers "
             "pass no gradient to a key whose weight is zero, so a model can get stuck on the wrong key early; `Entmax15`, "
             "which lets more keys in, is the milder of the two. `Sigmoid` gives contexts that grow with the number of keys: "

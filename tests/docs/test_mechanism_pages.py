@@ -1,5 +1,6 @@
 """The pages of docs/mechanisms: complete, as the generator writes them, and true."""
 
+import inspect
 import json
 import re
 
@@ -10,11 +11,13 @@ from docs.generate.docstring import describe, signature
 from docs.generate.entry import slug
 from docs.generate.page import MECHANISMS, example_code, is_public_mechanism, run_example
 from docs.generate.pictures import solved_otherwise
+from docs.generate.plain import plain_form
 from docs.generate.results import FOLDER, RESULTS
-from docs.generate.topics import pages
+from docs.generate.topics import pages, with_table
 
 import regard.attention
-from regard.attention import Additive, AttentionOutput, MultiHead
+from regard.attention import Additive, AttentionOutput, AttentionPooling, HardMonotonic, MultiHead, SoftMonotonic
+from regard.config import AttentionConfig, PoolingConfig
 
 ROOT = FOLDER.parent.parent
 REMEDY = "write the pages again: python -m docs.generate --text (make docs-figures for the pictures too)"
@@ -88,6 +91,37 @@ def test_every_link_and_picture_is_there(written):
     for name, text in written.items():
         for target in re.findall(r"\]\(([^)#]+?)(?:#[\w-]+)?\)", text):
             assert (FOLDER / target).is_file(), f"{name}: {target}"
+
+
+def test_every_page_shows_the_plain_form_and_the_option(written):
+    """The form is taken from the module, and the option is one that the configuration of a run knows."""
+    for entry in MECHANISMS:
+        text, source = written[f"{entry.slug}.md"], inspect.getsource(inspect.getmodule(entry.kind))
+        shown = text.split("## The plain form")[1].split("```python\n")[1].split("```")[0]
+        assert re.search(r"^def \w+", shown), entry.name
+        for line in shown.splitlines():
+            assert line in source or line.strip() == '"""' or '"""' in line, f"{entry.name}: {line}"
+        [name] = set(re.findall(r"`--model\.(?:decoder\.attention|pooling)\.kind (\w+)", text))
+        assert name in AttentionConfig.kinds() | PoolingConfig.kinds(), entry.name
+
+
+def test_the_readme_has_the_table_of_mechanisms():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == with_table(readme), REMEDY
+    for path in re.findall(r"blob/main/(src/[\w/.]+)", readme):
+        assert (ROOT / path).is_file(), path
+    assert all(f"[{entry.name}](" in readme for entry in MECHANISMS)
+
+
+def test_the_functions_of_a_plain_form_are_those_that_the_class_calls():
+    def names(kind):
+        return re.findall(r"^def (\w+)", plain_form(kind), re.M)
+
+    assert names(Additive) == ["plain_additive_scores"]
+    assert names(AttentionPooling) == ["linear_scores"]
+    assert names(SoftMonotonic) == ["plain_alignments"]
+    assert set(names(MultiHead)) == {"split_heads", "join_heads", "head_product", "head_scores"}
+    assert "Args:" not in plain_form(HardMonotonic)
 
 
 def test_pictures_are_small():

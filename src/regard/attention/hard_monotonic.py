@@ -21,7 +21,7 @@ from regard.shapes import check_shape
 def stopping_points(
     energies: Float[Tensor, "B Q K"], previous: Int[Tensor, " B"] | None = None, *, mask: Tensor | None = None
 ) -> Int[Tensor, "B Q"]:
-    """The key where each query stops, for all queries in order: the first j ≥ t_{i−1} with p_ij = σ(e_ij) > ½.
+    """Return the key where each query stops, for all queries in order: the first j ≥ t_{i−1} with p_ij = σ(e_ij) > ½.
 
     Args:
         energies: e, before the sigmoid.
@@ -41,12 +41,12 @@ def stopping_points(
         previous = torch.zeros(sizes["B"], dtype=torch.long, device=energies.device)
     check_shape("previous", previous, "B", sizes)
     chosen = energies > 0 if mask is None else (energies > 0) & mask
-    # For each start the first key from there on: a minimum from the right. A start past the end stays there.
+    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # behind the last key everything stops
     index = torch.arange(sizes["K"] + 1, device=energies.device)
-    first = torch.where(nn.functional.pad(chosen, (0, 1), value=True), index, index[-1]).flip(-1).cummin(-1).values.flip(-1)
     points = []
     for i in range(sizes["Q"]):
-        previous = first[:, i].gather(1, previous[:, None])[:, 0]
+        reachable = chosen[:, i] & (index >= previous[:, None])
+        previous = torch.where(reachable, index, index[-1]).amin(-1)
         points.append(previous)
     return torch.stack(points, 1) if points else previous[:, None][:, :0]
 

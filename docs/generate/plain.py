@@ -1,0 +1,89 @@
+"""The plain form of a mechanism, from the first screen of its module, and the option that chooses the mechanism in a run."""
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+import regard
+from regard.attention import Pooling, ScaledDot
+from regard.attention.soft_to_hard import SoftToHard
+from regard.config import AttentionConfig, PoolingConfig
+from regard.config.attention import DotConfig
+
+FIRST_SCREEN = 60
+"""Lines of a module within which its formula and its plain form are found."""
+REPOSITORY = "https://github.com/regard-attention/regard/blob/main"
+
+
+def module_path(kind: type[nn.Module]) -> str:
+    """Return the path of a class's module in the repository."""
+    return f"src/regard/{Path(inspect.getfile(kind)).relative_to(Path(regard.__file__).parent).as_posix()}"
+
+
+def plain_form(kind: type[nn.Module]) -> str:
+    """Return the functions on the first screen of a class's module that the class calls, with short docstrings."""
+    source = Path(inspect.getfile(kind)).read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    shown = {name: node for name, node in functions.items() if (node.end_lineno or 0) <= FIRST_SCREEN}
+    called = set(_called([cls for cls in tree.body if _is_parent(cls, kind)], functions))
+    # A class whose module's plain form is not called has a kernel in its place: all of the first screen is shown.
+    chosen = [node for name, node in shown.items() if name in called] or list(shown.values())
+    return "\n\n\n".join(_without_details(source, node) for node in chosen)
+
+
+def _is_parent(node: ast.stmt, kind: type[nn.Module]) -> bool:
+    return isinstance(node, ast.ClassDef) and node.name in {parent.__name__ for parent in kind.__mro__}
+
+
+def _called(nodes: list[Any], functions: dict[str, ast.FunctionDef], seen: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the names of the module's functions that are used, by other functions of the module too."""
+    names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)} & functions.keys() - set(seen)
+    yield from names
+    for name in names:
+        yield from _called([functions[name]], functions, (*seen, *names))
+
+
+def _without_details(source: str, node: ast.FunctionDef) -> str:
+    """Return the source of a function, of whose docstring the summary only."""
+    lines = source.splitlines()
+    docstring = node.body[0]
+    assert isinstance(docstring, ast.Expr)
+    summary = (ast.get_docstring(node) or "").split("\n\n")[0]
+    head, body = lines[node.lineno - 1 : docstring.lineno - 1], lines[docstring.end_lineno : node.end_lineno]
+    return "\n".join([*head, f'    """{summary}"""', *body])
+
+
+def option(kind: type[nn.Module]) -> str:
+    """Return the option that chooses a mechanism: of a recurrent translator, or a pooling of a classifier."""
+    if kind is ScaledDot:
+        return f"--model.decoder.attention.kind {DotConfig.kind} --model.decoder.attention.scaled true"
+    return _options()[kind]
+
+
+def _options() -> dict[type[nn.Module], str]:
+    found: dict[type[nn.Module], str] = {}
+    builders: list[tuple[str, dict[str, Any], Callable[[Any], nn.Module]]] = [
+        ("--model.decoder.attention.kind", AttentionConfig.kinds(), lambda cls: cls().build(query_size=8, key_size=8)),
+        ("--model.pooling.kind", PoolingConfig.kinds(), lambda cls: cls().build(size=8)),
+    ]
+    for name, kinds, build in builders:
+        for kind, cls in kinds.items():
+            if cls.__module__.startswith("regard."):
+                module = build(cls)
+                found[type(module.soft) if isinstance(module, SoftToHard) else type(module)] = f"{name} {kind}"
+    return found
+
+
+def section(kind: type[nn.Module]) -> str:
+    """Return the part of a page that shows the plain form and how to choose the mechanism."""
+    path = module_path(kind)
+    used = "a classifier" if issubclass(kind, Pooling) else "a recurrent translator"
+    return (
+        f"```python\n{plain_form(kind)}\n```\n\nFrom the first lines of [{path}](../../{path}). The tests check that this form "
+        f"and the class give the same weights, in float64.\n\nIn {used}: `{option(kind)}`."
+    )
