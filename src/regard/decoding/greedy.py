@@ -1,6 +1,6 @@
 """Greedy search: the best word at each step."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import torch
 from jaxtyping import Bool, Int
@@ -29,6 +29,7 @@ def greedy(
     guidance: Guidance | None = None,
     restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
+    follow: Callable[[Tensor, Tensor], None] | None = None,
 ) -> list[Hypothesis]:
     """Take the most probable word at each step until it is the end symbol, which a reward for length makes less so.
 
@@ -45,6 +46,7 @@ def greedy(
         guidance: What targets must begin with; phrases need `beam_search`.
         restrictions: What targets may not hold, or only at a cost; groups need `beam_search`.
         record: Attention sites to record.
+        follow: Function that is called after each step with the rows of `source` that go on and their words (R, 1).
 
     Returns:
         A hypothesis for each sentence, unfinished where it met the length limit.
@@ -72,6 +74,8 @@ def greedy(
         end_cost = end_cost_of(length_reward, limits, length)
         _, tokens, total = extension.extend(rows, length - 1, total, logits, end_cost)
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)
+        if follow is not None:
+            follow(rows, tokens)
         ended, cut = tokens == END, (limits == length)[:, None]
         done = ended | cut
         if bool(done.any()):

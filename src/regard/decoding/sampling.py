@@ -4,7 +4,7 @@ Each word is drawn from p(word)^(1/τ), renormalised over the words that the set
 each sentence's own, so that what is drawn for it does not depend on what else is in the batch, nor on how many are drawn.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +82,7 @@ def sample(
     guidance: Guidance | None = None,
     restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
+    follow: Callable[[Tensor, Tensor], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw targets.
 
@@ -98,6 +99,8 @@ def sample(
         restrictions: What targets may not hold, or only at a cost, which is taken from the log probabilities before a word is
             drawn; groups need `beam_search`.
         record: Attention sites to record.
+        follow: Function that is called after each step with the rows of `source` that are still drawn and their words (R, N);
+            a sample's words after its end symbol have no meaning.
 
     Returns:
         For each sentence `sampling.count` hypotheses, in the order drawn. Their log probabilities are the model's own, whatever
@@ -136,6 +139,8 @@ def sample(
             tokens = torch.where((forced != PAD)[:, None], forced[:, None], tokens)
         if restrictions:
             words = torch.cat([words, tokens[..., None]], -1)
+        if follow is not None:
+            follow(rows, tokens)
         step += 1
         total = total + log_probabilities.gather(-1, tokens[..., None])[..., 0].masked_fill(~going, 0)
         trace.add(rows, places[rows], tokens, total, attention)

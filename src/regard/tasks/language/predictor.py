@@ -1,14 +1,15 @@
 """A trained language model: the beginning of a text in, the text out."""
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.bundle import save_bundle
 from regard.config import GenerationConfig
@@ -86,8 +87,10 @@ class LanguageModel:
         repetition_penalty: float | None = None,
         seed: int = 0,
         first: int = 0,
+        numbers: Sequence[int] | None = None,
         record: Collection[str] = (),
         progress: bool = False,
+        follow: Callable[[int, int, str], None] | None = None,
     ) -> list[list[Generation]]:
         """Go on with prompts.
 
@@ -105,8 +108,11 @@ class LanguageModel:
                 1 for no penalty.
             seed: With a prompt's number, it decides what is drawn.
             first: Number of the first prompt, so that a file may be worked through in parts.
+            numbers: Numbers of the prompts, counted from `first`; None for 0, 1, …
             record: Attention sites to record, `decoder.0` and so on.
             progress: Whether to show a bar on standard error.
+            follow: Function that is called after each word with the position of the prompt, that of the sample, and the text so
+                far, to show a text while it is written.
 
         Returns:
             For each prompt its samples, in the order drawn. What is drawn for a prompt does not depend on the other prompts.
@@ -137,15 +143,21 @@ class LanguageModel:
                 seed=seed,
                 first=first,
             )
+        named = list(range(len(prompts)) if numbers is None else numbers)
+        if len(named) != len(prompts):
+            raise RequestError(f"generate: got {len(prompts)} prompts and {len(named)} numbers, expected as many of each")
         ids, offsets = self.tokenizer.encode_batch(prompts)
         rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
         found: list[list[Generation]] = [[]] * len(prompts)
         with counting_bar("generating", len(prompts), shown=progress) as advance:
-            for numbers in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
-                drawn = self._draw([rows[number] for number in numbers], numbers, settings, sampling, sites)
-                for number, hypotheses in zip(numbers, drawn, strict=True):
-                    found[number] = [self._generation(prompts[number], rows[number], one) for one in hypotheses]
-                advance(len(numbers))
+            for places in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
+                own, request = [rows[place] for place in places], _Request(settings, sampling, sites)
+                if follow is not None:
+                    request.follow = self._follower(places, prompts, rows, follow)
+                drawn = self._draw(own, [named[place] for place in places], request)
+                for place, hypotheses in zip(places, drawn, strict=True):
+                    found[place] = [self._generation(prompts[place], rows[place], one) for one in hypotheses]
+                advance(len(places))
         return found
 
     def score(self, texts: Sequence[str], *, record: Collection[str] = (), progress: bool = False) -> list[ScoredText]:
@@ -209,24 +221,38 @@ class LanguageModel:
         """
         save_bundle(folder, self.bundle)
 
-    def _draw(
-        self,
-        rows: list[np.ndarray],
-        numbers: list[int],
-        settings: GenerationConfig,
-        sampling: Sampling | None,
-        sites: list[str],
-    ) -> list[list[Hypothesis]]:
+    def _follower(
+        self, places: list[int], prompts: Sequence[str], rows: Sequence[np.ndarray], follow: Callable[[int, int, str], None]
+    ) -> Callable[[Tensor, Tensor], None]:
+        """Return a function that collects the words of these prompts and tells `follow` the texts."""
+        written: dict[tuple[int, int], list[int]] = {}
+
+        def step(going: Tensor, tokens: Tensor) -> None:
+            for at, words in zip(going.tolist(), tokens.tolist(), strict=True):
+                place = places[at]
+                for number, word in enumerate(words):
+                    own = written.setdefault((place, number), [])
+                    if own and own[-1] == END:
+                        continue
+                    own.append(word)
+                    if word != END and len(own) > len(rows[place]):
+                        follow(place, number, self._joined(prompts[place], rows[place], own))
+
+        return step
+
+    def _draw(self, rows: list[np.ndarray], numbers: list[int], request: "_Request") -> list[list[Hypothesis]]:
         """Go on with prompts of one length, as targets that begin with them."""
         source = torch.full((len(rows), 1), END, device=self.device)
         mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
+        settings = request.settings
         limit = length + (settings.max_length or min(self.config.data.max_tokens, MOST_STEPS - length))
         guidance = Guidance(prefixes=[row.tolist() for row in rows], phrases=[()] * len(rows)) if length else None
         restrictions = Restrictions(no_repeat_ngrams=settings.no_repeat_ngrams, repetition_penalty=settings.repetition_penalty)
-        options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "restrictions": restrictions, "record": sites}
-        if sampling is None:
+        options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "restrictions": restrictions}
+        options |= {"record": request.sites, "follow": request.follow}
+        if request.sampling is None:
             return [[hypothesis] for hypothesis in greedy(self.model, source, mask, **options)]
-        return sample(self.model, source, mask, sampling, numbers=numbers, **options)
+        return sample(self.model, source, mask, request.sampling, numbers=numbers, **options)
 
     def _generation(self, prompt: str, row: np.ndarray, hypothesis: Hypothesis) -> Generation:
         tokens, length = hypothesis.tokens, len(row)
@@ -274,6 +300,16 @@ class LanguageModel:
                     f"record names the attention {site!r}; this model has: {known}{nearest(site, self.model.sites)}"
                 )
         return list(record)
+
+
+@dataclass
+class _Request:
+    """How texts are drawn."""
+
+    settings: GenerationConfig
+    sampling: Sampling | None
+    sites: list[str]
+    follow: Callable[[Tensor, Tensor], None] | None = None
 
 
 def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:

@@ -1,0 +1,117 @@
+"""`regard serve`: offer trained models as a web service."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from regard.cli.options import Parser, add_machine_options, any_number, set_threads, whole_number
+from regard.errors import ConfigError, RequestError
+
+_TOKEN = "REGARD_TOKEN"
+_LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve models until SIGTERM or Ctrl-C."""
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: pip install 'regard[serve]'")
+    from regard.serve import build_app, listen, named_folders, run
+
+    parser = _parser()
+    options = parser.read(arguments)
+    limits, token = _limits(options), _token(options)
+    folders = named_folders(options.dirs)
+    opened = listen(options.host, options.port)
+    set_threads(options.threads)
+    from regard.tasks.loading import load
+
+    local = options.host in _LOCAL
+    app = build_app(
+        folders,
+        load=partial(load, device=options.device),
+        limits=limits,
+        token=token,
+        # A page of another site can make a browser send requests to this machine, but they name the other site's host.
+        hosts={*_LOCAL, *options.allow_host} if local or options.allow_host else None,
+        reload_seconds=options.reload_seconds,
+    )
+    run(app, opened, limits)
+
+
+def _parser() -> Parser:
+    from regard.config.describe import field_docs
+    from regard.serve import Limits
+
+    parser = Parser(
+        "serve",
+        "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate and /v1/attention.\n"
+        "Requests that arrive together share a batch. The service listens on this machine only, unless --host says otherwise.\n"
+        "A newer model in a folder is loaded while the service runs. SIGTERM stops it after all accepted requests.\n"
+        "Requires: pip install 'regard[serve]'",
+        "  regard serve runs/deu runs/reviews\n"
+        "  regard serve de=runs/deu --port 9000 --threads 2\n"
+        '  curl --json \'{"texts": ["she kissed him ."]}\' http://127.0.0.1:8000/v1/translate',
+    )
+    parser.add_argument("dirs", nargs="+", metavar="DIR", help="a trained model's folder; NAME=DIR gives it another name")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)")
+    parser.add_argument("--port", type=whole_number, default=8000, metavar="N", help="port; 0 for any free one (default: 8000)")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help=f"file with a secret that requests must bring (default: the environment variable {_TOKEN}, or none)",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="host name that requests may name, for example behind a proxy; may be given several times",
+    )
+    parser.add_argument(
+        "--reload-seconds",
+        type=any_number,
+        default=2.0,
+        metavar="X",
+        help="seconds between two looks for a newer model; 0 to never look (default: 2)",
+    )
+    group = parser.add_argument_group("limits")
+    docs = field_docs(Limits)
+    for item in fields(Limits):
+        default: Any = item.default
+        group.add_argument(
+            f"--limits.{item.name}",
+            type=whole_number if isinstance(default, int) else any_number,
+            default=default,
+            metavar="N" if isinstance(default, int) else "X",
+            help=f"{docs[item.name].rstrip('.')} (default: {default:,g})".replace("%", "%%"),
+        )
+    add_machine_options(parser)
+    return parser
+
+
+def _limits(options: argparse.Namespace) -> Any:
+    from regard.serve import Limits
+
+    try:
+        return Limits(**{item.name: getattr(options, f"limits.{item.name}") for item in fields(Limits)})
+    except ConfigError as error:
+        raise RequestError(f"serve: {error}") from error
+
+
+def _token(options: argparse.Namespace) -> str:
+    """Return the token; empty for none."""
+    if not options.token_file:
+        return os.environ.get(_TOKEN, "")
+    try:
+        token = Path(options.token_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"serve: cannot read the token from {options.token_file}: {error}") from error
+    if not token:
+        raise RequestError(f"serve: {options.token_file} is empty, expected a token")
+    return token

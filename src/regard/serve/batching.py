@@ -1,0 +1,152 @@
+"""A bounded queue in front of a model: texts of many requests become batches of similar length."""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.serve.errors import ServiceError
+from regard.serve.limits import Limits
+from regard.serve.metrics import Metrics
+from regard.serve.operations import Operation, Work
+
+_LONGEST_RETRY = 60
+"""Maximum number of seconds that a client is asked to wait before it tries again."""
+
+
+@dataclass(eq=False)
+class Item:
+    """A text in the queue."""
+
+    operation: Operation
+    work: Work
+    answer: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Batcher:
+    """The queue of one model, and the thread that the model runs in.
+
+    Args:
+        name: Name of the model.
+        predictor: Function that returns the predictor to use; it may return another one for the next batch.
+        limits: Sizes of the queue and of batches.
+        metrics: What is counted.
+    """
+
+    def __init__(self, name: str, predictor: Callable[[], Any], limits: Limits, metrics: Metrics) -> None:
+        self.name, self._predictor, self._limits, self._metrics = name, predictor, limits, metrics
+        self._waiting: dict[Item, None] = {}  # in order of arrival
+        self._arrived = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"model-{name}")
+        self._recent: deque[float] = deque([0.05], maxlen=64)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to work on what arrives."""
+        self._task = asyncio.create_task(self._work())
+
+    @property
+    def works(self) -> bool:
+        """Whether the queue is worked on."""
+        return self._task is not None and not self._task.done()
+
+    async def stop(self) -> None:
+        """End the work; what has not begun stays unanswered."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def submit(self, operation: Operation, works: Sequence[Work]) -> list[Item]:
+        """Put the texts of a request into the queue, all or none.
+
+        Raises:
+            ServiceError: If the queue is full.
+        """
+        if len(self._waiting) + len(works) > self._limits.queue:
+            raise ServiceError(
+                429,
+                "queue_full",
+                f"{len(self._waiting)} texts wait for the model '{self.name}', and the queue holds {self._limits.queue}; "
+                "try again later",
+                {"Retry-After": str(self._retry_after())},
+            )
+        items = [Item(operation, work) for work in works]
+        self._waiting |= dict.fromkeys(items)
+        self._count()
+        if items:
+            self._arrived.set()
+        return items
+
+    def withdraw(self, items: Sequence[Item]) -> None:
+        """Take texts out of the queue whose answers nobody waits for any more."""
+        for item in items:
+            item.answer.cancel()
+            self._waiting.pop(item, None)
+        self._count()
+
+    def _retry_after(self) -> int:
+        """Estimate how many seconds the queue takes."""
+        seconds = len(self._waiting) * sum(self._recent) / len(self._recent)
+        return min(_LONGEST_RETRY, max(1, math.ceil(seconds)))
+
+    def _count(self) -> None:
+        self._metrics.waiting.labels(self.name).set(len(self._waiting))
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._waiting:
+                self._arrived.clear()
+                await self._arrived.wait()
+                if self._limits.window_ms:
+                    await asyncio.sleep(self._limits.window_ms / 1000)
+            batch = self._take()
+            if not batch:
+                continue
+            start = time.perf_counter()
+            results = await loop.run_in_executor(self._thread, self._run, batch[0].operation, [item.work for item in batch])
+            self._measure(batch, time.perf_counter() - start)
+            for item, result in zip(batch, results, strict=True):
+                if item.answer.done():
+                    continue
+                if isinstance(result, Exception):
+                    item.answer.set_exception(result)
+                else:
+                    item.answer.set_result(result)
+
+    def _take(self) -> list[Item]:
+        """Take the oldest text, and those that can share its batch: with the same settings, of the most similar length."""
+        if not self._waiting:
+            return []
+        oldest = next(iter(self._waiting))
+        alike = [item for item in self._waiting if item.operation == oldest.operation]
+        alike.sort(key=lambda item: abs(item.work.size - oldest.work.size))  # stable, so that the oldest is the first
+        batch = alike[: min(self._limits.batch, oldest.operation.most_together)]
+        for item in batch:
+            del self._waiting[item]
+        self._count()
+        return batch
+
+    def _run(self, operation: Operation, works: Sequence[Work]) -> Sequence[Any]:
+        """Return the result of each text, or its error."""
+        try:
+            return operation.run(self._predictor(), works)
+        except Exception as error:
+            if len(works) == 1:
+                return [error]
+            # One text must not take others with it.
+            return [result for work in works for result in self._run(operation, [work])]
+
+    def _measure(self, batch: Sequence[Item], seconds: float) -> None:
+        self._recent.append(seconds / len(batch))
+        self._metrics.batch_seconds.labels(self.name).observe(seconds)
+        self._metrics.batch_texts.labels(self.name).observe(len(batch))
+        self._metrics.texts.labels(self.name).inc(len(batch))
+        self._metrics.characters.labels(self.name).inc(sum(item.work.size for item in batch))

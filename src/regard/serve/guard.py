@@ -1,0 +1,195 @@
+"""The outermost layer of the service: checks before a request is read, limits of its body, log, metrics, and no traceback."""
+
+import asyncio
+import base64
+import binascii
+import hmac
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from regard.serve.errors import ServiceError
+from regard.serve.limits import Limits
+from regard.serve.log import log, places
+from regard.serve.metrics import Metrics
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+_OPEN = frozenset({"/healthz", "/readyz"})
+"""Paths that need no token."""
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_CLOSE = {"Connection": "close"}
+_GONE = ServiceError(499, "client_closed", "the client closed the connection")
+
+
+class Guard:
+    """An ASGI application around another.
+
+    Args:
+        app: The inner application.
+        limits: Limits of the service.
+        metrics: What is counted.
+        token: Secret that requests must bring; empty for none.
+        hosts: Host names that requests may name; None for any.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        limits: Limits,
+        metrics: Metrics,
+        token: str = "",
+        hosts: Collection[str] | None = None,
+    ) -> None:
+        self._app, self._limits, self._metrics = app, limits, metrics
+        self._token, self._hosts = token.encode(), hosts
+        self.paths: Mapping[str, Collection[str]] = {}
+        """Methods that the inner application answers, by path."""
+        self.draining = False
+        """Whether the service is about to stop: it finishes what it has accepted, and closes connections."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        facts: dict[str, Any] = {}
+        answer = _Answer(send, uuid.uuid4().hex, lambda: self.draining)
+        scope.setdefault("state", {})["facts"] = facts
+        start = time.perf_counter()
+        try:
+            self._check(scope)
+            body = await self._read(receive) if scope["method"] == "POST" else b""
+            await self._app(scope, _Replay(body, receive), answer)
+        except ServiceError as error:
+            await answer.refuse(error)
+        except asyncio.CancelledError:
+            await answer.refuse(ServiceError(503, "stopping", "the service stopped before the answer was complete", _CLOSE))
+            raise
+        except Exception as error:
+            trace = places(error.__traceback__)
+            log("error", level=logging.ERROR, id=answer.id, error=type(error).__name__, places=trace)
+            await answer.refuse(ServiceError(500, "internal", f"internal error; its number in the log is {answer.id}"))
+        finally:
+            self._finish(scope, answer, time.perf_counter() - start, facts)
+
+    def _check(self, scope: Mapping[str, Any]) -> None:
+        """Check host, token and kind of content.
+
+        Raises:
+            ServiceError: If one is not as expected.
+        """
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+            raise ServiceError(421, "wrong_host", "this service does not answer for the host that the request names")
+        if self._token and scope["path"] not in _OPEN:
+            given = _given_token(headers.get("authorization", ""))
+            if not hmac.compare_digest(given, self._token):
+                message = "a token is needed: send the header 'Authorization: Bearer TOKEN'"
+                raise ServiceError(401, "unauthorized", message, {"WWW-Authenticate": 'Basic realm="regard"'})
+        if "POST" in self.paths.get(scope["path"], ()) and scope["method"] == "POST":
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json" or headers.get("content-encoding", "identity").lower() != "identity":
+                message = "the body must be plain JSON: send the header 'Content-Type: application/json'"
+                raise ServiceError(415, "not_json", message)
+
+    async def _read(self, receive: Receive) -> bytes:
+        """Read a body.
+
+        Raises:
+            ServiceError: If it is too large, or the client takes too long.
+        """
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _GONE
+                    body += message.get("body", b"")
+                    if len(body) > self._limits.body_bytes:
+                        size = f"{self._limits.body_bytes:,} bytes"
+                        raise ServiceError(413, "too_large", f"the body is too large, expected at most {size}")
+                    if not message.get("more_body"):
+                        return bytes(body)
+        except TimeoutError:
+            words = f"the body did not arrive within {self._limits.body_seconds:g} seconds"
+            raise ServiceError(408, "too_slow", words, _CLOSE) from None
+
+    def _finish(self, scope: Mapping[str, Any], answer: "_Answer", seconds: float, facts: Mapping[str, Any]) -> None:
+        """Count and log a request."""
+        route = scope["path"] if scope["path"] in self.paths else "other"
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.requests.labels(route, str(answer.status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+        shown = {"id": answer.id, "method": method, "route": route, "status": answer.status, **facts}
+        log("request", milliseconds=round(seconds * 1000, 2), **shown)
+
+
+class _Answer:
+    """Sends an answer, and remembers its status."""
+
+    def __init__(self, send: Send, number: str, closes: Callable[[], bool]) -> None:
+        self._send, self.id, self._closes = send, number, closes
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        """Pass on a part of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            further = [(b"x-request-id", self.id.encode()), (b"x-content-type-options", b"nosniff")]
+            if self._closes():
+                further.append((b"connection", b"close"))
+            message = {**message, "headers": [*message.get("headers", ()), *further]}
+        await self._send(message)
+
+    async def refuse(self, error: ServiceError) -> None:
+        """Answer with an error, if nothing has been answered."""
+        if self.status:
+            return
+        body = error.to_json()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
+        encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await self({"type": "http.response.start", "status": error.status, "headers": encoded})
+        await self({"type": "http.response.body", "body": body})
+
+
+class _Replay:
+    """Gives a body that has been read, and then what the client sends."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        """Return the next message."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        while (message := await self._receive())["type"] != "http.disconnect":
+            pass
+        return message
+
+
+def _host(header: str) -> str:
+    """Return the name in a Host header, without the port."""
+    return header.partition("]")[0].lstrip("[") if header.startswith("[") else header.rpartition(":")[0] or header
+
+
+def _given_token(header: str) -> bytes:
+    """Return the token of an Authorization header: a bearer token, or the password that a browser asks for."""
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip().encode("latin-1")
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            return b""
+    return b""

@@ -1,0 +1,55 @@
+"""Every limit of the service, in one place."""
+
+from dataclasses import dataclass, fields
+
+from regard.config.settings import Settings
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Settings):
+    """Limits of the service.
+
+    Raises:
+        ConfigError: If one is not more than 0.
+    """
+
+    body_bytes: int = 1 << 20
+    """Maximum size of a request's body."""
+    body_seconds: float = 10.0
+    """Maximum time that a client may take to send a request's body."""
+    texts: int = 64
+    """Maximum number of texts in a request."""
+    characters: int = 5000
+    """Maximum number of characters of a text."""
+    attention_characters: int = 1000
+    """Maximum number of characters of a text whose attention is asked for."""
+    attention_weights: int = 500_000
+    """Maximum number of attention weights in the answer for a text."""
+    beam: int = 16
+    """Maximum beam size."""
+    samples: int = 16
+    """Maximum number of samples of a prompt."""
+    tokens: int = 500
+    """Maximum number of tokens of an output that a request may ask for."""
+    queue: int = 512
+    """Maximum number of texts that wait for a model; further requests get status 429."""
+    batch: int = 32
+    """Maximum number of texts that a model works on together."""
+    window_ms: float = 5.0
+    """Milliseconds that an idle model waits for further texts after the first one."""
+    deadline_seconds: float = 30.0
+    """Maximum time until a request's answer is complete; a later one is replaced by status 504."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if not 0 < value < float("inf") and not (item.name == "window_ms" and value == 0):
+                raise ConfigError(f"limits.{item.name} is {value}, expected more than 0")
+        if self.texts > self.queue:
+            raise ConfigError(
+                f"limits.texts is {self.texts}, more than limits.queue, {self.queue}: such a request could never be accepted"
+            )
+
+
+DEFAULT_LIMITS = Limits()

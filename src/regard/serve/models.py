@@ -1,0 +1,192 @@
+"""The models of the service: by name, each with its queue, replaced when a newer one is in their folder."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.bundle.bundle import SIGNATURE
+from regard.bundle.folder import read, version
+from regard.errors import BundleError, RegardError, RequestError, nearest
+from regard.serve.batching import Batcher
+from regard.serve.errors import ServiceError
+from regard.serve.limits import Limits
+from regard.serve.log import log
+from regard.serve.metrics import Metrics
+from regard.serve.operations import Operation
+from regard.task import find_task
+
+_LARGEST_SIGNATURE = 1 << 26
+
+
+@dataclass
+class Served:
+    """A model that the service has loaded."""
+
+    name: str
+    folder: Path
+    predictor: Any
+    seen: tuple[int, int]
+    """State of the folder when it was last looked at."""
+
+    def current(self) -> Any:
+        """Return the predictor to use now."""
+        return self.predictor
+
+    @property
+    def task(self) -> str:
+        """Name of its task."""
+        return self.predictor.config.task
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a client should know."""
+        plain: dict[str, Any] = {"name": self.name, "task": self.task, "sites": list(self.predictor.model.sites)}
+        data = self.predictor.config.data
+        if self.task == "translation":
+            plain |= {"source": data.source, "target": data.target}
+        if self.task == "classification":
+            plain |= {"labels": list(self.predictor.labels.names), "multiple": self.predictor.labels.multiple}
+        return plain | {"weights": self.signature.get("files", {}).get("model.safetensors", "")}
+
+    @property
+    def signature(self) -> Mapping[str, Any]:
+        """Signature of the bundle."""
+        return self.predictor.bundle.signature
+
+
+def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Path) -> dict[str, Path]:
+    """Return the folders of models by name; `NAME=DIR` names one, otherwise its name is the folder's.
+
+    Args:
+        arguments: Folders, with or without a name.
+        resolve: Function that turns an argument into a folder.
+
+    Raises:
+        RequestError: If two have the same name.
+    """
+    found: dict[str, Path] = {}
+    for argument in arguments:
+        before, equals, after = argument.partition("=")
+        named = bool(equals) and "/" not in before and not Path(argument).exists()
+        folder = resolve(after if named else argument)
+        name = before if named else argument.rstrip("/").rpartition("/")[2].partition("@")[0] or folder.resolve().name
+        if name in (".", ".."):
+            name = folder.resolve().name
+        if name in found:
+            raise RequestError(f"serve: two models are named '{name}'; name them yourself: first={found[name]} second={folder}")
+        found[name] = folder
+    return found
+
+
+class Models:
+    """All models of the service.
+
+    Args:
+        folders: Folders of the models by name.
+        load: Function that loads a folder.
+        limits: Limits of the service.
+        metrics: What is counted.
+
+    Raises:
+        BundleError: If one is not a trained model.
+    """
+
+    def __init__(self, folders: Mapping[str, Path], load: Callable[[Path], Any], limits: Limits, metrics: Metrics) -> None:
+        self._load, self._limits, self._metrics = load, limits, metrics
+        self.served: dict[str, Served] = {}
+        for name, folder in folders.items():
+            seen = version(folder)
+            self.served[name] = Served(name, folder, load(folder), seen)
+        self.batchers: dict[str, Batcher] = {}
+        self._watch: asyncio.Task[None] | None = None
+
+    def start(self, reload_seconds: float) -> None:
+        """Begin to work, and to look for newer models.
+
+        Args:
+            reload_seconds: Seconds between two looks; 0 to never look.
+        """
+        for name, served in self.served.items():
+            self.batchers[name] = Batcher(name, served.current, self._limits, self._metrics)
+            self.batchers[name].start()
+        if reload_seconds:
+            self._watch = asyncio.create_task(self._reload_forever(reload_seconds))
+
+    async def stop(self) -> None:
+        """End the work."""
+        if self._watch is not None:
+            self._watch.cancel()
+        for batcher in self.batchers.values():
+            await batcher.stop()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all models work."""
+        return bool(self.batchers) and all(batcher.works for batcher in self.batchers.values())
+
+    def find(self, name: str | None, operation: type[Operation]) -> Batcher:
+        """Return the queue of the model that a request means.
+
+        Raises:
+            ServiceError: If there is none, or there are several and none is named.
+        """
+        able = [served.name for served in self.served.values() if served.task in operation.tasks]
+        if name is None:
+            if len(able) == 1:
+                return self.batchers[able[0]]
+            if not able:
+                wanted = " or ".join(find_task(task).words.predictor for task in operation.tasks)
+                raise ServiceError(404, "no_model", f"this service has no model for this request, expected {wanted}")
+            raise ServiceError(422, "model_needed", f"several models can do this; name one in 'model': {', '.join(able)}")
+        if name not in self.served:
+            hint = nearest(name, self.served) or f"; expected one of: {', '.join(self.served)}"
+            raise ServiceError(404, "unknown_model", f"there is no model of that name{hint}")
+        if name not in able:
+            kind = find_task(self.served[name].task).words.predictor
+            raise ServiceError(
+                422, "wrong_model", f"'{name}' is {kind}, which cannot do this; able: {', '.join(able) or 'none'}"
+            )
+        return self.batchers[name]
+
+    async def _reload_forever(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1, thread_name_prefix="reload") as thread:
+            while True:
+                await asyncio.sleep(seconds)
+                for served in self.served.values():
+                    await loop.run_in_executor(thread, self._refresh, served)
+
+    def _refresh(self, served: Served) -> None:
+        """Load a model again if another one is in its folder. Batches that have begun are finished with the old one."""
+        seen = version(served.folder)
+        if seen == served.seen:
+            return
+        try:
+            if self._is_same(served):
+                served.seen = seen
+                return
+            fresh = self._load(served.folder)
+            if fresh.config.task != served.task:
+                raise RequestError(
+                    f"{served.folder} now holds {find_task(fresh.config.task).words.predictor}; restart the service"
+                )
+        except RegardError as error:
+            served.seen = seen
+            self._metrics.reloads.labels(served.name, "failed").inc()
+            log("reload_failed", model=served.name, reason=str(error))
+            return
+        served.predictor, served.seen = fresh, seen
+        self._metrics.reloads.labels(served.name, "done").inc()
+        log("reloaded", model=served.name)
+
+    @staticmethod
+    def _is_same(served: Served) -> bool:
+        """Return whether the folder's signature is that of the loaded model."""
+        try:
+            found = json.loads(read(served.folder, SIGNATURE, largest=_LARGEST_SIGNATURE))
+        except (ValueError, RecursionError) as error:
+            raise BundleError(f"{served.folder / SIGNATURE} is damaged: {error}") from error
+        return found == served.signature

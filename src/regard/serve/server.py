@@ -1,0 +1,127 @@
+"""The server around the service: a socket, uvicorn, and a stop that loses no accepted request."""
+
+import asyncio
+import signal
+import socket
+from types import FrameType
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from regard.errors import RequestError
+from regard.serve.errors import ServiceError
+from regard.serve.guard import Guard
+from regard.serve.limits import Limits
+from regard.serve.log import log, set_up_log
+
+_SETTLING_SECONDS = 0.25
+"""At a stop, time in which requests on open connections are still accepted."""
+_SPARE_SECONDS = 5
+_KEEP_ALIVE_SECONDS = 75
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket, before models are loaded.
+
+    Args:
+        host: Address to listen on.
+        port: Port; 0 for any that is free.
+
+    Raises:
+        RequestError: If that is not possible.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RequestError(
+            f"serve: cannot listen on {host} port {port}: {reason}; choose others with --host and --port"
+        ) from error
+    return opened
+
+
+def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
+    """Serve until SIGTERM or Ctrl-C, and then finish what was accepted.
+
+    Args:
+        app: The service.
+        opened: Socket to listen on.
+        limits: Limits of the service, which bound the time of the stop.
+    """
+    set_up_log()
+    longest = limits.body_seconds + limits.deadline_seconds + _SPARE_SECONDS
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(longest),
+    )
+    host, port = opened.getsockname()[:2]
+    _Server(config, app).run(sockets=[opened])
+    log("stopped", host=host, port=port)
+
+
+class _Server(uvicorn.Server):
+    """A server that stops in two steps: no new connections, and then no new requests."""
+
+    def __init__(self, config: uvicorn.Config, guard: Guard) -> None:
+        super().__init__(config)
+        self._guard = guard
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        await super().startup(sockets)
+        for opened in sockets or ():
+            host, port = opened.getsockname()[:2]
+            name = f"[{host}]" if ":" in host else host
+            log("listening", url=f"http://{name}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, accept what arrives on open connections for a moment, and finish what was accepted."""
+        self._guard.draining = True
+        log("stopping")
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_SETTLING_SECONDS)
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; a second Ctrl-C stops at once. The signal is not raised again, so that the command ends with 0."""
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+
+class _Protocol(H11Protocol):
+    """HTTP whose errors are JSON too."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        error = ServiceError(400, "invalid_http", "this is not a valid HTTP request")
+        body = error.to_json()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        if self.conn.our_state is not h11.SEND_RESPONSE and self.conn.our_state is not h11.IDLE:
+            self.transport.close()  # in the middle of another answer
+            return
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()

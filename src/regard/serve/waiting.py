@@ -1,0 +1,144 @@
+"""Waiting for the answers of a request: until they are complete, the deadline passes, or the client is gone."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+from regard.errors import RegardError, out_of_memory
+from regard.serve.batching import Batcher, Item
+from regard.serve.errors import ServiceError, error_body
+from regard.serve.operations import Operation, Work
+
+Event = tuple[int, int, str]
+"""A prompt's number, a sample's number, and the text so far."""
+
+
+async def wait(
+    batcher: Batcher, operation: Operation, works: Sequence[Work], seconds: float, gone: Callable[[], Awaitable[None]]
+) -> list[Any]:
+    """Have texts worked on, and return their results.
+
+    Args:
+        batcher: The model's queue.
+        operation: What to do.
+        works: The texts.
+        seconds: Maximum time.
+        gone: Function that returns when the client has closed the connection.
+
+    Raises:
+        ServiceError: If the queue is full, the time is over, or the model refuses the request.
+    """
+    items = batcher.submit(operation, works)
+    results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
+    left: asyncio.Future[Any] = asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait((results, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if results.done():
+            return list(results.result())
+        if left.done():
+            raise ServiceError(499, "client_closed", "the client closed the connection")
+        raise _late(seconds)
+    except ServiceError:
+        raise
+    except Exception as error:
+        raise _explained(error) from error
+    finally:
+        left.cancel()
+        batcher.withdraw(items)
+
+
+def submit_stream(batcher: Batcher, operation: Operation, works: Sequence[Work]) -> "Stream":
+    """Have prompts continued, and follow the texts while they are written.
+
+    Raises:
+        ServiceError: If the queue is full.
+    """
+    loop, events = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
+
+    def follower(place: int) -> Callable[[int, str], None]:
+        def follow(sample: int, text: str) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, (place, sample, text))
+
+        return follow
+
+    followed = [Work(work.text, number=work.number, follow=follower(place)) for place, work in enumerate(works)]
+    items = batcher.submit(operation, followed)
+    results = asyncio.gather(*(item.answer for item in items))
+    results.add_done_callback(lambda _: events.put_nowait(None))
+    return Stream(batcher, items, events, results)
+
+
+class Stream:
+    """Texts that are being written.
+
+    Args:
+        batcher: The model's queue.
+        items: The prompts in it.
+        events: What has been written; None at the end.
+        results: The results, once they are complete.
+    """
+
+    def __init__(
+        self, batcher: Batcher, items: Sequence[Item], events: "asyncio.Queue[Event | None]", results: "asyncio.Future[Any]"
+    ) -> None:
+        self._batcher, self._items, self._events, self._results = batcher, items, events, results
+
+    async def lines(self, seconds: float, finish: Callable[[list[Any]], Any]) -> AsyncIterator[str]:
+        """Return server-sent events: new parts of texts, and at the end the whole result or an error.
+
+        Args:
+            seconds: Maximum time.
+            finish: Function that makes the last event of the results.
+        """
+        written: dict[tuple[int, int], str] = {}
+        try:
+            async with asyncio.timeout(seconds):
+                while (event := await self._events.get()) is not None:
+                    place, sample, text = event
+                    before = written.setdefault((place, sample), self._items[place].work.text.rstrip())
+                    if new := new_part(before, text):
+                        written[place, sample] = before + new
+                        yield _event({"prompt": place, "sample": sample, "text": new})
+                results = list(self._results.result())
+            yield _event({"done": True, **finish(results)})
+        except TimeoutError:
+            yield _event(_late(seconds).to_dict())
+        except ServiceError as error:
+            yield _event(error.to_dict())
+        except Exception as error:
+            explained = _explained(error)
+            if not isinstance(explained, ServiceError):
+                yield _event(error_body(500, "internal", "internal error"))
+                raise
+            yield _event(explained.to_dict())
+        finally:
+            self._batcher.withdraw(self._items)
+
+
+def new_part(before: str, text: str) -> str:
+    """Return what can be shown of a text beyond what was shown. Its last word may still change, and waits.
+
+    Args:
+        before: What was shown.
+        text: The text so far.
+    """
+    stable = text[: max(text.rstrip().rfind(" "), 0)]
+    return stable[len(before) :] if stable.startswith(before) else ""
+
+
+def _event(content: Any) -> str:
+    return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
+
+
+def _late(seconds: float) -> ServiceError:
+    return ServiceError(504, "deadline", f"the answer was not complete within {seconds:g} seconds")
+
+
+def _explained(error: Exception) -> Exception:
+    """Return the answer to an error of a model."""
+    if isinstance(error, RegardError):
+        return ServiceError(422, "invalid_request", str(error))
+    if out_of_memory(error):
+        return ServiceError(503, "out_of_memory", "memory does not suffice for this request; send fewer or shorter texts")
+    return error
