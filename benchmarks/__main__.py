@@ -10,6 +10,7 @@ joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an ho
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
 precision  decoding with a trained translator in float32 and in bfloat16
+service    `regard serve` under load against one request at a time, a plain FastAPI handler and LitServe
 streaming  memory while a file of a million lines is translated
 """
 
@@ -27,6 +28,7 @@ NAMES = (
     "transformer",
     "decoding",
     "precision",
+    "service",
     "streaming",
 )
 SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"], ["classifier"])

@@ -18,35 +18,36 @@ _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 def main(arguments: Sequence[str]) -> None:
     """Serve models until SIGTERM or Ctrl-C."""
+    options = _parser().read(arguments)
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: pip install 'regard[serve]'")
-    from regard.serve import build_app, listen, named_folders, run
-
-    parser = _parser()
-    options = parser.read(arguments)
-    limits, token = _limits(options), _token(options)
-    folders = named_folders(options.dirs)
-    opened = listen(options.host, options.port)
-    set_threads(options.threads)
+    from regard.serve.app import build_app
+    from regard.serve.models import named_folders
+    from regard.serve.server import listen, run
     from regard.tasks.loading import load
 
+    limits, token, page = _limits(options), _token(options), _page(options)
+    folders = named_folders(options.dirs)
     local = options.host in _LOCAL
-    app = build_app(
-        folders,
-        load=partial(load, device=options.device),
-        limits=limits,
-        token=token,
-        # A page of another site can make a browser send requests to this machine, but they name the other site's host.
-        hosts={*_LOCAL, *options.allow_host} if local or options.allow_host else None,
-        reload_seconds=options.reload_seconds,
-    )
-    run(app, opened, limits)
+    with listen(options.host, options.port) as opened:  # before models are loaded, which takes longer
+        set_threads(options.threads)
+        app = build_app(
+            folders,
+            load=partial(load, device=options.device),
+            limits=limits,
+            token=token,
+            # A page of another site can make a browser send requests to this machine, but they name the other site's host.
+            hosts={*_LOCAL, *options.allow_host} if local or options.allow_host else None,
+            reload_seconds=options.reload_seconds,
+            **page,
+        )
+        run(app, opened, limits)
 
 
 def _parser() -> Parser:
     from regard.config.describe import field_docs
-    from regard.serve import Limits
+    from regard.serve.limits import Limits
 
     parser = Parser(
         "serve",
@@ -74,6 +75,11 @@ def _parser() -> Parser:
         help="host name that requests may name, for example behind a proxy; may be given several times",
     )
     parser.add_argument(
+        "--page",
+        metavar="FILE",
+        help="HTML file to show at /, such as one that `regard page` wrote (default: a list of the models)",
+    )
+    parser.add_argument(
         "--reload-seconds",
         type=any_number,
         default=2.0,
@@ -89,14 +95,14 @@ def _parser() -> Parser:
             type=whole_number if isinstance(default, int) else any_number,
             default=default,
             metavar="N" if isinstance(default, int) else "X",
-            help=f"{docs[item.name].rstrip('.')} (default: {default:,g})".replace("%", "%%"),
+            help=f"{docs[item.name].rstrip('.')} (default: {default:,})".replace("%", "%%"),
         )
     add_machine_options(parser)
     return parser
 
 
 def _limits(options: argparse.Namespace) -> Any:
-    from regard.serve import Limits
+    from regard.serve.limits import Limits
 
     try:
         return Limits(**{item.name: getattr(options, f"limits.{item.name}") for item in fields(Limits)})
@@ -115,3 +121,14 @@ def _token(options: argparse.Namespace) -> str:
     if not token:
         raise RequestError(f"serve: {options.token_file} is empty, expected a token")
     return token
+
+
+def _page(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the argument for `build_app` that shows a page; empty for its own page."""
+    if not options.page:
+        return {}
+    try:
+        page = Path(options.page).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"serve: cannot read the page {options.page}: {error}; write one with `regard page`") from error
+    return {"home": lambda models: page}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from regard.errors import nearest
 from regard.serve.errors import ServiceError
@@ -33,19 +33,10 @@ class Bodies:
     attention: type[Body]
 
 
-def _encodable(text: str) -> str:
-    """Refuse half of a surrogate pair, which JSON can express and UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("the text has half of a surrogate pair, which is not a character") from error
-    return text
-
-
 def build_bodies(limits: Limits) -> Bodies:
     """Build the classes of bodies for these limits, which the description of the service then shows."""
-    Text = Annotated[str, StringConstraints(max_length=limits.characters), AfterValidator(_encodable)]
-    Short = Annotated[str, StringConstraints(max_length=limits.attention_characters), AfterValidator(_encodable)]
+    Text = Annotated[str, StringConstraints(max_length=limits.characters)]
+    Short = Annotated[str, StringConstraints(max_length=limits.attention_characters)]
     Count = Annotated[int, Field(ge=1, le=limits.tokens)]
     Penalty = Annotated[float, Field(ge=0, le=100)]
     Repeat = Annotated[float, Field(ge=1, le=100)]

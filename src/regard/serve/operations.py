@@ -184,7 +184,7 @@ class Attend(Operation):
         size = sum(weights.size for weights in record.weights.values())
         if size > self.most_weights:
             return ServiceError(
-                422,
+                413,
                 "too_large",
                 f"the attention consists of {size:,} weights, expected at most {self.most_weights:,}; send a shorter text or "
                 "name fewer sites",

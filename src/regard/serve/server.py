@@ -34,14 +34,20 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         opened = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise RequestError(_cannot_listen(host, port, error)) from error
+    try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise RequestError(
-            f"serve: cannot listen on {host} port {port}: {reason}; choose others with --host and --port"
-        ) from error
+        opened.close()
+        raise RequestError(_cannot_listen(host, port, error)) from error
     return opened
+
+
+def _cannot_listen(host: str, port: int, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"serve: cannot listen on {host} port {port}: {reason}; choose others with --host and --port"
 
 
 def run(app: Guard, opened: socket.socket, limits: Limits) -> None:

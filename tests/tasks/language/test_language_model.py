@@ -224,3 +224,27 @@ def test_a_bundle_that_lacks_a_file_is_refused(tmp_path):
     (tmp_path / "one" / "tokenizer.json").unlink()
     with pytest.raises(BundleError, match=r"tokenizer\.json is missing"):
         load_bundle(tmp_path / "one")
+
+
+def test_a_text_can_be_followed_while_it_is_written(model):
+    prompts, seen = ["the cat", "a dog"], {}
+    found = model.generate(
+        prompts, samples=2, seed=4, follow=lambda place, sample, text: seen.setdefault((place, sample), []).append(text)
+    )
+    assert found == model.generate(prompts, samples=2, seed=4)
+    for place, samples in enumerate(found):
+        for sample, one in enumerate(samples):
+            if one.num_tokens:
+                assert seen[place, sample][-1] == one.text
+                assert len(seen[place, sample]) == one.num_tokens
+    best = []
+    [last] = model.generate(["the"], temperature=0, follow=lambda place, sample, text: best.append(text))
+    assert best[-1] == last[0].text
+
+
+def test_numbers_choose_what_is_drawn(model):
+    prompts = ["the", "the", "the"]
+    first = [one.text for [one] in model.generate(prompts, seed=2)]
+    assert [one.text for [one] in model.generate(prompts, seed=2, numbers=[2, 0, 1])] == [first[2], first[0], first[1]]
+    with pytest.raises(RequestError, match="got 3 prompts and 1 numbers, expected as many of each"):
+        model.generate(prompts, numbers=[1])

@@ -1,0 +1,212 @@
+"""Batches, a stop that loses nothing, newer models, and what the command refuses."""
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from bundle.conftest import make as make_translator
+from serve.conftest import SLOW, Service, serving
+
+import regard
+from regard.bundle import save_bundle
+from regard.cli.main import main
+from regard.errors import RequestError
+from regard.serve.models import named_folders
+from regard.serve.waiting import new_part
+
+SENTENCES = ["she kissed him .", "a cat sleeps on the mat .", "she sleeps .", "a mat .", "him , she kissed on the mat ."]
+
+
+def test_requests_that_arrive_together_share_a_batch(runs):
+    own = {text: regard.load(runs / "deu", device="cpu").translate([text])[0].text for text in SENTENCES}
+    with serving(runs / "deu", "--limits.window_ms=200", "--limits.batch=16") as found:
+        texts = SENTENCES * 6
+        with ThreadPoolExecutor(len(texts)) as pool:
+            answers = list(pool.map(lambda text: found.post("/v1/translate", texts=[text]).json(), texts))
+        assert [answer["translations"][0]["text"] for answer in answers] == [own[text] for text in texts]
+        assert found.metric("regard_batch_texts_sum") == len(texts)
+        assert found.metric("regard_batch_texts_count") <= len(texts) / 3
+        assert found.metric("regard_texts_total") == len(texts)
+
+
+def test_texts_of_similar_length_share_a_batch(runs):
+    """One batch is at work while the others wait; then the next holds the texts nearest in length to the oldest."""
+    with serving(runs / "deu", "--limits.window_ms=0", "--limits.batch=2") as found:
+        lengths = [1, 40, 2, 41]
+        order = []
+
+        def ask(length):
+            found.post("/v1/translate", texts=["a " * length + "."])
+            order.append(length)
+
+        busy = threading.Thread(target=lambda: found.post("/v1/translate", texts=["she kissed him ."], **SLOW))
+        busy.start()
+        time.sleep(0.3)
+        threads = []
+        for length in lengths:
+            threads.append(threading.Thread(target=ask, args=[length]))
+            threads[-1].start()
+            time.sleep(0.05)
+        for thread in (busy, *threads):
+            thread.join()
+    assert set(order[:2]) == {1, 2}
+
+
+def test_a_stop_loses_no_accepted_request(runs):
+    service = Service(runs / "deu", "--limits.batch=4", "--limits.window_ms=50")
+    results: list[int] = []
+    refused: list[str] = []
+
+    def ask(number: int) -> None:
+        text = SENTENCES[number % len(SENTENCES)]
+        with httpx.Client(base_url=service.url, timeout=120) as client:
+            while True:
+                try:
+                    answer = client.post("/v1/translate", json={"texts": [text], "beam_size": 8, "min_length": 40})
+                except httpx.ConnectError:  # the service does not listen any more
+                    return
+                except httpx.TransportError as error:
+                    refused.append(repr(error))
+                    return
+                results.append(answer.status_code)
+                assert answer.json()["translations"][0]["text"]
+
+    threads = [threading.Thread(target=ask, args=[number]) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    while len(results) < 20:
+        time.sleep(0.05)
+    assert service.stop() == 0
+    for thread in threads:
+        thread.join(60)
+    assert not refused
+    assert set(results) == {200}
+    answered = [event for event in service.events("request") if event["route"] == "/v1/translate"]
+    assert len(answered) == len(results)
+    assert service.events("stopped")
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(service.url)
+
+
+def test_a_stop_finishes_what_is_slow_and_is_not_ready_meanwhile(runs, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html><title>küsste</title>", encoding="utf-8")
+    service = Service(runs / "stories", runs / "deu", f"--page={page}")
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        assert client.get("/readyz").status_code == 200
+        assert client.get("/").text == page.read_text(encoding="utf-8")
+        slow = threading.Thread(target=lambda: answers.append(service.post("/v1/translate", texts=["a cat"], **SLOW)))
+        answers: list[httpx.Response] = []
+        slow.start()
+        time.sleep(0.2)
+        service.process.terminate()
+        service.wait_for("stopping")
+        answer = client.get("/readyz")  # on a connection that was open
+        assert answer.status_code == 503
+        assert answer.headers["connection"] == "close"
+        slow.join()
+    assert service.stop() == 0
+    assert answers[0].status_code == 200
+    assert answers[0].headers["connection"] == "close"
+
+
+def test_a_newer_model_takes_over_without_a_lost_request(tmp_path):
+    folder = tmp_path / "deu"
+    save_bundle(folder, make_translator(seed=0))
+    texts = ["she kissed him ."]
+    first = regard.load(folder, device="cpu").translate(texts, beam_size=2)[0]
+    with serving(folder, "--reload-seconds=0.1") as found:
+        assert found.post("/v1/translate", texts=texts, beam_size=2).json()["translations"][0]["text"] == first.text
+        stop, results = threading.Event(), []
+
+        def ask() -> None:
+            with httpx.Client(base_url=found.url, timeout=60) as client:
+                while not stop.is_set():
+                    answer = client.post("/v1/translate", json={"texts": texts, "beam_size": 2})
+                    results.append((answer.status_code, answer.json()["translations"][0]["score"]))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        save_bundle(folder, make_translator(seed=1))
+        found.wait_for("reloaded")
+        second = regard.load(folder, device="cpu").translate(texts, beam_size=2)[0]
+        number = len(results)
+        while len(results) < number + 20:
+            time.sleep(0.01)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert {status for status, _ in results} == {200}
+        scores = sorted({round(score, 3) for _, score in results})
+        assert scores == sorted({round(first.score, 3), round(second.score, 3)})
+        assert results[-1][1] == pytest.approx(second.score, abs=1e-3)
+        weights = found.client.get("/v1/models").json()["models"][0]["weights"]
+
+        (folder / "config.yaml").write_text("damaged")
+        (folder / "new").touch()  # the folder changes
+        save_and_damage(folder)
+        found.wait_for("reload_failed")
+        assert found.post("/v1/translate", texts=texts).status_code == 200
+        assert found.client.get("/v1/models").json()["models"][0]["weights"] == weights
+        assert found.metric("regard_reloads_total") >= 2
+
+
+def save_and_damage(folder):
+    """Put another signature into the folder, which its files do not fit."""
+    signature = folder / "signature.json"
+    signature.write_text(signature.read_text().replace('"seed": 1', '"seed": 2'))
+    (folder / "newer").touch()
+
+
+def test_names_of_models(tmp_path):
+    for name in ("deu", "a=b"):
+        (tmp_path / name).mkdir()
+    found = named_folders([f"de={tmp_path}/deu", f"{tmp_path}/deu/", f"{tmp_path}/a=b"])
+    assert list(found) == ["de", "deu", "a=b"]
+    with pytest.raises(RequestError, match=r"two models are named 'deu'; name them yourself: first=.*deu second=.*deu"):
+        named_folders([f"{tmp_path}/deu", f"{tmp_path}/deu"])
+
+
+def test_the_last_word_of_a_stream_waits():
+    assert new_part("the", "the cat") == ""
+    assert new_part("the", "the cat sat") == " cat"
+    assert new_part("I don", "I don't know") == "'t"
+    assert new_part("else", "the cat sat") == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "there is no folder nowhere"),
+        (["RUN", "--host", "192.0.2.1"], "serve: cannot listen on 192.0.2.1 port 8000: Cannot assign"),
+        (["RUN", "--port", "70000"], "serve: cannot listen on 127.0.0.1 port 70000"),
+        (["RUN", "--limits.queue", "0"], "serve: limits.queue is 0, expected more than 0"),
+        (["RUN", "--limits.queue", "9"], "serve: limits.texts is 64, more than limits.queue, 9"),
+        (["RUN", "--limits.quee", "9"], "did you mean '--limits.queue'?"),
+        (["RUN", "--token-file", "missing"], "serve: cannot read the token from missing"),
+        (["RUN", "--page", "missing"], "serve: cannot read the page missing"),
+        ([], "serve: the following arguments are required: DIR"),
+    ],
+)
+def test_what_the_command_refuses(arguments, message, runs, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    given = [str(runs / "deu") if word == "RUN" else word for word in arguments]
+    assert main(["serve", *(["--port", "0"] if "nowhere" in given else []), *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_in_use(runs, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(runs / "deu"), "--port", str(port)]) == 2
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose others with" in capsys.readouterr().err
+
+
+def test_the_extra_is_named(runs, capsys, monkeypatch):
+    monkeypatch.setattr("regard.cli.serve.find_spec", lambda name: None if name == "uvicorn" else name)
+    assert main(["serve", str(runs / "deu")]) == 2
+    assert "serve: uvicorn not installed; install the extra with: pip install 'regard[serve]'" in capsys.readouterr().err
