@@ -183,7 +183,7 @@ def test_the_last_word_of_a_stream_waits():
     [
         (["nowhere"], "there is no folder nowhere"),
         (["RUN", "--host", "192.0.2.1"], "serve: cannot listen on 192.0.2.1 port 8000: Cannot assign"),
-        (["RUN", "--port", "70000"], "serve: cannot listen on 127.0.0.1 port 70000"),
+        (["RUN", "--port", "70000"], "serve: the port is 70000, expected at most 65535"),
         (["RUN", "--limits.queue", "0"], "serve: limits.queue is 0, expected more than 0"),
         (["RUN", "--limits.queue", "9"], "serve: limits.texts is 64, more than limits.queue, 9"),
         (["RUN", "--limits.quee", "9"], "did you mean '--limits.queue'?"),

@@ -1,6 +1,6 @@
 """The first steps that greedy search, beam search and sampling have in common."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -9,9 +9,16 @@ from regard.decoding.trace import Trace
 from regard.inference import pack
 from regard.models.seq2seq import DecoderState, Seq2Seq
 
+Follow = Callable[[Tensor, Tensor], None]
+"""Function that gets the rows of the source that a step was for, and the words that it chose (R, N)."""
+
 
 def begin_search(
-    model: Seq2Seq, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], record: Collection[str]
+    model: Seq2Seq,
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    record: Collection[str],
+    follow: Follow | None = None,
 ) -> tuple[Seq2Seq, DecoderState, Trace]:
     """Pack the model for search, encode the sources, and begin to trace hypotheses.
 
@@ -20,6 +27,7 @@ def begin_search(
         source: Each ends with the end symbol.
         source_mask: True for the source's symbols, False for padding.
         record: Attention sites to record.
+        follow: Function that is called after each step.
     """
     packed = pack(model, len(source))
-    return packed, packed.encode(source, source_mask, record=record), Trace(source_mask)
+    return packed, packed.encode(source, source_mask, record=record), Trace(source_mask, follow)

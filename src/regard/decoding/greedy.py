@@ -1,12 +1,12 @@
 """Greedy search: the best word at each step."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.decoding.beginning import begin_search
+from regard.decoding.beginning import Follow, begin_search
 from regard.decoding.extension import BestOfAll, Extension, end_cost_of
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
@@ -29,7 +29,7 @@ def greedy(
     guidance: Guidance | None = None,
     restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
-    follow: Callable[[Tensor, Tensor], None] | None = None,
+    follow: Follow | None = None,
 ) -> list[Hypothesis]:
     """Take the most probable word at each step until it is the end symbol, which a reward for length makes less so.
 
@@ -63,7 +63,7 @@ def greedy(
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     prefix = None if guidance is None else guidance.prefix(source.device)
     extension: Extension = Restricted(1, restrictions, prefix) if restrictions else BestOfAll(1, prefix)
-    model, state, trace = begin_search(model, source, source_mask, record)
+    model, state, trace = begin_search(model, source, source_mask, record, follow)
     rows = torch.arange(len(source), device=source.device)
     tokens = torch.full((len(source), 1), START, device=source.device)
     total = torch.zeros((len(source), 1), device=source.device)
@@ -74,8 +74,6 @@ def greedy(
         end_cost = end_cost_of(length_reward, limits, length)
         _, tokens, total = extension.extend(rows, length - 1, total, logits, end_cost)
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)
-        if follow is not None:
-            follow(rows, tokens)
         ended, cut = tokens == END, (limits == length)[:, None]
         done = ended | cut
         if bool(done.any()):

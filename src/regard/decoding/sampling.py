@@ -4,7 +4,7 @@ Each word is drawn from p(word)^(1/τ), renormalised over the words that the set
 each sentence's own, so that what is drawn for it does not depend on what else is in the batch, nor on how many are drawn.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoding.beginning import begin_search
+from regard.decoding.beginning import Follow, begin_search
 from regard.decoding.candidates import check_scores
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis, score_of
@@ -82,7 +82,7 @@ def sample(
     guidance: Guidance | None = None,
     restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
-    follow: Callable[[Tensor, Tensor], None] | None = None,
+    follow: Follow | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw targets.
 
@@ -125,7 +125,7 @@ def sample(
     chance = _chance(sampling, range(len(source)) if numbers is None else numbers, limits)
     rows = torch.arange(len(source), device=source.device)
     places = torch.arange(sampling.count, device=source.device).expand(len(source), -1)
-    model, state, trace = begin_search(model, source, source_mask, record)
+    model, state, trace = begin_search(model, source, source_mask, record, follow)
     state = state.select(torch.zeros_like(places))
     tokens, total = torch.full_like(places, START), torch.zeros(places.shape, device=source.device)
     going, step = torch.ones_like(places, dtype=torch.bool), 0
@@ -139,8 +139,6 @@ def sample(
             tokens = torch.where((forced != PAD)[:, None], forced[:, None], tokens)
         if restrictions:
             words = torch.cat([words, tokens[..., None]], -1)
-        if follow is not None:
-            follow(rows, tokens)
         step += 1
         total = total + log_probabilities.gather(-1, tokens[..., None])[..., 0].masked_fill(~going, 0)
         trace.add(rows, places[rows], tokens, total, attention)

@@ -5,7 +5,7 @@ hypothesis around while the search runs: at the end, the winners walk back along
 and attention. So recording costs the search one list entry a step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +44,8 @@ class Trace:
     """The steps of one search over B sentences, and where hypotheses ended."""
 
     source_mask: Bool[Tensor, "B S"]
+    follow: Callable[[Tensor, Tensor], None] | None = None
+    """Function that is called with the rows and the words of each step."""
     _steps: list[_Step] = field(default_factory=list)
     _within: AttentionMaps = field(default_factory=dict)  # the encoder's own, (B,H,S,S): the same at every step
     _ended: list[tuple[np.ndarray, ...]] = field(default_factory=list)
@@ -61,6 +63,8 @@ class Trace:
             self._within = {site: weights for site, weights in attention.items() if sides(site)[0] == "source"}
         attention = {site: weights for site, weights in attention.items() if sides(site)[0] == "target"}
         self._steps.append(_Step(rows, parent, words, total, attention))
+        if self.follow is not None:
+            self.follow(rows, words)
 
     def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
         """Say which hypotheses end with the step last added."""

@@ -56,7 +56,7 @@ class Batcher:
         return self._task is not None and not self._task.done()
 
     async def stop(self) -> None:
-        """End the work; what has not begun stays unanswered."""
+        """Stop working; texts in the queue stay unanswered."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

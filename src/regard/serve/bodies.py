@@ -1,4 +1,4 @@
-"""The bodies of requests: what they may hold, within the limits."""
+"""The bodies of requests, within the limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LARGEST_SEED = 1 << 32
 
 
 class Body(BaseModel):
-    """What every request may hold."""
+    """Fields that every request may have."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 

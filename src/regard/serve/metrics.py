@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""Counters of the service, for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 

@@ -131,7 +131,7 @@ class Models:
         """Return the queue of the model that a request means.
 
         Raises:
-            ServiceError: If there is none, or there are several and none is named.
+            ServiceError: If no model fits, or several fit and the request names none.
         """
         able = [served.name for served in self.served.values() if served.task in operation.tasks]
         if name is None:
@@ -160,7 +160,7 @@ class Models:
                     await loop.run_in_executor(thread, self._refresh, served)
 
     def _refresh(self, served: Served) -> None:
-        """Load a model again if another one is in its folder. Batches that have begun are finished with the old one."""
+        """Load a model again if another one is in its folder. Batches that are running finish with the old one."""
         seen = version(served.folder)
         if seen == served.seen:
             return

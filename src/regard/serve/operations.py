@@ -1,4 +1,4 @@
-"""What models are asked to do: one class for each, whose objects can share a batch if they are equal."""
+"""Kinds of work: a class for each. Texts with equal operations can share a batch."""
 
 import json
 import math

@@ -19,6 +19,7 @@ _SETTLING_SECONDS = 0.25
 """At a stop, time in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
 _KEEP_ALIVE_SECONDS = 75
+_LAST_PORT = 65535
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -31,6 +32,8 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         RequestError: If that is not possible.
     """
+    if port > _LAST_PORT:
+        raise RequestError(f"serve: the port is {port}, expected at most {_LAST_PORT}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         opened = socket.socket(family, kind, protocol)
@@ -39,14 +42,14 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         opened.close()
         raise RequestError(_cannot_listen(host, port, error)) from error
     return opened
 
 
-def _cannot_listen(host: str, port: int, error: Exception) -> str:
-    reason = getattr(error, "strerror", None) or str(error)
+def _cannot_listen(host: str, port: int, error: OSError) -> str:
+    reason = error.strerror or str(error)
     return f"serve: cannot listen on {host} port {port}: {reason}; choose others with --host and --port"
 
 
