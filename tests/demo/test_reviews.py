@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.demo import Review, ReviewCorpus
 from regard.demo import reviews_words as words
-from regard.demo.permutation import Permutation
+from regard.demo.numbered import Permutation
 from regard.demo.reviews_grammar import LABELS, LONGEST, SHORTEST, Pattern, Slot, draw_outline
 from regard.errors import DataError
 
@@ -240,5 +240,5 @@ def test_the_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the built-in corpus cannot be written to .*name a file in a folder that exists"):
         CORPUS.write(tmp_path / "nowhere" / "reviews.tsv", stop=10, progress=False)
-    with pytest.raises(IndexError, match="texts 10 to 5 were asked for"):
+    with pytest.raises(IndexError, match="reviews 10 to 5 were asked for"):
         CORPUS.write(tmp_path / "reviews.tsv", 10, 5, progress=False)

@@ -10,15 +10,13 @@ from random import Random
 
 from regard.demo.files import whole_file
 from regard.demo.marks import MarkedWord, align, name_row, read_marks
-from regard.demo.permutation import Permutation
+from regard.demo.numbered import NumberedCorpus
 from regard.demo.sentences import Pattern, draw_pattern
-from regard.text.bars import late_bars
 
 _INDEX_BITS = 24
 _SIZE = 1 << _INDEX_BITS
 _SEGMENT = 4096
 LONGEST = 16  # words of a sentence, punctuation aside
-_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class _Share:
     offset: int
 
 
-class DemoCorpus:
+class DemoCorpus(NumberedCorpus):
     """English–German sentence pairs written by a small grammar, each reached by its index.
 
     No two indices give the same pair, no English sentence has two translations, and the same seed gives the same corpus.
@@ -64,10 +62,12 @@ class DemoCorpus:
         seed: governs which pairs are in the corpus and their order.
     """
 
+    name = "pair"
+
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
         random = Random(seed)
-        self._permutation = Permutation(_INDEX_BITS, random=random)
+        super().__init__(_INDEX_BITS, random=random)
         self._starts: list[int] = []
         self._segments: list[tuple[_Share, int]] = []
         self._deal(random)
@@ -89,9 +89,6 @@ class DemoCorpus:
                 self._segments.append((share, share.dealt - start))
                 share.dealt += length
                 start += length
-
-    def __len__(self) -> int:
-        return _SIZE
 
     def __getitem__(self, index: int) -> DemoPair:
         """The pair with this index, with its alignment.
@@ -115,9 +112,7 @@ class DemoCorpus:
 
     def _locate(self, index: int) -> tuple[Pattern, int]:
         """The pattern of a pair, and its number within that pattern."""
-        if not 0 <= index < _SIZE:
-            raise IndexError(f"DemoCorpus: there is no pair {index}; the corpus has pairs 0 to {_SIZE - 1}")
-        number = self._permutation(index)
+        number = self._scramble(index)
         share, offset = self._segments[bisect_right(self._starts, number) - 1]
         return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
 
@@ -144,22 +139,17 @@ class DemoCorpus:
             DataError: a file cannot be written.
             IndexError: the range is not within the corpus.
         """
-        stop = _SIZE if stop is None else stop
-        if not 0 <= start <= stop <= _SIZE:
-            raise IndexError(f"DemoCorpus.write: pairs {start} to {stop} were asked for; the corpus has pairs 0 to {_SIZE - 1}")
-        chunks = [range(first, min(first + _CHUNK, stop)) for first in range(start, stop, _CHUNK)]
-        with late_bars(shown=progress) as bars, ExitStack() as files:
+        indices = self._indices(start, stop)
+        with ExitStack() as files:
             pairs_file = files.enter_context(whole_file(Path(path)))
             links_file = files.enter_context(whole_file(Path(alignments))) if alignments is not None else None
-            task = bars.add_task("writing built-in pairs", total=stop - start)
-            for chunk in chunks:
+            for chunk in self._chunks(indices, progress=progress):
                 if links_file is None:
                     pairs_file.write("".join([f"{source}\t{target}\n" for source, target in map(self.text, chunk)]))
                 else:
                     pairs = [self[index] for index in chunk]
                     pairs_file.write("".join([f"{pair.source}\t{pair.target}\n" for pair in pairs]))
                     links_file.write("".join([f"{pair.pharaoh()}\n" for pair in pairs]))
-                bars.advance(task, len(chunk))
 
 
 def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ one form for both numbers ("sheep"), two genders for one word, two German words 
 from itertools import groupby
 from typing import NamedTuple
 
-from regard.demo.tables import read_table
+from regard.demo.files import read_table
 
 
 class Noun(NamedTuple):

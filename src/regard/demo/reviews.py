@@ -8,14 +8,12 @@ from pathlib import Path
 from random import Random
 
 from regard.demo.files import whole_file
-from regard.demo.permutation import Permutation
+from regard.demo.numbered import NumberedCorpus
 from regard.demo.reviews_grammar import LABELS, Pattern, draw_outline
-from regard.text.bars import late_bars
 
 _INDEX_BITS = 23
 _SIZE = 1 << _INDEX_BITS
 _PATTERN_BITS = 11  # as many patterns, half of them for each label
-_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Review:
     decisive: tuple[int, ...]
 
 
-class ReviewCorpus:
+class ReviewCorpus(NumberedCorpus):
     """Reviews of films, restaurants, hotels, concerts and phones, written by a small grammar, each reached by its index.
 
     The grammar stands in `reviews_grammar`. No two indices give the same text, the same seed gives the same corpus, and half
@@ -48,19 +46,18 @@ class ReviewCorpus:
         seed: governs which texts are in the corpus and their order.
     """
 
+    name = "review"
+
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
         random = Random(seed)
-        self._permutation = Permutation(_INDEX_BITS, random=random)
+        super().__init__(_INDEX_BITS, random=random)
         self._patterns: list[tuple[Pattern, int, int]] = []
         while len(self._patterns) < 1 << _PATTERN_BITS:
             outline = draw_outline(random, size=_SIZE)
             patterns = [outline.pattern(label) for label in range(len(LABELS))]
             multiplier, offset = _coprime(random, patterns[0].size), random.randrange(patterns[0].size)
             self._patterns += [(pattern, multiplier, offset) for pattern in patterns]
-
-    def __len__(self) -> int:
-        return _SIZE
 
     def __getitem__(self, index: int) -> Review:
         """The review with this index.
@@ -96,24 +93,15 @@ class ReviewCorpus:
             DataError: the file cannot be written.
             IndexError: the range is not within the corpus.
         """
-        stop = _SIZE if stop is None else stop
-        if not 0 <= start <= stop <= _SIZE:
-            raise IndexError(
-                f"ReviewCorpus.write: texts {start} to {stop} were asked for; the corpus has texts 0 to {_SIZE - 1}"
-            )
-        with late_bars(shown=progress) as bars, whole_file(Path(path)) as file:
-            task = bars.add_task("writing built-in reviews", total=stop - start)
+        indices = self._indices(start, stop)
+        with whole_file(Path(path)) as file:
             file.write("text\tlabel\n")
-            for first in range(start, stop, _CHUNK):
-                chunk = range(first, min(first + _CHUNK, stop))
+            for chunk in self._chunks(indices, progress=progress):
                 file.write("".join([f"{text}\t{label}\n" for text, label in map(self.text, chunk)]))
-                bars.advance(task, len(chunk))
 
     def _locate(self, index: int) -> tuple[Pattern, int, str]:
         """The pattern of a review, its number among that pattern's texts, and its label."""
-        if not 0 <= index < _SIZE:
-            raise IndexError(f"ReviewCorpus: there is no review {index}; the corpus has reviews 0 to {_SIZE - 1}")
-        number = self._permutation(index)
+        number = self._scramble(index)
         place = number % len(self._patterns)
         pattern, multiplier, offset = self._patterns[place]
         return pattern, (number * multiplier + offset) % pattern.size, LABELS[place % len(LABELS)]

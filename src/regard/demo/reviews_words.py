@@ -1,6 +1,6 @@
 """The words of the built-in reviews, from `reviews.yaml`. A sentiment word stands beside its opposite."""
 
-from regard.demo.tables import read_yaml
+from regard.demo.files import read_yaml
 
 Pairs = tuple[tuple[str, str], ...]
 """(positive, negative)."""

@@ -9,7 +9,7 @@ without a German word of its own ("look for", "suchen"). `preposition` is the Ge
 
 from typing import NamedTuple
 
-from regard.demo.tables import read_table
+from regard.demo.files import read_table
 
 
 class Verb(NamedTuple):
