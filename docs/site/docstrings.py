@@ -38,7 +38,8 @@ def _signature(
     if what != "class" or "__init__" not in vars(obj):
         return None
     made = signature(obj.__init__, bound_method=True)
-    return stringify_signature(made, show_return_annotation=False, unqualified_typehints=True), None
+    text = stringify_signature(made, show_return_annotation=False, unqualified_typehints=True)
+    return text.replace("<factory>", "..."), None  # else it is no Python, and Sphinx breaks it at every comma
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

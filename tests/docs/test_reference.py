@@ -1,5 +1,6 @@
 """The API reference has every public name, and each name has an example and describes its parameters."""
 
+import ast
 import dataclasses
 import inspect
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 from types import UnionType
 
 import pytest
+from docs.site import docstrings
 from docs.site.errors import collect, page
 from docs.site.examples import examples
 from docs.site.examples.configs import generated, place_of
@@ -95,6 +97,13 @@ def part(config, path):
     for name in path.split("."):
         config = getattr(config, name)
     return config
+
+
+def test_signatures_of_configurations_are_python():
+    text, _ = docstrings._signature(None, "class", "", regard.config.TransformerConfig, None, None, None)
+    plain = text.replace("~", "")  # Sphinx shortens the names after it
+    assert "NormalizerConfig = ..." in plain
+    ast.parse(f"def made{plain}: ...")
 
 
 def test_no_example_is_left_over():

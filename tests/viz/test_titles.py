@@ -80,3 +80,11 @@ def test_a_label_from_right_to_left_stands_before_its_probability():
 def test_a_title_of_ones_own_runs_as_its_letters_do():
     figure = heatmap.draw(record(ONE, ["a"], ["b"]), title="مرحبا!")
     assert "مرحبا!" in [text.get_text() for text in figure.texts]
+
+
+def test_a_title_from_right_to_left_begins_at_the_right():
+    figure = words.draw(classified(), title="مرحبا " * 30)
+    lines = [(text, box) for text, box in drawn_texts(figure) if "مرحبا" in text.get_text()]
+    assert len(lines) > 2
+    assert {text.get_horizontalalignment() for text, _ in lines} == {"right"}
+    assert all(is_whole(box, figure) for _, box in lines)

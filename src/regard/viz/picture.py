@@ -104,9 +104,9 @@ class Picture(Figure):
 
     def write_title(self, lines: Sequence[str], size: float, step: float, *, centred: bool = False) -> None:
         """Lines at the upper edge, `step` inches apart; from left to right unless the title begins from right to left."""
-        left, side = (self.get_size_inches()[0] / 2, "center") if centred else (EDGE, "left")
-        ordered = lines if runs_right_to_left(lines) else [left_to_right(line) for line in lines]
-        for number, line in enumerate(ordered):
+        width, turned = self.get_size_inches()[0], runs_right_to_left(lines)
+        left, side = (width / 2, "center") if centred else (width - EDGE, "right") if turned else (EDGE, "left")
+        for number, line in enumerate(lines if turned else map(left_to_right, lines)):
             self.write(line, left, EDGE + number * step, ha=side, fontsize=size)
 
     def measure(self, texts: Sequence[str], size: float) -> list[float]:
