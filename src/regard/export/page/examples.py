@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from regard.demo import ReviewCorpus
 from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -35,7 +36,8 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
     """
     tokenizers = [_reader(predictor) for predictor in predictors]
     if hasattr(predictors[0].bundle, "labels"):
-        return _known(tokenizers, REVIEWS)[:_MOST]
+        corpus = ReviewCorpus()
+        return _known(tokenizers, [*REVIEWS, *(corpus[number].text for number in range(_MOST))])[:_MOST]
     if any(predictor.config.data.source.lower()[:2] != "en" for predictor in predictors):
         return []
     tutorial = _known(tokenizers, [TUTORIAL]) or [TUTORIAL]

@@ -2,7 +2,8 @@
 
 import { isRightToLeft, keepFocus, percent, s, shorten, widthOf } from "./dom.js";
 
-const ROW = 36, PAD_TOP = 8, THICK = 20, LEAST = 0.015;
+const LEAST = 0.015; // weights below are not drawn
+const remsToPixels = (rems) => rems * parseFloat(getComputedStyle(document.documentElement).fontSize);
 
 export class BandsView {
   /**
@@ -33,9 +34,10 @@ export class BandsView {
     const most = width * 0.34;
     const column = (words) => Math.min(most, Math.max(30, ...words.map((word) => widthOf(word.text, font)))) + 14;
     const [left, right] = [column(source), width - column(output)];
-    const height = Math.max(source.length, output.length, 1) * ROW + 2 * PAD_TOP;
-    const yOf = (count) => (place) => (height - count * ROW) / 2 + (place + 0.5) * ROW;
-    this.layout = { left, right, height, sourceY: yOf(source.length), outputY: yOf(output.length), font, most };
+    const lineHeight = remsToPixels(2.2), thickest = remsToPixels(1.25);
+    const height = (Math.max(source.length, output.length, 1) + 0.4) * lineHeight;
+    const yOf = (count) => (place) => (height - count * lineHeight) / 2 + (place + 0.5) * lineHeight;
+    this.layout = { left, right, height, lineHeight, thickest, sourceY: yOf(source.length), outputY: yOf(output.length), font, most };
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("height", height);
@@ -50,15 +52,15 @@ export class BandsView {
   }
 
   #bands(matrix) {
-    const { left, right, sourceY, outputY } = this.layout;
+    const { left, right, lineHeight, thickest, sourceY, outputY } = this.layout;
     const received = this.data.source.map((_, column) => matrix.reduce((sum, row) => sum + row[column], 0));
-    const shrink = received.map((sum) => Math.min(1, (ROW - 8) / (sum * THICK || 1)));
-    const leftAt = received.map((sum, column) => sourceY(column) - (sum * THICK * shrink[column]) / 2);
+    const shrink = received.map((sum) => Math.min(1, (0.78 * lineHeight) / (sum * thickest || 1)));
+    const leftAt = received.map((sum, column) => sourceY(column) - (sum * thickest * shrink[column]) / 2);
     const bands = [];
     matrix.forEach((weights, row) => {
-      let rightAt = outputY(row) - (weights.reduce((a, b) => a + b, 0) * THICK) / 2;
+      let rightAt = outputY(row) - (weights.reduce((a, b) => a + b, 0) * thickest) / 2;
       weights.forEach((weight, column) => {
-        const thick = weight * THICK, leftThick = thick * shrink[column];
+        const thick = weight * thickest, leftThick = thick * shrink[column];
         const [y1, y2] = [leftAt[column], rightAt];
         leftAt[column] += leftThick;
         rightAt += thick;
@@ -81,7 +83,7 @@ export class BandsView {
   }
 
   #sourceWord(word, column) {
-    const { left, sourceY, font, most } = this.layout;
+    const { left, lineHeight, sourceY, font, most } = this.layout;
     const marks = [word.unknown && "unknown to the model", word.dropped && "left out"].filter(Boolean);
     const advice = word.dropped ? "put it back" : "leave it out";
     return s("g", {
@@ -92,14 +94,13 @@ export class BandsView {
         onclick: () => this.actions.toggle(column), onkeydown: (event) => activate(event, () => this.actions.toggle(column)),
         onpointerenter: () => this.#setHover({ column }), onfocus: () => this.#setHover({ column }),
       },
-      s("rect", { class: "hit", x: 10 - left, y: -ROW / 2, width: left - 4, height: ROW }),
+      s("rect", { class: "hit", x: 10 - left, y: -lineHeight / 2, width: left - 4, height: lineHeight }),
       s("text", { "text-anchor": isRightToLeft(word.text) ? "start" : "end", dy: "0.35em", direction: isRightToLeft(word.text) ? "rtl" : null },
-        shorten(word.text, most, font)),
-      s("title", {}, [word.text, ...marks, `click to ${advice}`].join(" · ")));
+        shorten(word.text, most, font)));
   }
 
   #outputWord(word, row) {
-    const { right, outputY, font, most } = this.layout;
+    const { right, lineHeight, outputY, font, most } = this.layout;
     const marks = [word.changed && "changed", word.differs && "differs", word.edited && "attention changed by hand"].filter(Boolean);
     const later = row >= this.data.upTo;
     const kinds = [
@@ -114,11 +115,10 @@ export class BandsView {
         onkeydown: (event) => activate(event, () => this.actions.select(row)) || this.actions.key(event),
         onpointerenter: () => this.#setHover({ row }), onfocus: () => this.#setHover({ row }),
       },
-      s("rect", { class: "hit", x: -6, y: -ROW / 2, width: this.svg.getAttribute("width") - right - 4, height: ROW, rx: 4 }),
+      s("rect", { class: "hit", x: -6, y: -lineHeight / 2, width: this.svg.getAttribute("width") - right - 4, height: lineHeight, rx: 4 }),
       word.edited ? s("circle", { class: "mark", cx: -10, r: 4 }) : null,
       s("text", { dy: "0.35em", "text-anchor": isRightToLeft(word.text) ? "end" : "start", direction: isRightToLeft(word.text) ? "rtl" : null },
-        shorten(word.text, most, font)),
-      s("title", {}, [word.text, ...marks, "click to select"].join(" · ")));
+        shorten(word.text, most, font)));
   }
 
   #setHover(hover) {

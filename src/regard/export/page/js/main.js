@@ -136,9 +136,9 @@ function drawFooter(app) {
   byId("honest").textContent = data.models.find((one) => one.faithfulness)?.faithfulness || data.models[0].note;
   byId("about").append(...data.models.map((model) => h("details", {},
     h("summary", {}, `Model card of ${model.name}`),
-    h("pre", { class: "card" }, model.card))),
+    h("pre", { class: "card", tabindex: 0, role: "region", "aria-label": `Model card of ${model.name}` }, model.card))),
   h("details", {}, h("summary", {}, `Licence of ${data.onnxruntime.package} ${data.onnxruntime.version}`),
-    h("pre", { class: "card" }, data.onnxruntime.license_text)));
+    h("pre", { class: "card", tabindex: 0, role: "region", "aria-label": "Licence" }, data.onnxruntime.license_text)));
   byId("made").textContent = `Made with regard ${data.regard}. The model runs in this page; nothing that you type leaves it.`;
 }
 

@@ -17,9 +17,11 @@ export class StepsView {
     this.line = h("div", { class: "line", role: "group", "aria-label": "Steps of the decoding" });
     this.candidates = h("div", { class: "candidates", role: "group", "aria-label": "Candidates of the selected step" });
     this.element = h("section", { class: "steps" },
-      h("h3", {}, "Step by step"),
-      h("p", { class: "hint" }, "Move through the output. Choose another word than the model's, and it goes on from there."),
-      this.slider, this.line, this.candidates);
+      h("div", {},
+        h("h3", {}, "Step by step"),
+        h("p", { class: "hint" }, "Move through the output. Choose another word than the model's, and it goes on from there."),
+        this.slider, this.line),
+      this.candidates);
   }
 
   #scrub(step) {
@@ -55,7 +57,7 @@ export class StepsView {
         const share = Math.exp(logProbability);
         return h("button", {
             type: "button", class: `candidate${token === chosen ? " is" : ""}${token === END ? " end" : ""}`, "data-key": `candidate-${place}`,
-            "aria-pressed": token === chosen ? "true" : "false", "aria-label": `${model.spell(token)}, ${percent(share)}: choose`,
+            "aria-pressed": token === chosen ? "true" : "false", "aria-label": `${model.spell(token)} ${percent(share)}: choose`,
             onclick: () => this.view.choose(step, token),
           },
           h("span", { class: "name" }, model.spell(token)),

@@ -289,7 +289,7 @@ export class TranslationView {
       type: "button", disabled: row === null, title: `${title} (key ${key})`, "data-key": `tool-${label}`, onclick: action,
     }, label);
     const tools = [
-      h("span", { class: "label" }, row === null ? "Select an output word, or drag the end of a band to another word." : ["Attention of ", h("b", {}, word)]),
+      h("span", { class: "label" }, row === null ? "Drag the end of a band to another word, or select an output word. Click a source word to leave it out." : ["Attention of ", h("b", {}, word)]),
       button("Sharpen", "s", "Make large weights larger", () => this.edit(row, sharpen)),
       button("Flatten", "f", "Make the weights more alike", () => this.edit(row, flatten)),
       button("Erase", "e", "Attend to nothing", () => this.edit(row, erase)),

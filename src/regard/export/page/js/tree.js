@@ -31,7 +31,7 @@ export function buildTree(steps, hypotheses) {
 export class TreeView {
   constructor(view) {
     this.view = view;
-    this.sheet = h("div", { class: "sheet scroll", tabindex: 0, role: "region", "aria-label": "Tree of the beam search" });
+    this.sheet = h("div", { class: "sheet scroll", tabindex: 0, role: "region", "aria-label": `Tree of the beam search of ${view.model.settings.name}` });
     this.list = h("ol", { class: "alternatives" });
     this.element = h("details", { class: "tree" }, h("summary", {}, "The beam"), this.list, this.sheet);
     this.element.addEventListener("toggle", () => this.draw());

@@ -1,0 +1,145 @@
+"""Writing a page: what is in it, what is refused, and in which words. What it does is tested in a browser."""
+
+import gzip
+import hashlib
+import json
+import re
+
+import pytest
+from export.page_models import make_classifier, make_translator
+
+import regard
+from regard.cli.main import main
+from regard.errors import RegardError, RequestError
+from regard.export.page import write_page
+from regard.export.page.contents import describe_tokenizer
+from regard.export.page.examples import TUTORIAL, choose_examples
+from regard.export.page.join import join_modules, read_file, read_library
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    make_translator(folder / "recurrent")
+    make_classifier(folder / "reviews", "words")
+    return folder
+
+
+def test_a_page_holds_the_model_and_the_same_run_gives_the_same_page(runs, tmp_path):
+    page = write_page(runs / "recurrent", tmp_path / "deep" / "page.html")
+    text = page.path.read_text()
+    assert page.size == len(text.encode())
+    assert page.models == ("recurrent",)
+    assert set(re.findall(r'id="blob-([^"]+)"', text)) == {"0-encoder", "0-step", "onnxruntime"}
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
+    assert data["title"] == "recurrent: en → de"
+    assert data["models"][0]["task"] == "translation"
+    assert data["onnxruntime"]["license"] == "MIT"
+    assert "Content-Security-Policy\" content=\"default-src 'none'; " in text
+    again = write_page(runs / "recurrent", tmp_path / "again.html")
+    assert re.sub(r'id="blob-0.*', "", again.path.read_text()) == re.sub(r'id="blob-0.*', "", text)
+
+
+def test_examples(runs):
+    translator, classifier = (regard.load(runs / name, device="cpu") for name in ("recurrent", "reviews"))
+    assert TUTORIAL == "she kissed him ."
+    assert TUTORIAL in choose_examples([translator])
+    known = [text for text in choose_examples([translator]) if text != TUTORIAL]
+    assert known
+    assert all(1 not in translator.bundle.source_tokenizer.encode(text).ids for text in known)
+    assert choose_examples([classifier])
+
+
+def test_the_runtime_is_the_one_that_is_described():
+    facts = json.loads(read_file("onnxruntime/files.json"))
+    assert facts["license"] == "MIT"
+    assert b"MIT License" in read_file("onnxruntime/LICENSE")
+    for name, expected in facts["sha256"].items():
+        assert hashlib.sha256(gzip.decompress(read_file(f"onnxruntime/{name}.gz"))).hexdigest() == expected
+    script, binary, _ = read_library()
+    assert gzip.decompress(binary).startswith(b"\0asm")
+    assert facts["version"] in script
+    assert "globalThis.ort={InferenceSession:" in script
+    assert "</script" not in script
+
+
+def test_a_damaged_runtime_is_refused(monkeypatch):
+    read_library.cache_clear()
+    monkeypatch.setattr(
+        "regard.export.page.join.read_file",
+        lambda name: gzip.compress(b"x") if name.endswith("wasm.gz") else read_file(name),
+    )
+    with pytest.raises(RegardError, match=r"ort-wasm-simd-threaded.wasm.gz .* is damaged; install regard again"):
+        read_library()
+
+
+def test_modules_are_joined_after_those_that_they_import():
+    joined = join_modules()
+    assert not re.search(r"^(import|export) ", joined, re.MULTILINE)
+    order = re.findall(r"^// (\w+\.js)$", joined, re.MULTILINE)
+    assert order.index("dom.js") < order.index("bands.js") < order.index("translation.js") < order.index("main.js")
+    assert len(order) == len(set(order))
+
+
+@pytest.mark.parametrize(
+    ("names", "path", "options", "message"),
+    [
+        (["recurrent"], "page.txt", {}, r"the page's file is .*page.txt, expected a name that ends in .html"),
+        ([], "page.html", {}, "got 0 models, expected 1 to 4 for one page"),
+        (["recurrent"] * 5, "page.html", {}, "got 5 models, expected 1 to 4 for one page"),
+        (
+            ["recurrent", "reviews"],
+            "page.html",
+            {},
+            r"a page compares models of one task, but recurrent is for translation and re",
+        ),
+        (
+            ["recurrent"],
+            "page.html",
+            {"examples": ["  "]},
+            "the example '  ' cannot be shown; expected a text of at most 1,000",
+        ),
+        (
+            ["recurrent"],
+            "there.html",
+            {},
+            r"there.html exists; replace it with overwrite \(--overwrite\), or name another file",
+        ),
+    ],
+)
+def test_what_is_refused(runs, tmp_path, names, path, options, message):
+    (tmp_path / "there.html").write_text("mine")
+    with pytest.raises(RequestError, match=message):
+        write_page([runs / name for name in names], tmp_path / path, **options)
+    assert (tmp_path / "there.html").read_text() == "mine"
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_tokenizer_that_runs_in_python_only_is_refused():
+    class Spacy:
+        kind = "spacy"
+
+    with pytest.raises(RequestError, match="the source tokenizer splits text by spaCy's rules, which cannot run in a browser"):
+        describe_tokenizer(Spacy(), read="source")
+
+
+def test_other_models_are_refused(runs, tmp_path, monkeypatch):
+    translator = regard.load(runs / "recurrent", device="cpu")
+    translator.model = object()
+    with pytest.raises(RequestError, match="model 1 is a object; a page shows translators and classifiers"):
+        write_page(translator, tmp_path / "page.html")
+
+
+def test_the_command(runs, tmp_path, capsys):
+    (tmp_path / "examples.txt").write_text("The dog.\n\nThe cat.\n")
+    page = tmp_path / "page.html"
+    arguments = ["page", str(runs / "recurrent"), "--to", str(page), "--example", "A dog.", "--examples"]
+    assert main([*arguments, str(tmp_path / "examples.txt"), "--title", "Dogs & cats"]) == 0
+    assert f"{page}: " in capsys.readouterr().out
+    text = page.read_text()
+    assert json.loads(re.search(r'id="data">(.*?)</script>', text)[1])["examples"] == ["A dog.", "The dog.", "The cat."]
+    assert "<title>Dogs &amp; cats</title>" in text
+    assert main(["page", str(runs / "recurrent"), "--to", str(page)]) == 2
+    assert "exists; replace it with overwrite" in capsys.readouterr().err
+    assert main(["page", str(tmp_path / "nothing"), "--to", str(tmp_path / "x.html")]) == 2
+    assert "nothing" in capsys.readouterr().err
