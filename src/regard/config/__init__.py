@@ -27,15 +27,16 @@ from regard.config.data import (
     CharactersConfig,
     DataConfig,
     FixedTokenizerConfig,
+    LabelledDataConfig,
     SpacyConfig,
+    TextDataConfig,
     TokenizerConfig,
     TokenizersConfig,
     UnigramConfig,
     WhitespaceConfig,
     WordsConfig,
 )
-from regard.config.labelled import LabelledDataConfig
-from regard.config.language import GenerationConfig, LanguageModelConfig, TextDataConfig
+from regard.config.language import GenerationConfig, LanguageModelConfig
 from regard.config.model import (
     BahdanauDecoderConfig,
     DecoderConfig,

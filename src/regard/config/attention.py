@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.ranges import NOT_NEGATIVE, Range
-from regard.config.settings import Family
+from regard.config.settings import NOT_NEGATIVE, Family, Range
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:

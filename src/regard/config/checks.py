@@ -7,8 +7,7 @@ from dataclasses import fields, is_dataclass
 from encodings.aliases import aliases
 from typing import Any, Protocol
 
-from regard.config.ranges import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Range
-from regard.config.settings import Family, Settings
+from regard.config.settings import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Family, Range, Settings
 from regard.config.training import TrainingConfig
 from regard.errors import ConfigError, nearest
 

@@ -1,32 +1,10 @@
-"""Which texts a language model learns from, what it is made of, and how it goes on with a text."""
+"""Settings of a language model, and of generating texts with it."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config.data import FileSettings
 from regard.config.model import TransformerSettings
 from regard.config.settings import Settings
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextDataConfig(FileSettings):
-    """Files of texts, and the rules for skipping texts."""
-
-    train: tuple[str, ...] = ()
-    """Text files (also .gz)."""
-    dev: tuple[str, ...] = ()
-    """Texts to validate on. Empty: `dev_size` texts are held out of `train`."""
-    dev_size: int = 1000
-    """How many texts to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Equal texts stay on one
-    side."""
-    unit: Literal["line", "paragraph"] = "line"
-    """Unit of text: a line, or the lines up to an empty line, joined by spaces (for prose that is broken into lines)."""
-    language: str = ""
-    """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
-    max_texts: int = 0
-    """Maximum number of training texts; 0 for all."""
-    max_tokens: int = 256
-    """Maximum number of tokens per block; a block sees only the last token of the block before it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from regard.config.ranges import POSITIVE, Range
-from regard.config.settings import Family
+from regard.config.settings import POSITIVE, Family, Range
 
 if TYPE_CHECKING:
     from regard.attention.normalizers import Normalizer

@@ -12,7 +12,7 @@ from regard.config.attention import (
     TanhConfig,
     WeightNormAdditiveConfig,
 )
-from regard.config.ranges import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Range
+from regard.config.settings import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Range
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.ranges import COUNT, NOT_NEGATIVE, Range
-from regard.config.settings import Family
+from regard.config.settings import COUNT, NOT_NEGATIVE, Family, Range
 
 if TYPE_CHECKING:
     from regard.attention.pooling_base import Pooling

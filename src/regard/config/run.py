@@ -50,3 +50,4 @@ class RunConfig(_Parts):
         """As `Settings.misfits`; a task's class adds its own."""
         yield from device_misfits(self.device)
         yield from optimizer_misfits(self.training)
+        yield from self.data.misfits()

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.checks import encoding_misfits, transformer_misfits
+from regard.config.checks import transformer_misfits
 from regard.config.classifier import (
     ClassifierConfig,
     CombinedClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
 )
-from regard.config.data import AutoConfig, TokenizerConfig
-from regard.config.labelled import LabelledDataConfig
+from regard.config.data import AutoConfig, LabelledDataConfig, TokenizerConfig
 from regard.config.run import RunConfig
 from regard.config.training import TrainingConfig
 
@@ -46,7 +45,6 @@ class ClassificationConfig(RunConfig):
     def misfits(self) -> Iterator[tuple[str, str]]:
         """As `RunConfig.misfits`, for this task's own settings too."""
         yield from super().misfits()
-        yield from encoding_misfits(self.data.encoding)
         data, model = self.data, self.model
         if data.folds == 1:
             yield "data.folds", "data.folds is 1, expected 0 (no folds) or 2 and more"

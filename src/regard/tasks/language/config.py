@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.checks import encoding_misfits, transformer_misfits
-from regard.config.data import BPEConfig, TokenizerConfig
-from regard.config.language import GenerationConfig, LanguageModelConfig, TextDataConfig
+from regard.config.checks import transformer_misfits
+from regard.config.data import BPEConfig, TextDataConfig, TokenizerConfig
+from regard.config.language import GenerationConfig, LanguageModelConfig
 from regard.config.run import RunConfig
 from regard.config.training import TrainingConfig
 
@@ -38,5 +38,4 @@ class LanguageConfig(RunConfig):
     def misfits(self) -> Iterator[tuple[str, str]]:
         """As `RunConfig.misfits`, for this task's own settings too."""
         yield from super().misfits()
-        yield from encoding_misfits(self.data.encoding)
         yield from transformer_misfits(self.model, self.model.hidden_size)

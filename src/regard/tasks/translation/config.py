@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.checks import encoding_misfits, transformer_misfits
+from regard.config.checks import transformer_misfits
 from regard.config.data import DataConfig, TokenizersConfig
 from regard.config.model import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.config.run import RunConfig
@@ -47,7 +47,6 @@ class TranslationConfig(RunConfig):
     def misfits(self) -> Iterator[tuple[str, str]]:
         """As `RunConfig.misfits`, for this task's own settings too."""
         yield from super().misfits()
-        yield from encoding_misfits(self.data.encoding)
         tokenizers, model, data = self.tokenizers, self.model, self.data
         if tokenizers.joint and tokenizers.source != tokenizers.target:
             yield (
