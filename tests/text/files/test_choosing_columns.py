@@ -173,6 +173,18 @@ def test_labelled_texts_with_a_header(tmp_path, name, header):
     assert labelled(write(tmp_path, header, NUMBERS, ENGLISH, MOODS, name=name, mark=True, end="\r\n")) == REVIEWS
 
 
+def test_a_header_with_empty_columns_at_the_end(tmp_path):
+    blank = [""] * 24
+    assert labelled(write(tmp_path, "id,Review Text,Sentiment,,,", NUMBERS, ENGLISH, MOODS, blank, blank, blank)) == REVIEWS
+    header, filled = "Review Text,Sentiment,,", [ENGLISH, MOODS, NUMBERS, NUMBERS]
+    assert labelled(write(tmp_path, header, *filled), text="0", label="1")[0] == ("Review Text", "Sentiment")
+
+
+@pytest.mark.parametrize("name", ["Núm.", "No.", "Nº", "Nummer.", "Note."])
+def test_an_abbreviation_in_a_header(tmp_path, name):
+    assert pairs(write(tmp_path, f"{name},Inglés,Francés", NUMBERS, ENGLISH, FRENCH)) == WANTED
+
+
 def test_labelled_texts_without_a_header(tmp_path):
     assert labelled(write(tmp_path, None, MOODS, ENGLISH, name="x.tsv")) == REVIEWS
     assert labelled(write(tmp_path, None, ["01"[i % 2] for i in range(24)], ENGLISH))[1] == (ENGLISH[1], "1")

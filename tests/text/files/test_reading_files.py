@@ -160,6 +160,20 @@ def test_words_for_missing_labels_are_no_classes(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("separator", "form"), [(";", "semicolon-separated"), (",", "comma-separated"), ("|", "separated by |")]
+)
+@pytest.mark.parametrize("line", ["sep={}\r\n", '"SEP={}"\n'])
+def test_the_separator_that_excel_names(tmp_path, separator, form, line):
+    rows = [f'{i}{separator}Das ist; wohl, der "{i}." Satz{separator}ja' for i in range(4)]
+    quoted = [row.replace("Das", '"Das').replace("Satz", 'Satz"').replace(f'"{i}."', f'""{i}.""') for i, row in enumerate(rows)]
+    table = "\n".join([line.format(separator) + f"Nr{separator}Text{separator}Label", *quoted, "5"])
+    found, report = labelled(write(tmp_path, table, "x.csv"), text="Text", label="Label")
+    assert found[3] == ('Das ist; wohl, der "3." Satz', ("ja",))
+    assert report.form == form
+    assert [skip.lines for skip in report.skipped.values()] == [[2], [7]]  # the header, and the row with too few columns
+
+
+@pytest.mark.parametrize(
     ("separator", "form"), [(",", "comma-separated"), (";", "semicolon-separated"), ("\t", "tab-separated")]
 )
 def test_the_separator_is_reported(tmp_path, separator, form):

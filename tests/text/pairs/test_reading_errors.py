@@ -136,6 +136,22 @@ def test_archives_that_are_not_gzip(tmp_path, start, what):
     )
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml",
+        b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+    ],
+    ids=["xlsx", "ods", "xls"],
+)
+def test_a_workbook(tmp_path, start):
+    assert fail(write(tmp_path, start + b"rest", "x.xlsx")).endswith(
+        "x.xlsx: is an Excel workbook or another office document, expected text; save the sheet as 'CSV UTF-8' in your "
+        "spreadsheet program, and give that file"
+    )
+
+
 def test_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert fail(tmp_path / "pipe").endswith("is a pipe or device, and data is read more than once; write it to a file first")

@@ -32,6 +32,9 @@ _SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-sep
 _CLEAR_SHARE = 0.5
 """Minimum share of the first rows that a separator must split into as many columns as the first row."""
 
+_EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+"""First line with which Excel and its relatives name the separator of a CSV file."""
+
 _LONE_RETURN = re.compile(r"\r(?!\n|$)")
 _STAND_IN = "\ud800"
 """Stands in for a lone carriage return, which the csv module takes for the end of a row; no decoded text holds it."""
@@ -147,10 +150,12 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
     while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
         head.append(line)
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # the module's own is 131,072, for all readers at once
-    separator = _find_separator(head)
-    report.form = _SEPARATED[separator]
+    named = _EXCEL_SEPARATOR.fullmatch(head[0]) if head else None
+    head = head[1:] if named else head
+    separator = named[1] if named else _find_separator(head)
+    report.form = _SEPARATED.get(separator, f"separated by {separator}")
     reader = csv.reader(chain(head, lines), delimiter=separator, strict=True)
-    number = 1
+    number = start = 2 if named else 1
     while True:
         try:
             row = next(reader)
@@ -168,7 +173,7 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
             ) from error
         report.read += 1
         yield number, [cell.replace(_STAND_IN, "\r") for cell in row] if any(_STAND_IN in cell for cell in row) else row
-        number = reader.line_num + 1
+        number = reader.line_num + start
 
 
 def _find_separator(head: list[str]) -> str:

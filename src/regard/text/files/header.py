@@ -9,7 +9,7 @@ from statistics import median
 from regard.errors import DataError
 from regard.text.files.columns import SAMPLE_ROWS, Column, TwoColumns, build_column, choose_columns, is_place
 from regard.text.files.content import MANY, is_code, is_mark
-from regard.text.files.names import is_unspaced
+from regard.text.files.names import is_metadata, is_unspaced
 from regard.text.files.report import COLUMN_NUMBERS, HEADER
 
 _LONGEST_NAME = 60
@@ -91,9 +91,11 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
         wanted: The columns to look for.
     """
     filled = [cell for cell in first if cell]
-    if len(filled) < 2 or len(filled) < len(first) - 1 or not all(map(_could_be_name, filled)):
+    if len(filled) < 2 or not all(map(_could_be_name, filled)):
         return False
     below = [build_column(place, name, rest) for place, name in enumerate(first)]
+    if sum(not column.name and any(column.cells) for column in below) > 1:  # spreadsheets export empty columns too
+        return False
     if any(column.name and column.name.casefold() in {str(cell).casefold() for cell in column.cells} for column in below):
         return False
     return (
@@ -106,7 +108,8 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], wanted: TwoCo
 
 
 def _could_be_name(cell: str) -> bool:
-    ends_like_text = cell[-1] in ".!?…。！？," and not cell.endswith(("no.", "No.", "Nr."))
+    abbreviated = cell.endswith(("no.", "No.", "Nr.")) or (" " not in cell and cell[-1] == "." and is_metadata(cell))  # Núm.
+    ends_like_text = cell[-1] in ".!?…。！？," and not abbreviated
     return len(cell) <= _LONGEST_NAME and len(cell.split()) <= _MOST_WORDS and not is_mark(cell) and not ends_like_text
 
 

@@ -54,6 +54,11 @@ _ARCHIVES = {
 }
 
 
+_OFFICE_ZIP = (b"[Content_Types].xml", b"application/vnd.oasis.opendocument")
+"""What the first bytes of office documents contain, which are zip archives."""
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1"
+
+
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file, through gzip if its first bytes say so, and turn errors while reading into a DataError.
@@ -63,7 +68,13 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     """
     path = check_file(path)
     with path.open("rb") as plain:
-        magic = plain.read(6)
+        begin = plain.read(200)
+        magic = begin[:6]
+        if magic == _OLD_OFFICE or (magic.startswith(b"PK") and any(part in begin for part in _OFFICE_ZIP)):
+            raise DataError(
+                f"{path}: is an Excel workbook or another office document, expected text; save the sheet as "
+                "'CSV UTF-8' in your spreadsheet program, and give that file"
+            )
         zipped = magic.startswith(b"\x1f\x8b")
         for start, what in _ARCHIVES.items():
             if magic.startswith(start):
