@@ -143,6 +143,31 @@ def test_mistakes_are_named(pairs, tmp_path):
         choose_config("translation", {"data.train": [str(tmp_path / "none.tsv")]})
 
 
+def test_every_classifier_gets_scores(tmp_path):
+    few, more = tmp_path / "few.tsv", tmp_path / "more.tsv"
+    for path, number in ((few, 100), (more, 5000)):
+        path.write_text("".join(f"film {n}\t{('good', 'bad')[n % 2]}\n" for n in range(number)), "utf-8")
+
+    def choose(path, **settings):
+        config = choose_config("classification", {"data.train": [str(path)], **settings})
+        return config.training.score_folds, config.data.dev_size
+
+    assert choose(few) == (5, 0)
+    assert choose(more) == (0, 250)
+    assert choose(few, **{"training.score_folds": "3"}) == (3, 0)
+    assert choose(few, **{"data.dev_size": "10"}) == (0, 10)
+    assert choose(few, **{"data.folds": "10"})[0] == 0
+    assert choose(few, **{"data.dev": [str(more)]})[0] == 0
+    assert choose(few, **{"model.kind": "recurrent"}) == (0, 200)
+
+
+def test_one_epoch_is_in_the_singular(tmp_path):
+    path = tmp_path / "few.tsv"
+    path.write_text("a good film\tgood\na bad film\tbad\n" * 4, "utf-8")
+    config = choose_config("classification", {"data.train": [str(path)], "training.max_epochs": "1", "training.max_steps": "1"})
+    assert "training: at most 1 epoch, 1 update; " in config.chosen[-1]
+
+
 def test_the_kind_of_classifier_depends_on_the_amount_of_text(tmp_path):
     few, many, vectors = tmp_path / "few.tsv", tmp_path / "many.tsv", tmp_path / "v.txt"
     few.write_text("a good film\tgood\na bad film\tbad\n" * 4, "utf-8")

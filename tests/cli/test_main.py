@@ -47,9 +47,16 @@ def test_a_model_without_attention_has_nothing_to_show():
         record_of(Translation("a", "b", 0.0, 0.0).attention, "look")
 
 
-def test_version(capsys):
-    assert cli.main(["--version"]) == 0
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_version(word, capsys):
+    assert cli.main([word]) == 0
     assert capsys.readouterr().out == "regard 0.1.0\n"
+
+
+def test_help_with_a_command_is_the_help_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["help", "translate"])
+    assert "usage: regard translate" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -57,6 +64,11 @@ def test_version(capsys):
     [
         (["trian"], "no command is named 'trian'; did you mean 'train'? (`regard --help` shows them)"),
         (["train", "translatoin"], "train: nothing is named 'translatoin'; did you mean 'translation'?"),
+        (
+            ["train", "deu.txt"],
+            "train: the first argument is 'deu.txt', expected the task (translation, classification, language): "
+            "`regard train TASK --data.train deu.txt`",
+        ),
         (["translate"], "translate: the following arguments are required: DIR"),
         (["translate", "x", "--bem", "5"], "translate: unexpected argument '--bem'; did you mean '--beam'?"),
         (["translate", "x", "--bea=5"], "translate: unexpected argument '--bea=5'; did you mean '--beam'?"),

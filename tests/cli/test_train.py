@@ -53,7 +53,11 @@ def test_short_settings_and_flags():
         ([], "train translation: nothing to train on; name a file of sentence pairs with --data.train FILE"),
         (["--data.train"], "train translation: --data.train needs a value: --data.train VALUE"),
         (["--data.train", "--overwrite"], "train translation: --data.train needs a value"),
-        (["deu.txt"], "train translation: unexpected argument 'deu.txt'"),
+        (
+            ["deu.txt"],
+            "train translation: unexpected argument 'deu.txt'; a file is named by --data.train FILE, in quotation marks if its "
+            "name contains spaces",
+        ),
         (["--preset"], "argument --preset: expected one argument"),
         (["--preset", "tutorial-lstm", "--data.train", "x"], "no preset is named 'tutorial-lstm'; did you mean 'tutorial-"),
         (["--data.trian", "x"], "unknown setting 'data.trian'; did you mean 'data.train'?"),

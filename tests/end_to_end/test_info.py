@@ -198,6 +198,29 @@ def test_a_classifier_that_answers_one_label_is_a_warning(tmp_path, capsys):
     assert warning in plain["warning"]
 
 
+def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys):
+    file = tmp_path / "unbalanced.tsv"
+    rows = [f"word{n % 11} word{n % 7} thing{n}\t{'rare' if n % 12 == 0 else 'usual'}" for n in range(120)]
+    file.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    given = [f"--data.train={file}", f"--out={tmp_path / 'run'}", "--threads=1", "--training.max_epochs=1"]
+    assert main(["train", "classification", *given, "--training.learning_rate=1e-5"]) == 0
+    shown = capsys.readouterr().err
+    assert "120 texts to train on, none held out to validate on" in shown
+    assert "estimating the scores by cross-validation: 5 models, each scored on texts that were held out" in shown
+    assert "estimate by cross-validation in 5 folds (± standard deviation of the folds): loss " in shown
+    assert "(always answering 'usual' gives 91.7%)" in shown
+    assert "warning: the model answers 'usual' for 100.0% of the 120 held-out texts" in shown
+    text = call(capsys, "info", tmp_path / "run")
+    assert "Scores by cross-validation\n" in text
+    assert "By cross-validation, with models trained on a part of the texts:" in (tmp_path / "run" / "README.md").read_text(
+        "utf-8"
+    )
+    assert main(["train", "classification", *given, "--overwrite", "--training.score_folds=0"]) == 0
+    shown = capsys.readouterr().err
+    assert f"no scores, because nothing was held out: `regard evaluate {tmp_path / 'run'} FILE` scores the model" in shown
+    assert "data.dev_size N holds N examples out of training" in shown
+
+
 def test_a_good_classifier_has_no_warning(classifier, reviews, capsys):
     assert isinstance(regard.load(classifier).config, ClassificationConfig)
     text = call(capsys, "evaluate", classifier, reviews)

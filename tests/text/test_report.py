@@ -1,7 +1,7 @@
 import json
 
 from regard.text.files.report import ReadingReport
-from regard.text.report import Overlap, PairReport
+from regard.text.report import LabelledReport, Overlap, PairReport
 
 
 def reading() -> ReadingReport:
@@ -49,3 +49,17 @@ def test_reports_survive_json():
         "A note."
     )
     assert ReadingReport.from_dict(reading().to_dict()) == reading()
+
+
+def test_labels_that_differ_in_case_get_a_warning():
+    report = LabelledReport(
+        train=reading(), dev=None, train_texts=4, dev_texts=0, vocabulary_size=9, train_tokens=8, dev_counts={}, truncated=0,
+        train_counts={"good": 2, "Bad": 1, "bad": 1},
+    )  # fmt: skip
+    assert "4 texts to train on, none held out to validate on\n" in report.render()
+    assert (
+        "warning: the labels 'Bad' and 'bad' differ only in upper and lower case, and are learned as different labels; if they "
+        "mean the same, write them the same in the file\n" in report.render()
+    )
+    report.train_counts.pop("Bad")
+    assert "warning" not in report.render()

@@ -4,6 +4,7 @@ import json
 import math
 import random
 import re
+import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -237,3 +238,43 @@ def test_every_fold_has_a_place_before_the_first_is_trained(config):
     with pytest.raises(ConfigError, match=r"fold-3', which holds files that are not a run's"):
         cross_validate(replace(config, data=replace(config.data, folds=3)), progress=False)
     assert not Path(config.out, "fold-1").exists()
+
+
+def test_scores_are_estimated_by_folds_without_a_change_to_the_model(config, tmp_path, capsys):
+    own = replace(change(config, score_folds=4), data=replace(config.data, dev_size=0))
+    scores = fit(own, progress=True).bundle.signature["scores"]
+    assert "estimating the scores by cross-validation: 4 models" in capsys.readouterr().err
+    folded = replace(config, data=replace(config.data, folds=4), out=str(tmp_path / "folds"))
+    folds = [
+        load(tmp_path / "folds" / f"fold-{n}").bundle.signature["scores"]
+        for n in range(1, 5)
+        if n > 1 or cross_validate(folded)
+    ]
+    sizes = [fold["texts"] for fold in folds]
+    for name in ("accuracy", "loss"):
+        mean = sum(fold[name] * size for fold, size in zip(folds, sizes, strict=True)) / sum(sizes)
+        assert scores[name] == pytest.approx(mean, rel=1e-12)
+    assert scores["accuracy_sd"] == pytest.approx(statistics.stdev(fold["accuracy"] for fold in folds))
+    assert scores["macro_f1"] == pytest.approx(statistics.mean(fold["macro_f1"] for fold in folds))
+    rows = Path(config.data.train[0]).read_text().splitlines()[1:]
+    without = sum(row.endswith("without") for row in rows)
+    assert (scores["texts"], scores["folds"]) == (len(rows), 4)
+    assert (scores["majority_label"], scores["majority_share"]) == ("without", pytest.approx(without / len(rows)))
+    plain = fit(replace(change(own, score_folds=0), out=str(tmp_path / "plain")), progress=False)
+    assert plain.bundle.signature["scores"] == {}
+    assert model_bytes(own.out) == model_bytes(plain.config.out)
+    assert resume(own.out, progress=False).bundle.signature["scores"] == scores
+
+
+def test_ctrl_c_while_scores_are_estimated(config, monkeypatch):
+    def stop(self, update):
+        raise Interrupted("stopped; go on with: regard resume somewhere", signal_number=2)
+
+    own = replace(change(config, score_folds=4), data=replace(config.data, dev_size=0))
+    monkeypatch.setattr(Checkpointing, "after_update", stop)
+    with pytest.raises(
+        Interrupted, match="stopped during the cross-validation, before training began; nothing was written"
+    ) as caught:
+        fit(own, progress=False)
+    assert caught.value.exit_code == 130
+    assert not Path(own.out).exists()

@@ -20,7 +20,7 @@ def render(info: RunFacts) -> str:
     sections = [
         ("Model", _model(info.model) if info.model else ["not written yet: the run has not finished its first validation"]),
         ("Data", _data(info)),
-        ("Scores on the dev set", _scores(info)),
+        ("Scores by cross-validation" if "folds" in info.scores else "Scores on the dev set", _scores(info)),
         ("Vocabulary", _vocabularies(info.vocabularies)),
         ("Labels", _labels(info.labels)),
         ("Training", _training(info.training)),

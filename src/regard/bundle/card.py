@@ -80,6 +80,8 @@ def _data_rows(bundle: Bundle, signature: Mapping[str, Any]) -> list[tuple[str, 
 def _scores(card: Card, scores: Mapping[str, Any]) -> str:
     if not scores:
         return f"None: no {card.examples} were held out."
+    if "folds" in scores:
+        return f"By cross-validation, with models trained on a part of the {card.examples}:\n\n" + _table(score_rows(scores))
     return f"On the held-out {card.examples}:\n\n" + _table(score_rows(scores))
 
 

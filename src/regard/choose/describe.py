@@ -3,6 +3,7 @@
 from typing import Any
 
 from regard.config import RunConfig, TokenizerConfig
+from regard.plurals import counted
 
 
 def describe_tokenizer(config: TokenizerConfig) -> str:
@@ -17,8 +18,8 @@ def describe_training(config: RunConfig) -> str:
     """Describe the length of a run, its batches and its optimizer in one line."""
     training = config.training
     bounds = [
-        f"{training.max_epochs:,} epochs" if training.max_epochs < 100_000 else "",
-        f"{training.max_steps:,} updates" if training.max_steps else "",
+        counted(training.max_epochs, "epoch") if training.max_epochs < 100_000 else "",
+        counted(training.max_steps, "update") if training.max_steps else "",
         f"{training.max_minutes:g} minutes" if training.max_minutes else "",
     ]
     return (

@@ -13,7 +13,7 @@ from regard.processes.ranks import own_name
 from regard.terminal import discard_output, replace_unwritable
 
 _HELP = """\
-regard: train a translator, a text classifier or a language model on your own file, use it, and look at where it looks.
+regard: train a translator, a text classifier or a language model on your own file, use it, and inspect its attention.
 
 Try it (some minutes on two cores, nothing to download):
   regard demo                                              a translator
@@ -98,11 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if not arguments or arguments[0] in ("-h", "--help") or arguments == ["help"]:
         print(_HELP, end="")
         return 0
-    name, *rest = arguments
-    if name == "--version":
+    name, *rest = [*arguments[1:], "--help"] if arguments[0] == "help" else arguments
+    if name in ("--version", "-V", "version"):
         from regard.version import __version__
 
         print(f"regard {__version__}")

@@ -39,6 +39,9 @@ class Parser(argparse.ArgumentParser):
             **settings,
         )
 
+    stray = ""
+    """Advice for an argument that belongs to no option."""
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments."""
         raise RequestError(f"{self.prog.removeprefix('regard ')}: {message} (`{self.prog} --help` explains)")
@@ -54,7 +57,7 @@ class Parser(argparse.ArgumentParser):
 
                 known = find_option(name, frozenset(options))
                 self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
-            self.error(f"unexpected argument '{unknown[0]}'")
+            self.error(f"unexpected argument '{unknown[0]}'{self.stray}")
         return parsed
 
 

@@ -90,7 +90,9 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
     _check_habits(task, arguments)
     own = {"--preset": True, "--config": True, "--from": True, "--overwrite": False}
     overrides, rest = split_settings(f"train {task}", arguments, own)
-    options = _parser(task).read(rest)
+    parser = _parser(task)
+    parser.stray = "; a file is named by --data.train FILE, in quotation marks if its name contains spaces"
+    options = parser.read(rest)
     layers = [Layer({"task": task})]
     file = _checked(read_layer(options.config), options.config, task, stated=False) if options.config is not None else Layer({})
     start = options.start_from or overrides.get("start_from") or _start_of([file])
@@ -123,6 +125,11 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
         return RequestError(
             f"train: the first argument is '{task}', expected the task: `{example}`, with one of: {', '.join(task_names())} "
             "(`regard train --help` explains)"
+        )
+    if Path(task).suffix:
+        names = ", ".join(task_names())
+        return RequestError(
+            f"train: the first argument is '{task}', expected the task ({names}): `regard train TASK --data.train {task}`"
         )
     other = find_other_name(task)
     meant = f"; did you mean '{other}'?" if other else nearest(task, task_names())

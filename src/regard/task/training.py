@@ -144,6 +144,8 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     started_from: Mapping[str, Any] = MappingProxyType({})
     """Facts about the trained model that training started from, for the signature; empty for random weights."""
+    estimated: Mapping[str, Any] = MappingProxyType({})
+    """Scores of the models of `scoring_runs`, for the signature of a run that holds nothing out."""
     frozen: Sequence[nn.Parameter] = ()
     """Parameters that training does not change (`model.freeze`)."""
     unit: ClassVar[str]
@@ -175,6 +177,16 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
     @abstractmethod
     def validator(self, machine: Machine) -> Validator[ModelT] | None:
         """Return what scores the model on the dev examples; None without dev examples."""
+
+    def scoring_runs(self) -> Sequence[ConfigT]:
+        """Return runs with the same settings that hold a part of the data out, to estimate the scores of this one before it
+        starts; empty if this run has dev examples, or no estimate is wanted.
+        """
+        return ()
+
+    def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return one set of scores from those of the models of `scoring_runs`."""
+        raise NotImplementedError
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
         """Return columns of the logs that depend on the number of the update alone."""

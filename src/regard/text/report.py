@@ -64,7 +64,8 @@ class PreparationReport:
         train, dev = self.sizes
         rows = [report.render() for report in (self.train, self.dev) if report]
         origin = "from their own files" if self.dev else f"held out; they share {self.apart} with training"
-        rows.append(f"{counted(train, self.unit)} to train on, {dev:,} to validate on ({origin})")
+        validation = f"{dev:,} to validate on ({origin})" if dev else "none held out to validate on"
+        rows.append(f"{counted(train, self.unit)} to train on, {validation}")
         return "\n".join([*rows, *self.render_overlap(), *self.render_counts(), *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,7 +183,22 @@ class LabelledReport(TextsReport):
         """Return a line on the labels, and one on the vocabulary and the tokens."""
         return [
             f"{counted(len(self.train_counts), 'label')}: {self._shares()}",
+            *self._alike(),
             f"vocabulary of {counted(self.vocabulary_size, 'symbol')}; {counted(self.train_tokens, 'token')}",
+        ]
+
+    def _alike(self) -> list[str]:
+        """Return a warning about labels that differ only in upper and lower case; none if there are no such labels."""
+        spellings: dict[str, list[str]] = {}
+        for name in self.train_counts:
+            spellings.setdefault(name.casefold(), []).append(name)
+        alike = next((names for names in spellings.values() if len(names) > 1), None)
+        if alike is None:
+            return []
+        shown = " and ".join(f"'{name:.60}'" for name in alike[:2])
+        return [
+            f"warning: the labels {shown} differ only in upper and lower case, and are learned as different labels; if they "
+            "mean the same, write them the same in the file"
         ]
 
     def _shares(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from regard.config import RunConfig
 from regard.config.loading import dump_config, flatten, load_config, override_layer
 from regard.errors import ConfigError
+from regard.plurals import counted
 from regard.training.run import Run
 from regard.training.schedule import Change, learning_rate_factor, planned_steps
 
@@ -103,9 +104,9 @@ def describe_change(run: Run, change: Change, old: RunConfig, names: list[str]) 
     if not run.progress.finished and change.rate is not None:
         ramp = change.ramp_steps(schedule, run.total_steps)
         reached = run.learning_rate(min(step + ramp, run.total_steps))
-        over = f" over {ramp:,} updates" if reached > change.rate else ""
+        over = f" over {counted(ramp, 'update')}" if reached > change.rate else ""
         lines.append(
             f"the learning rate was {change.rate:.3g}; it becomes {reached:.3g}{over}, and then follows the schedule "
-            f"{schedule.kind} of a run of {run.total_steps:,} updates"
+            f"{schedule.kind} of a run of {counted(run.total_steps, 'update')}"
         )
     return "\n  ".join(lines)

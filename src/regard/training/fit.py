@@ -32,6 +32,7 @@ from regard.training.progress import Reporter
 from regard.training.reporters import build_reporter
 from regard.training.run import Run
 from regard.training.schedule import Change
+from regard.training.scoring import score_by_folds
 from regard.training.shared import Agreement, FirstValidates, open_folder
 from regard.training.starting import check_start, with_start
 from regard.training.updater import Updater
@@ -106,6 +107,9 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
         task = run.task
         reporter.say("\n".join([task.data.report.render(), *describe_beginning(task, start)]))
         made_of = {"fingerprint": task.data.fingerprint, "symbols": symbols_of(task.data.train), "custom": task.custom}
+        if team.ranks.alone and model is None and attention is None:  # an object of the user's own is trained once
+            task.estimated = score_by_folds(task, lambda own: _fit(own, team, None, None, progress=False), reporter)
+        made_of["estimated"] = dict(task.estimated)
         facts = {**versions(), **made_of, **machine.to_dict(), "started_from": dict(task.started_from)}
         with folder.held():
             folder.check_free(overwrite=overwrite)  # again: another run may have come and gone while the data were prepared
@@ -175,6 +179,7 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
                 f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
                 "put the old file back, or start a new run"
             )
+        task.estimated = facts.get("estimated") or {}
         if symbols_of(task.data.train) != facts["symbols"]:
             raise DataError(
                 f"cannot resume '{folder}': preparing its data again gave another vocabulary than at the start of the run, "
@@ -308,7 +313,7 @@ def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
         "epochs": round(run.progress.step / run.epoch_steps, 4),
         "kept": run.final_steps(),
         "finished": run.progress.finished,
-        "scores": scores,
+        "scores": scores or dict(run.task.estimated),
         **({"started_from": dict(run.task.started_from)} if run.task.started_from else {}),
     }
 

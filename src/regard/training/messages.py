@@ -50,12 +50,21 @@ def describe_end(run: Run, scores: dict[str, Any]) -> str:
         f"{_seconds(progress.seconds)} s, "
         f"validation and writing {_seconds(progress.validation_seconds)} s more; {speed:,.0f} {run.task.unit}/s"
     ]
+    kept = ""
     if scores:
         mean = f"the mean of the last {len(run.final_steps())} validations' weights"
         what = mean if len(run.final_steps()) > 1 else f"the model after update {run.final_steps()[0]:,}"
-        lines.append(f"kept {what}; on dev: {run.task.describe_scores(scores)}")
+        kept = f"kept {what}; on dev: "
+    scores = scores or dict(run.task.estimated)
+    if scores:
+        lines.append(kept + run.task.describe_scores(scores))
         if warning := run.task.warn(scores):
             lines.append(warning)
+    else:
+        lines.append(
+            f"no scores, because nothing was held out: `regard evaluate {run.folder.path} FILE` scores the model on other "
+            "files, and data.dev_size N holds N examples out of training"
+        )
     return "\n".join(lines)
 
 

@@ -196,5 +196,5 @@ def test_labels_that_cannot_be_learned(data, tmp_path):
     assert train([(text, f"id {number}") for number, (text, _) in enumerate(ROWS)]).startswith(
         f"{path}: 200 of 200 labels have one text each: 'id 0', 'id 1', "
     )
-    assert "is the column '1' the label's? Name another with data.label" in train([("a", "x"), ("b", "y"), ("c", "z")])
+    assert "they were taken from the column '1': name another with data.label" in train([("a", "x"), ("b", "y"), ("c", "z")])
     assert "no training data: data.train names no file" in fail(replace(data, train=()))

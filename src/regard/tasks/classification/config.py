@@ -22,6 +22,9 @@ class ClassificationTrainingConfig(TrainingConfig):
 
     class_weights: Literal["none", "balanced"] = "none"
     """`balanced`: each label counts in the loss by the inverse of how often it comes, so that rare ones are not drowned."""
+    score_folds: int = 0
+    """Folds of the cross-validation that estimates the scores before training, if no text is held out; 0 for no estimate. The
+    model itself is trained on all texts."""
     monitor: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
     """Score that the best checkpoint is chosen by."""
     calibrate: bool = True
@@ -46,6 +49,8 @@ class ClassificationConfig(RunConfig):
         """As `RunConfig.misfits`, for this task's own settings too."""
         yield from super().misfits()
         data, model = self.data, self.model
+        if self.training.score_folds == 1:
+            yield "training.score_folds", "training.score_folds is 1, expected 0 (no estimate) or 2 and more"
         if data.folds == 1:
             yield "data.folds", "data.folds is 1, expected 0 (no folds) or 2 and more"
         if data.folds and data.fold > data.folds:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.attention.pooling_base import Pooling
 from regard.errors import ConfigError
-from regard.evaluation.baseline import Share, warn_of_one_answer
+from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.machine import Machine, seed_step
 from regard.models.text_classifier import Example, TextClassifier
 from regard.task import Custom, FoldScore, Start, Trainable, Training
@@ -71,12 +71,49 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
             self.data.dev, self.data.labels, machine, batch_tokens=training.batch_tokens, calibrate=training.calibrate
         )
 
+    def scoring_runs(self) -> Sequence[ClassificationConfig]:
+        """Return the folds of a cross-validation; none if texts are held out, or if a fold would hold out too few."""
+        folds, data = self.config.training.score_folds, self.config.data
+        if not folds or len(self.data.dev) or data.folds or len(self.data.train) < folds:
+            return ()
+        whole = replace(self.config, training=replace(self.config.training, score_folds=0))
+        return [replace(whole, data=replace(data, folds=folds, fold=fold)) for fold in range(1, folds + 1)]
+
+    def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return means over all texts, and over folds for macro F1; each text was held out once."""
+        sizes = np.array([fold["texts"] for fold in scores])
+        answers: dict[str, float] = {}
+        for fold in scores:
+            given = fold["predicted_share"] * fold["texts"] / sizes.sum()
+            answers[fold["predicted_label"]] = answers.get(fold["predicted_label"], 0) + given
+        predicted = max(answers, key=answers.__getitem__)
+        train = self.data.train
+        majority = most_frequent(train.batch(np.arange(len(train))).label.numpy(), self.data.labels.names)
+        return {
+            "loss": float(np.average([fold["loss"] for fold in scores], weights=sizes)),
+            "accuracy": float(np.average([fold["accuracy"] for fold in scores], weights=sizes)),
+            "accuracy_sd": float(np.std([fold["accuracy"] for fold in scores], ddof=1)),
+            "macro_f1": float(np.mean([fold["macro_f1"] for fold in scores])),
+            "majority_label": majority.label,
+            "majority_share": majority.share,
+            "predicted_label": predicted,
+            "predicted_share": answers[predicted],
+            "texts": int(sizes.sum()),
+            "folds": len(scores),
+        }
+
     def describe_scores(self, scores: dict[str, Any]) -> str:
         """Describe loss, accuracy beside that of the most frequent label, and macro F1."""
         baseline = ""
         if "majority_label" in scores:  # a run that began with an older regard has none
             baseline = f" (always answering '{scores['majority_label']:.60}' gives {scores['majority_share']:.1%})"
-        return f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}{baseline}, macro F1 {scores['macro_f1']:.3f}"
+        spread = f" ± {100 * scores['accuracy_sd']:.1f} points" if "folds" in scores else ""
+        shown = (
+            f"loss {scores['loss']:.3f}, accuracy {scores['accuracy']:.1%}{spread}{baseline}, macro F1 {scores['macro_f1']:.3f}"
+        )
+        if "folds" not in scores:
+            return shown
+        return f"estimate by cross-validation in {scores['folds']} folds (± standard deviation of the folds): {shown}"
 
     def describe_start(self, start: Start[ClassifierParts]) -> list[str]:
         """Describe which labels are new to the trained model, and which of its labels are no longer there."""
@@ -98,7 +135,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
             texts=scores["texts"],
             num_labels=len(self.data.labels.names),
             balanced=self.config.training.class_weights == "balanced",
-            name="dev texts",
+            name="held-out texts" if "folds" in scores else "dev texts",
         )
 
     def bundle(self, signature: dict[str, Any]) -> ClassificationBundle:

@@ -191,7 +191,7 @@ def _check_labels(
     if len(single) > 1 and 2 * len(single) > len(names):
         raise DataError(
             f"{files}: {len(single):,} of {len(names):,} labels have one text each: {show_names([names[i] for i in single])}; "
-            f"is the {column} the label's? Name another with data.label"
+            f"they were taken from the {column}: name another with data.label"
         )
     lines = texts.lines[places[[int(np.flatnonzero(labels.flat == number)[0]) for number in single[:5].tolist()]]]
     shown = ", ".join(

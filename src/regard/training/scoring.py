@@ -1,0 +1,52 @@
+"""Scores of a run that holds nothing out, from models of the same settings that do."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.config import RunConfig
+from regard.errors import ConfigError, DataError, Interrupted
+from regard.task import Trainable
+from regard.training.progress import Reporter
+
+
+def score_by_folds(task: Trainable, train: Callable[[RunConfig], Any], reporter: Reporter) -> dict[str, Any]:
+    """Train a model for each run of `task.scoring_runs`, and pool their scores.
+
+    The models are thrown away. The run itself is not affected: its model is the same with and without them.
+
+    Args:
+        task: The run that holds nothing out.
+        train: Trains a model silently and returns what predicts with it.
+        reporter: Says what is done.
+
+    Returns:
+        The scores, for the signature; empty if there are no such runs, or if a fold cannot be trained.
+
+    Raises:
+        Interrupted: If a signal stopped it; nothing has been written then.
+    """
+    runs = task.scoring_runs()
+    if not runs:
+        return {}
+    reporter.say(
+        f"estimating the scores by cross-validation: {len(runs)} models, each scored on texts that were held out of its "
+        "training (training.score_folds 0 skips this)"
+    )
+    found = []
+    with tempfile.TemporaryDirectory(prefix="regard-folds-") as folder:
+        for number, config in enumerate(runs, 1):
+            try:
+                predictor = train(replace(config, out=str(Path(folder, str(number))), chosen=()))
+            except Interrupted as error:
+                raise Interrupted(
+                    f"stopped during the cross-validation, before training began; nothing was written to {task.config.out}",
+                    signal_number=error.exit_code - 128,
+                ) from error
+            except (ConfigError, DataError) as error:
+                reporter.say(f"no scores: fold {number} cannot be trained: {error}")
+                return {}
+            found.append(predictor.bundle.signature["scores"])
+    return task.pool_scores(found)
