@@ -109,8 +109,8 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
         made_of = {"fingerprint": task.data.fingerprint, "symbols": symbols_of(task.data.train), "custom": task.custom}
         if team.ranks.alone and model is None and attention is None:  # an object of the user's own is trained once
             task.estimated = score_by_folds(task, lambda own: _fit(own, team, None, None, progress=False), reporter)
-        made_of["estimated"] = dict(task.estimated)
-        facts = {**versions(), **made_of, **machine.to_dict(), "started_from": dict(task.started_from)}
+        further = {"started_from": dict(task.started_from), "estimated": dict(task.estimated)}
+        facts = {**versions(), **made_of, **machine.to_dict(), **further}
         with folder.held():
             folder.check_free(overwrite=overwrite)  # again: another run may have come and gone while the data were prepared
             folder.start(task.config, facts, start.pack() if start else None)
