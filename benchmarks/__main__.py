@@ -1,6 +1,7 @@
 """Run benchmarks: `python -m benchmarks [NAME [OPTIONS]]`. Without a name, those that take a few minutes and no network.
 
 additive   additive scores without tanh against the eager formula
+fast_paths each fast path of attention against the path that would run without it: ten minutes
 multihead  multi-head attention against PyTorch's: with weights, without, and decoding with kept keys
 alignment  alignment error of a small Transformer's attention on the built-in pairs, without and with gold: ten minutes
 scale      preparing many sentence pairs and training on them: speed and memory
@@ -19,6 +20,7 @@ import sys
 
 NAMES = (
     "additive",
+    "fast_paths",
     "multihead",
     "alignment",
     "scale",

@@ -1,4 +1,4 @@
-"""What a mechanism can do beyond its contract: the questions that fast paths and tools ask it.
+"""Capabilities of a mechanism beyond its contract: the questions that fast paths and tools ask it.
 
     attention.linear_score()              the weights of its score, for loops that compute the score themselves
     attention.supports_fused              whether a kernel may compute scores and context at once

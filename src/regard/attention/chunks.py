@@ -1,4 +1,4 @@
-"""What the soft and the hard form of monotonic chunkwise attention share: a second scorer, for the window, and its keys."""
+"""Base of the soft and the hard form of monotonic chunkwise attention: a second scorer, for the window, and its keys."""
 
 from dataclasses import dataclass
 

@@ -80,7 +80,7 @@ class Coverage(HistoryAttention):
 
     The mechanism sees how much each key has been attended to so far, and `AttentionOutput.loss` says what looking again costs:
     the mean, over the queries of the call that may attend to anything (by `key_mask` and `attn_mask`), of Σ_k min(α_tk, c_tk);
-    0 if there is none. A decoder that goes step by step averages the losses of its steps, or calls `coverage_loss` on all
+    0 if no query may. A decoder that goes step by step averages the losses of its steps, or calls `coverage_loss` on all
     weights at the end with a mask of the target's padding. Add it to the training loss, times a λ (1 in the paper).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q steps

@@ -69,7 +69,7 @@ torch.export.register_dataclass(HardMonotonicState, serialized_type_name="regard
 class HardMonotonic(MonotonicAttention):
     """Monotonic attention for decoding: each query takes the value of one key, the first from the last one on with p > ½.
 
-    t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero if there is none.
+    t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero if no key fits.
 
     There is no gradient through the choice, to the values only: train `SoftMonotonic`, and take its `hard()`, or load its
     state dict. Cost: energies of all keys, B·Q·K comparisons, and one look-up for each query.

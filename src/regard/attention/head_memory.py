@@ -1,4 +1,4 @@
-"""What multi-head attention keeps of keys and values: in a decoder this is the key–value cache."""
+"""Keys and values of multi-head attention by head: in a decoder this is the key–value cache."""
 
 from dataclasses import dataclass
 

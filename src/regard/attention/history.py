@@ -20,7 +20,7 @@ from regard.shapes import check_shape
 
 @dataclass(frozen=True)
 class HistoryState:
-    """What a mechanism keeps of the weights that it gave to earlier queries."""
+    """Summary of the weights that a mechanism gave to earlier queries."""
 
     history: Float[Tensor, "B K"]
     """float32, or float64 for scores in float64: sums in half types would lose their last weights."""

@@ -50,10 +50,10 @@ def gaussian_weights(
 
 @dataclass(frozen=True)
 class LocalState:
-    """Where a monotonic window stands."""
+    """Position of a monotonic window."""
 
     position: Int[Tensor, " B"]
-    """How many queries there were before, and so the position of the next window's middle."""
+    """Number of queries so far, which is the position of the next window's middle."""
 
     def select(self, index: Int[Tensor, " M"]) -> "LocalState":
         """Keep the given rows of the batch, in the given order."""
@@ -108,7 +108,7 @@ class _LocalAttention(Attention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """What the scorer makes ready."""
+        """Project the keys once, as the scorer does."""
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
 

@@ -33,7 +33,7 @@ class _ProductAttention(ScoredAttention):
     scale: float = 1.0
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """What is multiplied with the prepared keys; the query itself by default."""
+        """Return the factor of the prepared keys; the query itself by default."""
         return query
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:

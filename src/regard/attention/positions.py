@@ -28,7 +28,7 @@ class RelativePositions(nn.Module):
         return heads
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:
-        """What is added to the scores, of the type and device of `like`; nothing by default."""
+        """Return a bias for the scores, of the type and device of `like`; None by default."""
         return None
 
     def extra_repr(self) -> str:
@@ -80,7 +80,7 @@ class Rotary(RelativePositions):
         if torch.compiler.is_compiling():  # which has no complex numbers
             (even, odd), cos, sin = pairs.unbind(-1), angle.cos(), angle.sin()
             turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1)
-        else:  # one product and one gradient, in a third of the time: x_2n + i x_2n+1 times cos pθ_n + i sin pθ_n
+        else:  # one product and one gradient, 2.7 to 7 times as fast: x_2n + i x_2n+1 times cos pθ_n + i sin pθ_n
             turned = torch.view_as_real(torch.view_as_complex(pairs) * torch.polar(torch.ones_like(angle), angle))
         return turned.flatten(-2).to(heads.dtype)
 

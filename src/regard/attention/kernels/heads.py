@@ -6,7 +6,8 @@ Some heads of a sentence at a time, so that queries, keys and values are read wh
 once would copy them first), scores become weights in place, and the second product finds them in the cache.
 
 Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and 1.5;
-HEADS1024. With fewer weights it gains nothing, and in bfloat16 it loses (`benchmarks/log.md`).
+1.2 and 1.6
+at 2,8,1024,1024,512. With fewer weights it gains nothing, and in bfloat16 it loses (`benchmarks/log.md`).
 """
 
 from itertools import product
