@@ -40,7 +40,7 @@ def test_seeds(known):
 
 
 def test_what_cannot_be_measured(known):
-    with pytest.raises(RequestError, match="faithfulness: there is no text with words, expected at least one"):
+    with pytest.raises(RequestError, match="faithfulness: no text contains a word, expected at least one"):
         measure_faithfulness(known(), ["", " "], ["for", "for"])
     with pytest.raises(RequestError, match="got 2 texts and 1 labels, expected as many"):
         measure_faithfulness(known(), ["a", "b"], ["for"])

@@ -174,7 +174,7 @@ def test_states_that_are_none_are_refused(state):
 
 
 def test_positions_of_another_corpus_are_refused():
-    with pytest.raises(ConfigError, match=r"position 7 of an epoch of 1 batches; was the run begun with other data"):
+    with pytest.raises(ConfigError, match=r"position 7 of an epoch of 1 batches; did the run start with other data"):
         sampler([(1, 1)]).resume_at(0, 7)
     with pytest.raises(ConfigError, match="set to epoch -1; expected 0 or more"):
         sampler([(1, 1)]).set_epoch(-1)

@@ -95,10 +95,11 @@ class Captured(Mapping[str, Tensor]):
             special: Tokens that belong to no word; see there.
             source_text: The text as it was given; by default its words with spaces between.
             target_text: Likewise.
-            note: What the pictures prove and what not.
+            note: Statement for the captions of what the pictures prove and what they don't.
 
         Raises:
-            RequestError: If nothing was caught, there is no such sentence, or `families` names what was not called or is none.
+            RequestError: If nothing was caught, there is no such sentence, or `families` names a module that was not called or
+                has no attention.
             ShapeError: If weights and tokens differ in number: did the module run more than once?
         """
         if not self.calls:

@@ -63,7 +63,7 @@ class TrainingInfo:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known about a run."""
+    """Facts about a run."""
 
     folder: str
     """Folder of the run."""
@@ -86,4 +86,4 @@ class RunFacts:
     training: TrainingInfo
     """Length, speed and times of the training."""
     holder: str = field(default="", compare=False)
-    """The process that trains in the folder now; empty if there is none."""
+    """Process that is training in the folder; empty if none is."""

@@ -26,7 +26,7 @@ class ScoredAttention(Attention):
             None for a softmax.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or the normalizer is none.
+        ConfigError: If a width is not a whole number of 1 or more, or the normalizer is not a normalizer.
 
     Example:
         >>> class Distance(ScoredAttention):

@@ -64,8 +64,8 @@ def _show(headline: str, record: "AttentionRecord", site: str | None, options: a
 def _parser() -> tuple[Parser, TaskOptions]:
     parser = Parser(
         "look",
-        "Translate a sentence and show the attention of each output word; or label a text and show which words\n"
-        "got the attention; or read a text with a language model and show the attention to earlier words.",
+        "Translate a sentence and show the attention of each output word. With a classifier, label the text and show\n"
+        "which words got the attention. With a language model, show each word's attention to the earlier words.",
         '  regard look runs/mine "she kissed him ."\n'
         '  regard look runs/mine "she kissed him ." --to map.png\n'
         '  regard look runs/mine "she kissed him ." --target "sie küsste ihn ."\n'

@@ -216,7 +216,7 @@ def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord
 
 
 def set_threads(threads: int) -> None:
-    """Let PyTorch use so many CPU threads; 0: as many as it likes, within this process's share of the cores."""
+    """Set the number of CPU threads that PyTorch uses; 0 for this process's share of the cores."""
     import torch
 
     ranks = read_ranks()

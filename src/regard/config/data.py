@@ -64,7 +64,7 @@ class DataConfig(FileSettings):
     """Whether the first line is a header: of a tab- or comma-separated file, the names of the columns; of parallel files, the
     languages."""
     max_pairs: int = 0
-    """Train on the first so many usable pairs; 0 for all."""
+    """Maximum number of training pairs, the first usable ones; 0 for all."""
     max_tokens: int = 200
     """Pairs with more tokens than this on a side are left out of training, and counted in the report."""
 
@@ -82,7 +82,7 @@ class LabelledDataConfig(FileSettings):
     """How many texts to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Labels keep their parts, and
     equal texts stay on one side."""
     folds: int = 0
-    """Cut `train` into so many parts and hold out one of them, in place of `dev_size`; 0 for no folds."""
+    """Number of folds into which `train` is cut, one of which is held out in place of `dev_size`; 0 for no folds."""
     fold: int = 1
     """Number of the fold that is held out, from 1."""
     text: str = ""

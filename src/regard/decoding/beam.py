@@ -185,7 +185,7 @@ class _Live:
         return total if self.handicap is None else total - self.handicap
 
     def _bound(self) -> Float[Tensor, " B"]:
-        """What no live hypothesis can score more than."""
+        """Return an upper bound of the scores of live hypotheses."""
         best, most = self._worth(self.total).amax(1), self.limits.float()
         bound = score_of(best, most, self.length_penalty, self.length_reward)
         if not self.length_reward:

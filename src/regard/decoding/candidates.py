@@ -64,8 +64,9 @@ def best_continuations(
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
     """The most probable continuations of all hypotheses of a sentence together, the best first.
 
-    Where the vocabulary is large, the runs of all hypotheses compete first, so that a sentence's selection sees 64·`count`
-    words and not so many of each of its hypotheses. Padding and the start symbol are never produced.
+    Where the vocabulary is large, the runs of all hypotheses compete first, so that the selection for a sentence reads
+    64·`count`
+    words in all, not for each of its hypotheses. Padding and the start symbol are never produced.
 
     Args:
         total: Log probabilities of the hypotheses; −∞ for those that do not go on.

@@ -7,7 +7,8 @@ the second best of each, and so on, the bank with most met first. So what has me
 nothing, and the beam is as wide as without constraints.
 
 That every target holds its phrases is kept by two rules: the end symbol follows only where all are met, and a candidate that
-leaves no room for what is missing is none. A candidate that goes on with a phrase always exists, so a search never runs dry.
+leaves too few steps for the missing phrases is not one. A candidate that continues a phrase always exists, so a search always
+finds one.
 
 Everything is computed for all hypotheses of all sentences at once; sentences without phrases have one bank, and are searched as
 `BestOfAll` does.
@@ -28,7 +29,7 @@ from regard.text.symbols import END, PAD, UNKNOWN
 
 @dataclass(frozen=True)
 class _Progress:
-    """How far hypotheses are with their phrases."""
+    """Progress of hypotheses with their phrases."""
 
     met: Bool[Tensor, "B N C"]  # phrases that stand in the hypothesis; True for padding
     phrase: Int[Tensor, "B N"]  # the phrase it is within, where `position` is not 0
@@ -47,7 +48,7 @@ class _Progress:
 
 @dataclass(frozen=True)
 class _Phrases:
-    """What B sentences are constrained to."""
+    """Constraints of B sentences."""
 
     words: Int[Tensor, "B C L"]  # padding behind the end of each
     lengths: Int[Tensor, "B C"]  # 0 for a phrase that is padding
@@ -82,7 +83,7 @@ class _Phrases:
         return words.masked_fill(now.met | (earlier & ~within), PAD)
 
     def broken(self, now: _Progress, words: Int[Tensor, "B N K"]) -> Int[Tensor, "B N K"]:
-        """Words met of the phrase a hypothesis is within after a word that does not go on with it: 1 where it begins anew."""
+        """Words met of the phrase a hypothesis is within after a word that does not go on with it: 1 where it begins again."""
         first = self.words[:, None, :, 0].expand_as(now.met).gather(2, now.phrase[..., None])
         return ((words == first) & (now.position[..., None] > 0)).long()
 
@@ -101,14 +102,15 @@ class Constrained:
     Args:
         beam_size: Places of the beam.
         guidance: The phrases, and prefixes.
-        limits: Most steps of each sentence; they leave room for its prefix, its phrases and the end.
+        limits: Maximum number of steps for each sentence; enough for its prefix, its phrases and the end.
 
     Reference:
         Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
         section 3.
     Differs from the paper: places are dealt round the banks that have candidates, where the paper gives each bank a share and
-    then moves what is left over; a candidate that leaves no room for what is missing is left out; a phrase that is broken off
-    may begin anew at once.
+    then moves what is left over; a candidate that leaves too few steps for the missing phrases is left out; a phrase that is
+    broken off
+    may begin again at once.
     """
 
     handicap: Tensor | None = None
@@ -161,7 +163,7 @@ class Constrained:
         return torch.cat((words, extra), -1), torch.cat((values, added), -1)
 
     def _after(self, words: Int[Tensor, "B N K"]) -> _Progress:
-        """How far each candidate is, all of a sentence in a row."""
+        """Return the progress of each candidate, with all candidates of a sentence in one row."""
         now, phrases = self._now, self._phrases
         count = phrases.lengths.shape[1]
         plain = words.shape[2] - count - 1
@@ -179,7 +181,9 @@ class Constrained:
         return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
 
     def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: int) -> Bool[Tensor, "B N K"]:
-        """Whether a candidate leaves room for what it lacks, ends only with nothing lacking, and cuts no word's end off."""
+        """Return whether a candidate leaves enough steps for its missing phrases, ends only if none is missing, and cuts no
+        word.
+        """
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
         left = (phrases.limits - step - 1)[:, None]

@@ -49,9 +49,9 @@ class Extension(Protocol):
 
 
 def end_cost_of(length_reward: float, limits: Int[Tensor, " B"], length: int) -> Float[Tensor, " B"] | None:
-    """What a reward for length takes from those that end with `length` symbols: the others will have one more at least.
+    """Return the cost of ending with `length` symbols under a reward for length: the others will have at least one more symbol.
 
-    Nothing at the limit, where those that do not end are cut.
+    It is 0 at the limit, where hypotheses that do not end are cut.
     """
     return length_reward * (limits > length).float() if length_reward else None
 

@@ -1,4 +1,4 @@
-"""What a target is held to: words that it begins with, and phrases that it holds somewhere."""
+"""Constraints of targets: words to begin with, and phrases to contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _NEVER = frozenset((PAD, START, END))
 
 @dataclass(frozen=True)
 class Guidance:
-    """For each of B sentences, what its target is held to.
+    """Constraints of the targets of B sentences.
 
     Raises:
         RequestError: If there are not as many prefixes as lists of phrases, a phrase is empty, or a symbol is among them that
@@ -47,7 +47,7 @@ class Guidance:
         return any(map(len, self.phrases))
 
     def room(self, device: torch.device) -> Int[Tensor, " B"]:
-        """How many words each target has at least."""
+        """Return the minimum number of words of each target."""
         pairs = zip(self.prefixes, self.phrases, strict=True)
         return torch.tensor([len(prefix) + sum(map(len, phrases)) for prefix, phrases in pairs], device=device)
 

@@ -1,4 +1,4 @@
-"""What a search returns, and how it is scored."""
+"""Results of a search, and their scores."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -19,7 +19,7 @@ class Hypothesis:
     log_probability: float
     """log p(target | source), the end symbol's included where `finished`."""
     score: float
-    """What the search ranks by; see `score_of`."""
+    """Score that ranks hypotheses; see `score_of`."""
     finished: bool
     """Whether the model ended it; False where it was cut at the length limit."""
     token_log_probabilities: np.ndarray

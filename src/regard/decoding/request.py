@@ -1,4 +1,4 @@
-"""What every search asks of its arguments."""
+"""Checks of the arguments of every search."""
 
 from collections.abc import Collection
 
@@ -58,7 +58,7 @@ def length_limits(
 _WIDEST = 1000
 """Beyond this a beam costs memory and time, and finds nothing better."""
 _LARGEST_REWARD = 100.0
-"""With so many nats a symbol hardly any target ends before its limit."""
+"""Largest useful reward, in nats per symbol; beyond it, hardly any target ends before its limit."""
 
 
 def check_beam(beam_size: int, n_best: int, length_penalty: float, length_reward: float) -> None:

@@ -24,7 +24,7 @@ _STRONGEST = 100.0
 
 @dataclass(frozen=True)
 class Restrictions:
-    """What a search may not produce, or only at a cost.
+    """Outputs that a search must avoid, or may produce at a cost.
 
     Raises:
         RequestError: If a value is out of its range.

@@ -1,4 +1,4 @@
-"""What a search has done, kept as tensors until its winners are known.
+"""History of a search, kept as tensors until the best hypotheses are known.
 
 Each step leaves the words it chose, which hypothesis each one goes on from, and the attention it paid. Nothing follows a
 hypothesis around while the search runs: at the end, the winners walk back along their parents and pick up their own words

@@ -131,7 +131,7 @@ def subjects(
 
 
 def rooms(random: Random, *, adjective: float = 0.3) -> Table:
-    """A table of rooms in which something happens."""
+    """Table of the rooms for actions."""
     return place_table(IN, noun_phrases(random, ROOMS, kinds=_PLACE_KINDS, adjective=adjective))
 
 

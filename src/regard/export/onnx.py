@@ -56,7 +56,7 @@ def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
         overridable: Whether a decoder's step takes attention weights that replace its own.
 
     Raises:
-        RequestError: If there are none for this class of model, or a part of it cannot be expressed.
+        RequestError: If this class of model has no graphs, or a part of it cannot be expressed.
     """
     raise RequestError(f"a {type(model).__name__} cannot be exported to ONNX; export supports the models that regard builds")
 

@@ -53,10 +53,10 @@ class Session:
 
 @dataclass(frozen=True)
 class OnnxState:
-    """Where the decoding of B sentences stands, N hypotheses of each."""
+    """Decoding state of B sentences with N hypotheses each."""
 
     memory: Arrays
-    """What the encoder prepared, (B, …) each; the source mask among it."""
+    """Output of the encoder, (B, …) each, with the source mask."""
     steps: Arrays
     """The step's state, (B, N, …) each."""
     encoder: AttentionMaps

@@ -2,7 +2,7 @@
 
     OUT.parts/KEY/0002        a part that is whole
     OUT.parts/KEY/0003.new    a part that is being written; touched every few seconds by whoever writes it
-    OUT.parts/KEY/0002.begun  one byte for each attempt in which that process looked for its part
+    OUT.parts/KEY/0002.begun  one byte per attempt of that process to find its part
     OUT.new                   all parts, on their way to OUT
 
 KEY says what all parts are made from, so that the parts of an attempt that failed are taken over by the next, and those of

@@ -1,4 +1,4 @@
-"""What training minimizes where a model predicts words, what the decoder is fed meanwhile, and models of the user's own."""
+"""Objectives of models that predict words, the tokens that a decoder reads in training, and models of the user's own."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal

@@ -2,7 +2,7 @@
 
 Pairs are laid in a row by length, the longest first, and the row is cut where the budget is full. Where the cuts are depends on
 the lengths alone, so that every epoch has the same number of batches; which of the pairs of a length comes where, and the order
-of the batches, are drawn anew in each epoch, as a pure function of (seed, epoch).
+of the batches, are drawn again in each epoch, as a pure function of (seed, epoch).
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,9 +28,9 @@ class Batch:
     """Ends with the end symbol."""
     source_mask: Bool[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
-    """What the decoder is fed: the start symbol, then the words."""
+    """Input of the decoder: the start symbol, then the words."""
     target_out: Int[Tensor, "B T"]
-    """What it should answer: the words, then the end symbol."""
+    """Expected output: the words, then the end symbol."""
     target_mask: Bool[Tensor, "B T"]
     index: Int[Tensor, " B"]
     """Which pairs of the corpus these are."""
@@ -56,7 +56,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         source_lengths: Tokens of each source, (N,), as a batch holds them.
         target_lengths: Tokens of each target, (N,).
         batch_tokens: The budget of either side, padding included; 1 or more.
-        batch_sentences: At most so many pairs in a batch; 0 for no bound.
+        batch_sentences: Maximum number of pairs in a batch; 0 for no limit.
         seed: With the epoch, it decides the order.
         shuffle: False: the longest first, always the same.
 
@@ -116,7 +116,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
 
     @property
     def position(self) -> int:
-        """How many batches of this epoch have been used."""
+        """Return the number of batches of this epoch that were used."""
         return self._position
 
     @position.setter
@@ -124,7 +124,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         if not 0 <= value <= len(self):
             raise ConfigError(
                 f"a batch sampler was set to position {value} of an epoch of {len(self)} batches; "
-                "was the run begun with other data or another batch_tokens?"
+                "did the run start with other data or another batch_tokens?"
             )
         self._position = value
 
@@ -179,7 +179,7 @@ def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_s
     Args:
         lengths: Tokens of each sentence, (N,).
         batch_tokens: Longest × sentences of a batch, at most; a longer sentence makes its own batch.
-        batch_sentences: At most so many sentences; 0 for no bound.
+        batch_sentences: Maximum number of sentences; 0 for no limit.
 
     Returns:
         Arrays of indices that cover 0 … N−1 once: results go back to the order given by `results[batch] = …`.
@@ -217,7 +217,9 @@ def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _cut(lengths: np.ndarray, batch_tokens: int, batch_sentences: int) -> np.ndarray:
-    """Where the batches start in the row of lengths from longest to shortest, and where the last ends."""
+    """Return the indices at which batches start in the lengths, sorted from longest to shortest, and the end of the last
+    batch.
+    """
     ordered = np.sort(lengths)[::-1]
     total = len(ordered)
     starts = [0]

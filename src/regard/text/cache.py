@@ -195,7 +195,7 @@ def _version(package: str) -> str:
 
 
 def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path], None]) -> T:
-    """What the entry holds; where there is no whole one, it is made first.
+    """Return the content of the entry; if no complete entry exists, it is made first.
 
     Args:
         entry: Its folder in the cache.

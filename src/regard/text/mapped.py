@@ -55,7 +55,7 @@ class MappedWriter:
 
 
 class MappedFile:
-    """What a `MappedWriter` wrote. The whole file is one array of int32, `flat`; a row is where its Arrow buffer points to.
+    """File that a `MappedWriter` wrote: one array of int32, `flat`. An Arrow buffer says where each row is.
 
     Args:
         path: The file.

@@ -97,7 +97,7 @@ def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[lis
 
 
 def _clean(texts: Sequence[str], numbers: Sequence[int], form: str, report: ReadingReport) -> TextChunk:
-    """Strip and normalise, and leave out what is no text, with its reason in the report."""
+    """Strip and normalise texts, and skip invalid ones, with the reason in the report."""
     report.read += len(texts)
     over_long = [text is OVER_LONG_LINE for text in texts]
     cleaned = normalise(texts, form)

@@ -50,7 +50,7 @@ class Prepared(Protocol):
 
     @property
     def report(self) -> PreparationReport:
-        """What became of the data."""
+        """Return the report on the data."""
 
 
 C = TypeVar("C", bound=Chunk)
@@ -67,7 +67,7 @@ class Selection(Generic[S]):
     dev: Chosen
     """All False if there are dev files."""
     notes: Sequence[str] = ()
-    """What was noticed, for the report."""
+    """Remarks for the report."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ class DataSchema(ABC, Generic[C, S, P]):
     """
 
     content: ClassVar[str]
-    """What the files contain, for messages."""
+    """Content of the files, for messages."""
     example: ClassVar[str]
-    """What `data.train` should name, for messages."""
+    """Expected value of `data.train`, for messages."""
     columns: ClassVar[tuple[str, ...]]
     """The columns of text, each with its tokenizer."""
 

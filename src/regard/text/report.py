@@ -32,12 +32,12 @@ def warn_of_overlap(shared: int, total: int, what: str) -> list[str]:
 
 @dataclass(kw_only=True)
 class PreparationReport:
-    """What became of all the data of a run; a subclass for each kind of data adds its numbers."""
+    """Report on all the data of a run; a subclass for each kind of data adds its numbers."""
 
     unit: ClassVar[str]
-    """What an example is, in the singular: `pair` or `text`."""
+    """Name of an example, in the singular: `pair` or `text`."""
     apart: ClassVar[str]
-    """What held-out examples do not share with the training data, for the report."""
+    """Names of the parts that held-out and training examples never share, for the report."""
 
     train: ReadingReport
     dev: ReadingReport | None
@@ -136,7 +136,7 @@ class PairReport(PreparationReport):
     train_tokens: tuple[int, int]
     """Number of source and target tokens in training, end symbols included."""
     overlap: Overlap | None = None
-    """What given dev files share with the training data; None without dev files."""
+    """Overlap of given dev files with the training data; None without dev files."""
 
     @property
     def sizes(self) -> tuple[int, int]:

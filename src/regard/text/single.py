@@ -1,4 +1,4 @@
-"""What the preparation of labelled texts and of texts alone has in common: an example has one text."""
+"""Preparation of examples with a single text: labelled texts and plain texts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

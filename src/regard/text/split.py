@@ -13,7 +13,7 @@ Hashes = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
 
 LARGEST_DEV_PART = 10
-"""Held-out pairs are never more than one in so many."""
+"""Smallest number of pairs per held-out pair."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084), 
 _LARGEST = 60.0
 """Maximum length in inches of all maps in a row or column. If cells with words would be longer, no word is written."""
 _WORDLESS_SIDE, _WORDLESS_ROW, _WORDLESS_CELL = 8.0, 40.0, 2 / 150
-"""Without words: inches of the longest map, of all maps in a row or column, and of the smallest cell, if there is room."""
+"""Without words: inches of the longest map, of all maps in a row or column, and of the smallest cell, if space allows."""
 _TITLE, _TITLE_LINE = 11.0, 0.22
 _GAP, _NAME, _NAME_ROOM, _LEAST, _MIN_WIDTH = 0.14, 7.5, 0.19, 0.9, 3.6
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_ROOM = 1.8, 0.1, 0.4

@@ -12,7 +12,7 @@ def decimals(scale: float) -> int:
     """Return the number of decimal places for weights up to a scale, so that the greatest has at least two significant digits.
 
     Args:
-        scale: The greatest weight; 0 if there is none.
+        scale: The greatest weight; 0 without weights.
     """
     if scale >= 100:
         return 0
@@ -21,7 +21,7 @@ def decimals(scale: float) -> int:
 
 
 def greatest(*matrices: np.ndarray) -> float:
-    """Return the greatest absolute value in some arrays; 0 if there is none."""
+    """Return the greatest absolute value in some arrays; 0 without values."""
     return max((float(np.abs(matrix).max()) for matrix in matrices if matrix.size), default=0.0)
 
 

@@ -52,5 +52,5 @@ def other_labels(record: AttentionRecord) -> list[str]:
 
 
 def further_labels(number: int, before: str = "") -> str:
-    """Return a clause on the labels that a list of the most probable leaves out; empty if there are none."""
+    """Return a clause on the labels that a list of the most probable leaves out; empty if it leaves out none."""
     return f"{before}and {counted(number, 'less probable label')}" if number > 0 else ""

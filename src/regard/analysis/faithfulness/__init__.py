@@ -1,4 +1,4 @@
-"""How far a classifier's attention tells what its predictions rest on."""
+"""Faithfulness: measures of whether a classifier's attention shows which words its predictions depend on."""
 
 from regard.analysis.faithfulness.measure import compare_seeds, examine, measure_faithfulness
 from regard.analysis.faithfulness.probe import Probe, WordedText

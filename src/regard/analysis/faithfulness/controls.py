@@ -35,7 +35,7 @@ def build_permutation(seed: int) -> Reweight:
 def permuted_distance(
     probe: Probe, texts: Sequence[np.ndarray], *, permutations: int = 100, seed: int = 1
 ) -> Float[np.ndarray, " N"]:
-    """How far a prediction moves when its attention weights are permuted: the median over permutations.
+    """Compute the median change of a prediction when its attention weights are permuted.
 
     Args:
         probe: The model.

@@ -34,7 +34,7 @@ class Deletions:
 
 
 def num_deleted(words: int, share: int) -> int:
-    """How many words `share` percent are: rounded up, so at least one."""
+    """Return `share` percent of the number of words, rounded up, so at least one."""
     return -(-words * share // 100)
 
 
@@ -86,7 +86,7 @@ def erase(
 def leave_one_out(
     probe: Probe, texts: Sequence[WordedText]
 ) -> tuple[list[Float[np.ndarray, " W"]], list[Float[np.ndarray, " W"]]]:
-    """What each word's absence does to the prediction.
+    """Compute the effect of leaving out each word on the prediction.
 
     Returns:
         For each text, by word: the total variation distance to the prediction for the whole text (Jain and Wallace 2019,

@@ -41,13 +41,13 @@ def measure_faithfulness(
         texts: Texts, best not those it was trained on; those without words do not count.
         labels: The label of each, or where texts have several the labels of each.
         others: The same run with other seeds, to compare attention with.
-        max_texts: A random sample of so many is measured.
+        max_texts: Size of the random sample that is measured.
         permutations: How often each text's weights are permuted.
         seed: Governs the sample and everything random in it.
         progress: Whether to show a bar on standard error.
 
     Raises:
-        RequestError: If there is no text with words, or `others` see other words or labels.
+        RequestError: If no text contains a word, or `others` have other words or labels.
         DataError: If a label was not met in training.
     """
     if len(texts) != len(labels):
@@ -57,7 +57,7 @@ def measure_faithfulness(
     worded = worded_texts(classifier, given)
     kept = [number for number, text in zip(chosen, worded, strict=True) if text.num_words]
     if not kept:
-        raise RequestError("faithfulness: there is no text with words, expected at least one")
+        raise RequestError("faithfulness: no text contains a word, expected at least one text with words")
     gold = classifier.labels.encode([labels[number] for number in kept])
     with counting_bar("measuring", _STEPS + bool(others), shown=progress) as advance:
         found = examine(

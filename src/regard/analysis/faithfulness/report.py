@@ -34,7 +34,7 @@ class Erasure:
     """95% interval of attention − random, over texts."""
     high: float
     p: float
-    """How likely attention's distance from random is where there is none; two-sided, by a bootstrap."""
+    """p-value of the difference between attention and random; two-sided, by a bootstrap."""
     shares: tuple[tuple[float, float, float], ...]
     """Attention, random and leave-one-out at 1, 5, 10, 20 and 50% of the words."""
 
@@ -102,7 +102,7 @@ class Faithfulness:
         return describe(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON: the sentence and the measures; null where there is no number."""
+        """Plain data, for JSON: the sentence and the measures; null where a number is missing."""
         measures = _plain(asdict(self))
         return {"sentence": self.sentence, "texts": measures.pop("texts"), "measures": measures}
 

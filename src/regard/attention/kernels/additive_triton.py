@@ -114,7 +114,7 @@ class _Side:
 
 
 class _Problem:
-    """What the kernels share: both sides, v, the masks, the sizes."""
+    """Arguments that the kernels share: both sides, v, the masks, the sizes."""
 
     def __init__(
         self, query: Tensor, key: Tensor, score_weight: Tensor, key_mask: Tensor | None, attn_mask: Tensor | None

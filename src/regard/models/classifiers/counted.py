@@ -206,7 +206,7 @@ class CountedClassifier(TextClassifier):
 
 
 def _spread(examples: Iterable[Example], most: int) -> list[Example]:
-    """All texts, or every 2ⁿth of them, so that there are at most so many."""
+    """Return all texts, or every 2ⁿth of them, up to this number."""
     kept: list[Example] = []
     seen, count, step = 0, 0, 1
     for example in examples:

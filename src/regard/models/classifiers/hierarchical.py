@@ -106,11 +106,11 @@ class SentenceLayout:
     """
 
     token: Tensor
-    """(M,W): each word's index in the flattened batch; undefined where there is no word."""
+    """(M,W): each word's index in the flattened batch; undefined for padding."""
     word_mask: Tensor
     """(M,W)."""
     sentence: Tensor
-    """(B,N): each sentence's number, from 0 to M − 1; undefined where there is no sentence."""
+    """(B,N): each sentence's number, from 0 to M − 1; undefined for padding."""
     sentence_mask: Tensor
     """(B,N)."""
 

@@ -38,7 +38,7 @@ class TransformerClassifier(TextClassifier):
         output_dropout: Of what was pooled.
 
     Raises:
-        ConfigError: If the pooling and the encoder have different widths, or there is no label.
+        ConfigError: If the pooling and the encoder have different widths, or no label is given.
     """
 
     def __init__(

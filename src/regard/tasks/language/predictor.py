@@ -100,7 +100,7 @@ class LanguageModel:
             prompts: Beginnings of texts; an empty one for a text of the model's own.
             samples: How many texts for each prompt.
             temperature: What scores are divided by before words are drawn; 0 for the most probable word at each step.
-            top_k: Draw from the so many most probable words only; 0 for all.
+            top_k: Draw from the k most probable words only; 0 for all.
             top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1.
             max_length: Most tokens that are added to a prompt, the end included; 0 for as many as a text had in training.
             no_repeat_ngrams: n: no sequence of n tokens occurs twice in a text, its prompt included; 0 for no restriction.

@@ -37,7 +37,8 @@ _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 
 _LONE_RETURN = re.compile(r"\r(?!\n|$)")
 _STAND_IN = "\ud800"
-"""Stands in for a lone carriage return, which the csv module takes for the end of a row; no decoded text holds it."""
+"""Placeholder for a lone carriage return, which the csv module would read as the end of a row; decoded text never contains it.
+"""
 
 
 def read_fast_align(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:

@@ -49,7 +49,7 @@ def read_start(path: Path, encoding: str) -> bytes:
 
 
 def ending(path: Path) -> str:
-    """The last ending of a file's name, in lower case, but for `.gz`; empty if there is none."""
+    """Return the last ending of a file's name in lower case, leaving out `.gz`; empty if the name has no ending."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     return suffixes[-1] if suffixes else ""
 

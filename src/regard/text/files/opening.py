@@ -231,12 +231,12 @@ BLOCK_BYTES = 1 << 19
 LONGEST_LINE = 1 << 24
 """Bytes of a line that is still held in memory; more are passed over, so that a file without line ends cannot fill it."""
 LONGEST_SIDE = 1 << 16
-"""Characters of a sentence or text; what is longer is none, and would only feed memory to tokenizers."""
+"""Maximum number of characters in a sentence or text; longer ones would only cost memory in tokenizers."""
 CHUNK_CHARACTERS = 1 << 22
 """Of the rows that are held at once, where a row can be long; always one row at least."""
 
 OVER_LONG_LINE = "\x00over-long line"
-"""Stands in for a line beyond `LONGEST_LINE`; recognised by identity."""
+"""Placeholder for a line that is longer than `LONGEST_LINE`; recognised by identity."""
 
 
 def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int, list[str]]]:

@@ -14,7 +14,7 @@ from regard.text.files.formats import FORMS
 from regard.text.files.opening import is_utf8
 
 FIRST_LINES = 5
-"""How many line numbers are kept for each reason."""
+"""Maximum number of line numbers kept for each reason."""
 
 EMPTY_LINE = "empty line"
 EMPTY_SOURCE = "empty source"
@@ -55,7 +55,7 @@ class Skipped:
 
 @dataclass
 class ReadingReport:
-    """What was read from one file, or from several that belong together.
+    """Report on the reading of one file, or of several that belong together.
 
     Always `read == kept + the sum of all skipped counts` once reading is over.
     """
@@ -66,18 +66,18 @@ class ReadingReport:
     columns: list[str] = field(default_factory=list)
     """Names or numbers of the columns that were read; empty for files without."""
     unit: str = "lines"
-    """What is counted: `lines`, or `rows` where one can span lines or there are none."""
+    """Unit of counting: `lines`, or `rows` if a row can span lines or the file has no lines."""
     read: int = 0
     kept: int = 0
     kind: str = "pairs"
-    """What is kept of them: `pairs`, or `texts` with labels."""
+    """Kind of examples that are kept: `pairs`, or `texts` with labels."""
     skipped: dict[str, Skipped] = field(default_factory=dict)
     encoding: str = "UTF-8"
     """Encoding of the files."""
     first: str = ""
     """The first pair or text that was kept, as it was understood; shortened and in quotation marks."""
     advice: str = ""
-    """Advice about skipped lines; empty if there is none."""
+    """Advice about skipped lines; empty for no advice."""
 
     def skip(self, reason: str, line: int) -> None:
         """Count one line that is not kept."""

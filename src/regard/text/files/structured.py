@@ -113,7 +113,7 @@ def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: TwoColumns, path: Pa
 
 
 def _look_up(row: Mapping[str, Any], keys: Keys) -> Any:
-    """Return a value, or None if there is none."""
+    """Return a value, or None if it is missing."""
     value: Any = row
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

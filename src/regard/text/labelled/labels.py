@@ -16,10 +16,10 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Labels:
-    """What a text may be labelled with.
+    """Labels of a classifier.
 
     Raises:
-        DataError: If a name is no text, empty or there twice, or the counts are not one for each.
+        DataError: If a name is not a text, is empty or occurs twice, or the counts don't match the names.
     """
 
     names: tuple[str, ...]

@@ -57,7 +57,7 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[l
         The files, in the order of their labels where they have some, and the format.
 
     Raises:
-        DataError: If there is none, one cannot be read, or their number does not fit the format.
+        DataError: If no file is given, a file cannot be read, or the number of files does not fit the format.
     """
     if not paths:
         raise DataError("no file was given, expected one of labelled texts, one text file for each label, or a folder of these")
@@ -177,7 +177,7 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
 
 class _Cleaner:
-    """Strips and normalises texts and labels, and leaves out what is none, with its reason in the report."""
+    """Strips and normalises texts and labels, and skips invalid ones, with the reason in the report."""
 
     def __init__(self, data: LabelledDataConfig, report: ReadingReport, *, typed: bool = False, given: bool = False) -> None:
         self.data, self.report = data, report

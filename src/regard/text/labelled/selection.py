@@ -88,7 +88,7 @@ def select(
         known: The labels of a model that training starts from, which determine the numbers if they include all labels here.
 
     Raises:
-        DataError: If there is no label; if each text has one label, and there is a single label or a label with a single text;
+        DataError: If labels are missing; if each text has one label, and there is a single label or a label with a single text;
             or if there are more folds than texts.
     """
     hashes, size = texts.hashes[0], len(texts)

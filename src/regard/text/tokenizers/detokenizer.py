@@ -20,7 +20,7 @@ _CJK = re.compile(r"[\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-
 _SPACELESS = frozenset({"zh", "ja", "yue"})
 
 _PAIRS = {"“": "”", "‘": "’", "„": "“”", "‚": "‘’", "«": "»", "‹": "›"}
-"""What opens a quotation, and what may close it."""
+"""Opening quotation marks, and the marks that may close them."""
 _GERMAN_PAIRS = {"„": "“”", "‚": "‘’", "»": "«", "›": "‹"}
 
 
@@ -87,7 +87,7 @@ class _Joiner:
         return self.spaceless(before, word), elided
 
     def quotation(self, before: str, word: str, last: bool) -> tuple[bool, bool] | None:
-        """Open and close quotation marks; None where the word is none."""
+        """Open and close quotation marks; return None if the word is not one."""
         airy = self.language == "fr" and word in {"«", "»"}
         if self.open and word in self.open[-1]:
             self.open.pop()
@@ -96,7 +96,7 @@ class _Joiner:
             self.open.append(self.pairs[word])
             return False, not airy
         if word in {"'", "’"} and before[-1:].isalnum() and last:
-            return True, False  # the boys' room
+            return True, False  # the boys' house
         if word in {'"', "'", "`", "``", "''"}:
             self.open.append("''" if word == "``" else word)
             return False, True

@@ -1,7 +1,7 @@
 """A tokenizer as one JSON file: what regard knows of it, around a `tokenizer.json` of the `tokenizers` library.
 
 Reading one runs nothing that it holds: of the library's part only symbols, merges and scores are taken, after they have been
-checked; the rules are built anew from the kind.
+checked; the rules are built again from the kind.
 """
 
 import json
@@ -31,7 +31,7 @@ _FIELDS = {"format": str, "version": int, "kind": str, "language": str, "lowerca
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """What a file holds."""
+    """Content of a file."""
 
     kind: str
     language: str

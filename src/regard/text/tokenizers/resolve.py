@@ -1,4 +1,4 @@
-"""What kind of tokenizer a text needs, where the configuration leaves it open (`kind: auto`)."""
+"""Choice of a tokenizer by the text, for `kind: auto`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ SAMPLE_SIZE = 4096
 ENDS = ".!?…。！？।؟"
 """Marks that end a sentence."""
 _CLOSING = "\"'“”‘’«»‹›)]} \t"
-"""What may stand behind the end of a sentence."""
+"""Characters that may follow the end of a sentence."""
 
 
 def is_tokenised(texts: Sequence[str]) -> bool:

@@ -59,11 +59,11 @@ def _cutter(pattern: str) -> Any:
 
 
 class Scheme(ABC):
-    """What one kind of tokenizer does with text."""
+    """Rules of one kind of tokenizer."""
 
     kind: ClassVar[str]
     space: ClassVar[str] = ""
-    """What stands for the space before a word among the symbols; empty where spaces are not symbols."""
+    """Symbol for the space before a word; empty if spaces are not symbols."""
     leading_space: ClassVar[bool] = False
     """Whether the first word of a text has the mark of a space before it too."""
 

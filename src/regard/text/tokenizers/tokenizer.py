@@ -209,7 +209,7 @@ class Tokenizer:
         """Assemble tokens into words by the scheme's own rules."""
         if not self.scheme.space:
             return tokens, list(range(len(tokens)))
-        # A letter stands in for the unknown, so that it is a part of the word around it.
+        # A letter replaces the unknown symbol, so that it belongs to the word around it.
         spelled = ["".join("x" if token == UNKNOWN_TOKEN else token).replace(self.scheme.space, " ") for token in tokens]
         owner_at: list[int] = []  # for each character of the text, spaces going with the word behind them
         number = 0
@@ -282,7 +282,7 @@ class _Counts:
     def tokenizer(self, where: str, progress: bool) -> Tokenizer:
         units = self.units()
         if not units:
-            raise DataError(f"there is no text {where}to learn a vocabulary from: check the files and columns")
+            raise DataError(f"found no text {where}to learn a vocabulary from: check the files and columns")
         symbols = learn(units, self.config, progress=progress)
         return Tokenizer(symbols, scheme=self.scheme, lowercase=self.config.lowercase, normalization=self.normalization)
 
@@ -304,7 +304,7 @@ def build_tokenizers(
 
     Raises:
         ConfigError: If the settings contradict each other, or spaCy or its language is missing.
-        DataError: If there is no text.
+        DataError: If no text is given.
     """
     if config.joint and config.source != config.target:
         raise ConfigError(
@@ -352,7 +352,7 @@ def build_tokenizer(
 
     Raises:
         ConfigError: If spaCy or its language is missing, or a bound is too small.
-        DataError: If there is no text.
+        DataError: If no text is given.
     """
     counts = _Counts(config, _scheme_for(config, language), normalization)
     for chunk in texts:
