@@ -43,7 +43,9 @@ class TinyTranslator(Seq2Seq):
         bias[END] += 1  # so that most sentences end
         self.bias = nn.Parameter(bias)
 
-    def encode(self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = ()) -> TinyState:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: object = None
+    ) -> TinyState:
         memory = self.source[source].masked_fill(~source_mask[..., None], 0)
         mean = memory.sum(1, keepdim=True) / source_mask.sum(1)[:, None, None]
         return TinyState(memory, source_mask, mean)
@@ -56,13 +58,19 @@ class TinyTranslator(Seq2Seq):
         return hidden, {"cross": weights, "cross.heads": by_head}, replace(state, hidden=hidden)
 
     def step(
-        self, tokens: Tensor, state: TinyState, *, record: Collection[str] = ()
+        self, tokens: Tensor, state: TinyState, *, record: Collection[str] = (), reweight: object = None
     ) -> tuple[Tensor, AttentionMaps, TinyState]:
         hidden, maps, state = self._advance(tokens, state)
         return self.logits(hidden), {site: maps[site] for site in record}, state
 
     def decode(
-        self, target_in: Tensor, state: TinyState, *, use_gold: Tensor | None = None, record: Collection[str] = ()
+        self,
+        target_in: Tensor,
+        state: TinyState,
+        *,
+        use_gold: Tensor | None = None,
+        record: Collection[str] = (),
+        reweight: object = None,
     ) -> tuple[Tensor, AttentionMaps]:
         steps = []
         for tokens in target_in.split(1, 1):
@@ -101,11 +109,13 @@ class TableTranslator(Seq2Seq):
         super().__init__()
         self.rule, self.batches, self.selected = rule, [], []
 
-    def encode(self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = ()) -> TableState:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: object = None
+    ) -> TableState:
         return TableState([[()] for _ in range(len(source))], self.selected)
 
     def step(
-        self, tokens: Tensor, state: TableState, *, record: Collection[str] = ()
+        self, tokens: Tensor, state: TableState, *, record: Collection[str] = (), reweight: object = None
     ) -> tuple[Tensor, AttentionMaps, TableState]:
         self.batches.append(tuple(tokens.shape))
         prefixes = [
@@ -115,7 +125,7 @@ class TableTranslator(Seq2Seq):
         logits = torch.tensor([[self.rule(prefix[1:]) for prefix in row] for row in prefixes])
         return logits, {}, TableState(prefixes, state.selected)
 
-    def decode(self, target_in, state, *, use_gold=None, record=()):
+    def decode(self, target_in, state, *, use_gold=None, record=(), reweight=None):
         raise NotImplementedError
 
     def logits(self, features):

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from regard.attention import ALiBi, MultiHead
 from regard.inference.transformer import PooledState, pack_decoder
 from regard.layers.pool import Pool
-from regard.layers.transformer import DecoderLayer, LayersToRecord, TransformerDecoder
+from regard.layers.transformer import DecoderLayer, DecoderRequest, TransformerDecoder
 from regard.layers.transformer_build import Blueprint, build_decoder
 from regard.models.transformer.state import CachedState
 
 WIDTH, HEADS, LAYERS, SOURCE = 12, 3, 2, 7
-RECORD = LayersToRecord(own=(0, 1), across=(1,))
-NOTHING = LayersToRecord()
+RECORD = DecoderRequest(own=(0, 1), across=(1,))
+NOTHING = DecoderRequest()
 
 
 def build(**changes: object) -> TransformerDecoder:
@@ -55,7 +55,7 @@ class Plain:
         self.past = torch.cat([self.past, x[:, :, None]], 2)
         rows, count = x.shape[:2]
         states, mask = (part.repeat_interleave(count, 0) for part in (self.states, self.mask))
-        found, weights = self.decoder(self.past.flatten(0, 1), self.decoder.prepare(states, mask), record=RECORD)
+        found, weights = self.decoder(self.past.flatten(0, 1), self.decoder.prepare(states, mask), RECORD)
         last = found[:, -1].unflatten(0, (rows, count))
         own, across = (
             {number: each[:, :, -1].unflatten(0, (rows, count)).transpose(1, 2) for number, each in kind.items()}
@@ -89,7 +89,7 @@ def test_equals_the_plain_decoder(order, rotary, seed, beam_size, rows):
     for _ in range(13):  # beyond the room of a pool
         x = torch.randn(rows, count, WIDTH, generator=draw)
         wanted, own, across = plain.step(x)
-        found, given, state = state.advance(decoder, x, record=RECORD)
+        found, given, state = state.advance(decoder, x, RECORD)
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
         for weights, expected in ((given.own, own), (given.across, across)):
             assert weights.keys() == expected.keys()
@@ -110,12 +110,12 @@ def test_equals_the_plain_decoder(order, rotary, seed, beam_size, rows):
 def test_two_steps_from_one_state_do_not_disturb_each_other():
     decoder = build()
     state = begin(decoder, *texts(5))
-    _, _, state = state.advance(decoder, torch.randn(5, 1, WIDTH), record=NOTHING)
+    _, _, state = state.advance(decoder, torch.randn(5, 1, WIDTH), NOTHING)
     x, other = torch.randn(2, 5, 1, WIDTH)
-    _, _, one = state.advance(decoder, x, record=NOTHING)
-    before, _, _ = one.advance(decoder, x, record=NOTHING)
-    state.advance(decoder, other, record=NOTHING)
-    after, _, _ = one.advance(decoder, x, record=NOTHING)
+    _, _, one = state.advance(decoder, x, NOTHING)
+    before, _, _ = one.advance(decoder, x, NOTHING)
+    state.advance(decoder, other, NOTHING)
+    after, _, _ = one.advance(decoder, x, NOTHING)
     assert torch.equal(before, after)
 
 
@@ -123,7 +123,7 @@ def test_two_steps_from_one_state_do_not_disturb_each_other():
 def test_sentences_move_together_once_a_quarter_has_left():
     decoder = build()
     state = begin(decoder, *texts(8))
-    _, _, state = state.advance(decoder, torch.randn(8, 1, WIDTH), record=NOTHING)
+    _, _, state = state.advance(decoder, torch.randn(8, 1, WIDTH), NOTHING)
     some = state.keep(torch.tensor([0, 2, 3, 4, 5, 7]))
     assert some.num_rows == 8
     assert some.words.storage is state.words.storage
@@ -155,7 +155,7 @@ def test_other_dtypes(dtype, changes):
             x = torch.randn(6, 2 if state.length else 1, WIDTH).to(dtype)
             with torch.autocast("cpu", enabled=False):
                 expected, own, across = plain.step(x.double())
-            found, given, state = state.advance(decoder, x, record=RECORD)
+            found, given, state = state.advance(decoder, x, RECORD)
             assert found.dtype == torch.promote_types(dtype, torch.float32)
             errors.append((found - expected).abs().max().item())
             others.append((other.step(x)[0] - expected).abs().max().item())
@@ -204,7 +204,7 @@ def test_a_hooked_feed_forward_part_is_called(dtype):
     x = torch.randn(6, 1, WIDTH).to(dtype)
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
         expected, _, _ = Plain(decoder, states.to(dtype), mask).step(x)
-        found, _, _ = begin(decoder, states.to(dtype), mask).advance(decoder, x, record=NOTHING)
+        found, _, _ = begin(decoder, states.to(dtype), mask).advance(decoder, x, NOTHING)
     torch.testing.assert_close(found, expected.float(), atol=1e-5 if dtype == torch.float32 else 0.05, rtol=1e-4)
 
 

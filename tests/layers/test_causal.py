@@ -5,7 +5,7 @@ import torch
 
 from regard.errors import ConfigError
 from regard.layers.causal import CausalLayer
-from regard.layers.transformer import EncoderLayer, LayersToRecord
+from regard.layers.transformer import DecoderRequest, EncoderLayer
 from regard.layers.transformer_build import Blueprint, build_causal
 
 PRINT = Blueprint(size=20, num_heads=2, feed_forward_size=29, rotary=True)
@@ -29,7 +29,7 @@ def test_steps_equal_all_at_once(order):
     assert set(maps) == {0, 2}
     caches, found = None, []
     for position in range(7):
-        state, weights, caches = decoder.step(x[:, position : position + 1], (), caches, record=LayersToRecord(own=(2,)))
+        state, weights, caches = decoder.step(x[:, position : position + 1], (), caches, DecoderRequest(own=(2,)))
         found.append(state)
         torch.testing.assert_close(weights.own[2][:, :, 0], maps[2][:, :, position, : position + 1])
     torch.testing.assert_close(torch.cat(found, 1), states, rtol=1e-10, atol=1e-12)

@@ -202,11 +202,11 @@ def test_other_weights_in_place_of_the_attention_in_a_whole_target_and_step_by_s
     with torch.no_grad():
         state = model.encode(source, source != 0)
         plain, _ = model.decode(target, state)
-        features, maps = model.decode(target, state, record=("cross",), reweight=first)
+        features, maps = model.decode(target, state, record=("cross",), reweight={"cross": first})
         assert not torch.allclose(plain, features)
         assert maps["cross"].tolist() == [[[1, 0, 0, 0]] * 3]
         for position in range(3):
-            logits, stepped, state = model.step(target[:, position, None], state, record=("cross",), reweight=first)
+            logits, stepped, state = model.step(target[:, position, None], state, record=("cross",), reweight={"cross": first})
             torch.testing.assert_close(logits[:, 0], model.logits(features[:, position]))
             assert stepped["cross"].tolist() == [[[1, 0, 0, 0]]]
 

@@ -44,14 +44,16 @@ class EchoTranslator(Seq2Seq):
         self.recorded: list[Collection[str]] = []
         self.shapes: list[tuple[int, ...]] = []
 
-    def encode(self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = ()) -> EchoState:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: object = None
+    ) -> EchoState:
         assert bool((source[source_mask] != PAD).all())
         self.recorded.append(record)
         self.shapes.append(tuple(source.shape))
         return EchoState(source)
 
     def step(
-        self, tokens: Tensor, state: EchoState, *, record: Collection[str] = ()
+        self, tokens: Tensor, state: EchoState, *, record: Collection[str] = (), reweight: object = None
     ) -> tuple[Tensor, AttentionMaps, EchoState]:
         place = min(state.position, state.source.shape[1] - 1)
         logits = torch.nn.functional.one_hot(state.source[:, place], self.size)[:, None].expand(-1, tokens.shape[1], -1)
@@ -61,7 +63,13 @@ class EchoTranslator(Seq2Seq):
         return self.sharpness * logits, maps, EchoState(state.source, place + 1)
 
     def decode(
-        self, target_in: Tensor, state: EchoState, *, use_gold: Tensor | None = None, record: Collection[str] = ()
+        self,
+        target_in: Tensor,
+        state: EchoState,
+        *,
+        use_gold: Tensor | None = None,
+        record: Collection[str] = (),
+        reweight: object = None,
     ) -> tuple[Tensor, AttentionMaps]:
         steps = []
         for tokens in target_in.split(1, 1):

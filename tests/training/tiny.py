@@ -39,7 +39,9 @@ class TinyTranslator(Seq2Seq):
         self.fed: list[Tensor | None] = []
         """The `use_gold` of each call, for tests."""
 
-    def encode(self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = ()) -> TinyState:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: object = None
+    ) -> TinyState:
         values = self.source(source) * source_mask[..., None]
         return TinyState(values.sum(1) / source_mask.sum(1, keepdim=True), source_mask)
 
@@ -48,7 +50,13 @@ class TinyTranslator(Seq2Seq):
         return self.dropout(torch.tanh(self.mix(torch.cat([self.target(words), context], -1))))
 
     def decode(
-        self, target_in: Tensor, state: TinyState, *, use_gold: Tensor | None = None, record: Collection[str] = ()
+        self,
+        target_in: Tensor,
+        state: TinyState,
+        *,
+        use_gold: Tensor | None = None,
+        record: Collection[str] = (),
+        reweight: object = None,
     ) -> tuple[Tensor, AttentionMaps]:
         self.fed.append(use_gold)
         if use_gold is None:
@@ -68,7 +76,7 @@ class TinyTranslator(Seq2Seq):
         return self.output.weight, self.output.bias
 
     def step(
-        self, tokens: Tensor, state: TinyState, *, record: Collection[str] = ()
+        self, tokens: Tensor, state: TinyState, *, record: Collection[str] = (), reweight: object = None
     ) -> tuple[Tensor, AttentionMaps, TinyState]:
         maps = {}
         if "cross" in record:

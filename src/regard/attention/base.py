@@ -96,7 +96,7 @@ class HeadMaps:
     """Rotates queries or keys (B,H,T,E) at the positions from a given one on; None if positions play no role."""
 
 
-_ARGUMENTS = ("query", "key", "value", "key_mask", "attn_mask", "need_weights")
+_ARGUMENTS = ("query", "key", "value", "key_mask", "attn_mask", "reweight", "need_weights")
 _BY_POSITION = (
     "these are query, key and value. Give masks by name: key_mask=… (B, K), in which True means that a key exists, or "
     "attn_mask=… (Q, K), in which True means 'may attend'"
@@ -207,6 +207,7 @@ class Attention(Observable, nn.Module, ABC):
         *further: Never,
         key_mask: Bool[Tensor, "*B K"] | None = None,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        reweight: Reweight | None = None,
         need_weights: bool = True,
         **others: Never,
     ) -> AttentionOutput:
@@ -219,6 +220,7 @@ class Attention(Observable, nn.Module, ABC):
             further: Nothing; masks are given by name.
             key_mask: True where a key exists (padding: False); None for everywhere.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
+            reweight: Maps the weights to those used in their place; see `attend`.
             need_weights: Whether to return the weights; without them the fastest path is taken.
             others: Nothing; other names are refused, with the right call.
 
@@ -231,18 +233,16 @@ class Attention(Observable, nn.Module, ABC):
         """
         called = type(self).__name__
         if further or others:
-            refuse_call(
-                called, further, others, ("query", "key", "value", "key_mask", "attn_mask", "need_weights"), _BY_POSITION
-            )
+            refuse_call(called, further, others, _ARGUMENTS, _BY_POSITION)
         if key is None:
             self._check_self_attention(query, value)
             key = query
         for name, tensor in (("query", query), ("key", key), ("value", key if value is None else value)):
             check_tensor(called, name, tensor)
         if query.ndim == 2:
-            return self._of_one_sequence(query, key, value, key_mask, attn_mask, need_weights)
+            return self._of_one_sequence(query, key, value, key_mask, attn_mask, reweight, need_weights)
         memory = self.prepare(key, value, key_mask=key_mask)
-        return self.attend(query, memory, attn_mask=attn_mask, need_weights=need_weights)[0]
+        return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)[0]
 
     def head_maps(self) -> HeadMaps | None:
         """Return the maps of the heads if `prepare` and `attend` compute the formula of `HeadMaps` and nothing else."""
@@ -293,6 +293,7 @@ class Attention(Observable, nn.Module, ABC):
         value: Tensor | None,
         key_mask: Tensor | None,
         attn_mask: Tensor | None,
+        reweight: Reweight | None,
         need_weights: bool,
     ) -> AttentionOutput:
         """Call with a batch of one, and take its axis away again."""
@@ -310,6 +311,6 @@ class Attention(Observable, nn.Module, ABC):
         )
         if attn_mask is not None and attn_mask.ndim == 3:
             attn_mask = attn_mask[None]  # (H,Q,K)
-        output = self.attend(batched, memory, attn_mask=attn_mask, need_weights=need_weights)[0]
+        output = self.attend(batched, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)[0]
         weights = None if output.weights is None else output.weights[0]
         return AttentionOutput(output.context[0], weights, output.loss)

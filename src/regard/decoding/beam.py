@@ -36,6 +36,7 @@ from regard.decoding.restrictions import NO_RESTRICTIONS, Restricted, Restrictio
 from regard.decoding.trace import Trace
 from regard.errors import RequestError
 from regard.models.seq2seq import DecoderState, Seq2Seq
+from regard.reweight import ReweightBySite
 from regard.text.symbols import END, START
 
 
@@ -53,6 +54,7 @@ def beam_search(
     guidance: Guidance | None = None,
     restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the targets with the best scores.
 
@@ -68,6 +70,7 @@ def beam_search(
         guidance: What targets must begin with and hold.
         restrictions: What targets may not hold, or only at a cost; not together with phrases that they must hold.
         record: Attention sites to record.
+        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
 
     Returns:
         For each sentence at most `n_best` hypotheses: finished ones first, then by falling score; of equal ones, the one
@@ -82,14 +85,15 @@ def beam_search(
     """
     check_beam(beam_size, n_best, length_penalty, length_reward)
     check_sites(model, record)
+    model.check_reweight(reweight)
     if not len(source):
         return []
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     extension = _extension(beam_size, guidance, restrictions, limits)
-    model, state, trace = begin_search(model, source, source_mask, record)
+    model, state, trace = begin_search(model, source, source_mask, record, reweight)
     live = _Live.begin(limits, n_best, length_penalty, length_reward)
     while True:
-        logits, attention, state = model.step(live.tokens, state, record=record)
+        logits, attention, state = model.step(live.tokens, state, record=record, reweight=reweight)
         end_cost = end_cost_of(length_reward, live.limits, live.length + 1)
         parent, tokens, total = extension.extend(live.rows, live.length, live.total, logits, end_cost)
         trace.add(live.rows, parent, tokens, total, attention)

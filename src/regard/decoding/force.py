@@ -13,6 +13,7 @@ from regard.decoding.trace import source_sizes
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.records.views import sides
+from regard.reweight import ReweightBySite
 from regard.text.symbols import PAD
 
 _BLOCK_ROWS = 256
@@ -30,6 +31,7 @@ def force(
     length_penalty: float = 1.0,
     length_reward: float = 0.0,
     record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
 ) -> list[Hypothesis]:
     """Score a given target, Σ_t log p(y_t | y_<t, x), and record the attention paid on the way.
 
@@ -42,16 +44,19 @@ def force(
         length_penalty: α of the score.
         length_reward: r of the score.
         record: Attention sites to record.
+        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
 
     Raises:
         RequestError: If a site is unknown, a target is empty (not even an end symbol), or a probability is not finite.
     """
     check_beam(1, 1, length_penalty, length_reward)
     check_sites(model, record)
+    model.check_reweight(reweight)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()
     if not all(lengths):
         raise RequestError(f"force: target {lengths.index(0)} has no symbols; a target needs at least its end symbol")
-    features, attention = model.decode(target_in, model.encode(source, source_mask, record=record), record=record)
+    state = model.encode(source, source_mask, record=record, reweight=reweight)
+    features, attention = model.decode(target_in, state, record=record, reweight=reweight)
     parts = zip(features.flatten(0, 1).split(_BLOCK_ROWS), target_out.flatten().split(_BLOCK_ROWS), strict=True)
     scored = [model.logits(part).float().log_softmax(-1).gather(-1, words[:, None])[:, 0] for part, words in parts]
     each = torch.cat(scored).view(target_out.shape)

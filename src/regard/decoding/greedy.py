@@ -14,6 +14,7 @@ from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restricted, Restrictions
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
+from regard.reweight import ReweightBySite
 from regard.text.symbols import END, START
 
 
@@ -29,6 +30,7 @@ def greedy(
     guidance: Guidance | None = None,
     restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
 ) -> list[Hypothesis]:
     """Take the most probable word at each step until it is the end symbol, which a reward for length makes less so.
@@ -46,6 +48,7 @@ def greedy(
         guidance: What targets must begin with; phrases need `beam_search`.
         restrictions: What targets may not hold, or only at a cost; groups need `beam_search`.
         record: Attention sites to record.
+        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
         follow: Function that is called after each step with the rows of `source` that go on and their words (R, 1).
 
     Returns:
@@ -56,6 +59,7 @@ def greedy(
     """
     check_beam(1, 1, length_penalty, length_reward)
     check_sites(model, record)
+    model.check_reweight(reweight)
     if guidance is not None and guidance.constrains:
         raise RequestError("greedy search does not look for constraints: search by beam_search, a beam of one will do")
     if not len(source):
@@ -63,14 +67,14 @@ def greedy(
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)
     prefix = None if guidance is None else guidance.prefix(source.device)
     extension: Extension = Restricted(1, restrictions, prefix) if restrictions else BestOfAll(1, prefix)
-    model, state, trace = begin_search(model, source, source_mask, record, follow)
+    model, state, trace = begin_search(model, source, source_mask, record, reweight, follow)
     rows = torch.arange(len(source), device=source.device)
     tokens = torch.full((len(source), 1), START, device=source.device)
     total = torch.zeros((len(source), 1), device=source.device)
     length = 0
     while True:
         length += 1
-        logits, attention, state = model.step(tokens, state, record=record)
+        logits, attention, state = model.step(tokens, state, record=record, reweight=reweight)
         end_cost = end_cost_of(length_reward, limits, length)
         _, tokens, total = extension.extend(rows, length - 1, total, logits, end_cost)
         trace.add(rows, torch.zeros_like(tokens), tokens, total, attention)

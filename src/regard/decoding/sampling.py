@@ -20,6 +20,7 @@ from regard.decoding.request import check_beam, check_sites, length_limits
 from regard.decoding.restrictions import NO_RESTRICTIONS, Restrictions
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
+from regard.reweight import ReweightBySite
 from regard.text.symbols import END, PAD, START
 
 _MOST = 1000
@@ -82,6 +83,7 @@ def sample(
     guidance: Guidance | None = None,
     restrictions: Restrictions = NO_RESTRICTIONS,
     record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw targets.
@@ -99,6 +101,7 @@ def sample(
         restrictions: What targets may not hold, or only at a cost, which is taken from the log probabilities before a word is
             drawn; groups need `beam_search`.
         record: Attention sites to record.
+        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
         follow: Function that is called after each step with the rows of `source` that are still drawn and their words (R, N);
             a sample's words after its end symbol have no meaning.
 
@@ -114,6 +117,7 @@ def sample(
     """
     check_beam(1, 1, length_penalty, length_reward)
     check_sites(model, record)
+    model.check_reweight(reweight)
     if guidance is not None and guidance.constrains:
         raise RequestError("sampling does not look for constraints: leave one of the two out, or search with a beam")
     if not len(source):
@@ -125,13 +129,13 @@ def sample(
     chance = _chance(sampling, range(len(source)) if numbers is None else numbers, limits)
     rows = torch.arange(len(source), device=source.device)
     places = torch.arange(sampling.count, device=source.device).expand(len(source), -1)
-    model, state, trace = begin_search(model, source, source_mask, record, follow)
+    model, state, trace = begin_search(model, source, source_mask, record, reweight, follow)
     state = state.select(torch.zeros_like(places))
     tokens, total = torch.full_like(places, START), torch.zeros(places.shape, device=source.device)
     going, step = torch.ones_like(places, dtype=torch.bool), 0
     words = tokens[..., None][..., :0]
     while len(rows):
-        logits, attention, state = model.step(tokens, state, record=record)
+        logits, attention, state = model.step(tokens, state, record=record, reweight=reweight)
         log_probabilities = logits.float().log_softmax(-1)
         offered = log_probabilities - restrictions.costs(log_probabilities, words) if restrictions else log_probabilities
         tokens = _draw(offered, sampling, chance[rows, :, step])

@@ -13,6 +13,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request import check_beam
 from regard.decoding.restrictions import Restrictions
 from regard.models.seq2seq import Seq2Seq
+from regard.reweight import ReweightBySite
 from regard.text.symbols import UNKNOWN
 
 
@@ -25,6 +26,7 @@ def search(
     n_best: int = 1,
     guidance: Guidance | None = None,
     record: Collection[str] = (),
+    reweight: ReweightBySite | None = None,
 ) -> list[list[Hypothesis]]:
     """Search greedily for a beam of one, by `beam_search` for a wider one, or where targets must hold given phrases.
 
@@ -47,6 +49,7 @@ def search(
             guidance=guidance,
             restrictions=restrictions,
             record=record,
+            reweight=reweight,
         )
         return [[hypothesis] for hypothesis in found]
     return beam_search(
@@ -61,6 +64,7 @@ def search(
         guidance=guidance,
         restrictions=restrictions,
         record=record,
+        reweight=reweight,
     )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.errors import RequestError
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.models.text_classifier import Classified
+from regard.reweight import ReweightBySite
 
 NEXT = "next_"
 """Prefix of a step's outputs that are its next inputs."""
@@ -96,8 +97,16 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         with_heads = [name for name in self._step.outputs if name.endswith("_heads")]
         self.sites = tuple(name for name in ("cross", *with_heads) if name in self._step.outputs)
 
-    def encode(self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = ()) -> OnnxState:
+    def encode(
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> OnnxState:
         """Read the source."""
+        _refuse_reweight(reweight)
         given = {"source": source.numpy(), "source_mask": source_mask.numpy()}
         if self._encoder is None:
             return OnnxState({}, {name: self._empty(name, len(source)) for name in self._state}, {})
@@ -113,9 +122,15 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         return np.zeros([batch, 1, *sizes[2:]], dtype=np.float32)
 
     def step(
-        self, tokens: Tensor, state: OnnxState, *, record: Collection[str] = ()
+        self,
+        tokens: Tensor,
+        state: OnnxState,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Tensor, AttentionMaps, OnnxState]:
         """Feed one token to each hypothesis. The scores are log probabilities."""
+        _refuse_reweight(reweight)
         given = {"tokens": tokens.numpy(), **state.memory, **state.steps}
         if "override" in self._step.inputs:
             given |= self._nothing_overridden(tokens, state)
@@ -141,6 +156,14 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
     def output_weight(self) -> tuple[Tensor, Tensor | None]:
         """Refuse; see `decode`."""
         raise RequestError("an exported model has no separate output layer; use the model that it was exported from")
+
+
+def _refuse_reweight(reweight: ReweightBySite | None) -> None:
+    if reweight:
+        raise RequestError(
+            "an exported model has no functions of its weights; give the weights themselves as the inputs override and "
+            "overridden of step.onnx, or use the model that it was exported from"
+        )
 
 
 class OnnxClassifier:

@@ -92,7 +92,7 @@ class RecurrentStepGraph(nn.Module):
         reweight = None
         if self.overridable:
             *state, override, overridden = state  # type: ignore[assignment]
-            reweight = overriding(override, overridden)
+            reweight = {"cross": overriding(override, overridden)}
         given = dict(zip(self.names, state, strict=True))
         before = RecurrentState(
             memory=self.memory(key, value, source_mask),

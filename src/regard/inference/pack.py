@@ -17,6 +17,7 @@ from regard.inference.recurrent import pack_recurrent
 from regard.inference.transformer import pack_decoder
 from regard.models.search_parts import EnsembleParts, Features, RecurrentParts, StepParts
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.reweight import ReweightBySite
 
 
 class Packed(Protocol):
@@ -48,12 +49,21 @@ class PackedModel(Seq2Seq[Any]):
         super().__init__()
         self.model = model
         self._features, self._output, self._decoder = features, output, decoder
-        self.sites, self.feeds_back, self.alignment_step = model.sites, model.feeds_back, model.alignment_step
+        self.sites, self.derived = model.sites, model.derived
+        self.feeds_back, self.alignment_step = model.feeds_back, model.alignment_step
         self.vocabulary, self.training = model.vocabulary, model.training
 
-    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()) -> Any:
-        state = self.model.encode(source, source_mask, record=record)
-        return state if self._decoder is None else self._decoder.begin(state, source_mask)
+    def encode(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> Any:
+        state = self.model.encode(source, source_mask, record=record, reweight=reweight)
+        # Steps on the model's own state run its own decoder, which is the one that changes weights.
+        return state if self._decoder is None or reweight else self._decoder.begin(state, source_mask)
 
     def decode(
         self,
@@ -62,8 +72,9 @@ class PackedModel(Seq2Seq[Any]):
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
-        return self.model.decode(target_in, state, use_gold=use_gold, record=record)
+        return self.model.decode(target_in, state, use_gold=use_gold, record=record, reweight=reweight)
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         return self.model.logits(features)
@@ -72,9 +83,14 @@ class PackedModel(Seq2Seq[Any]):
         return self.model.output_weight()
 
     def step(
-        self, tokens: Int[Tensor, "B N"], state: Any, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: Any,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, Any]:
-        features, attention, state = self._features(tokens, state, record=record)
+        features, attention, state = self._features(tokens, state, record=record, reweight=reweight)
         return self._output(features), attention, state
 
 

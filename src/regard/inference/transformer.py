@@ -23,12 +23,13 @@ from torch import Tensor, nn
 
 from regard.attention.base import HeadMaps
 from regard.attention.head_memory import HeadMemory
+from regard.errors import RequestError
 from regard.inference.linear import PackedLinear, pack_linear
 from regard.layers.feed_forward import PositionWise
 from regard.layers.pool import Pool
 from regard.layers.recurrent import compute_dtype
 from regard.layers.residual import Residual
-from regard.layers.transformer import DecoderParts, LayerParts, LayersToRecord, LayerWeights
+from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, LayerWeights
 
 _FULL = 0.75
 """When less than this share of the sentences in the pool is still searched for, they move to a pool of their own."""
@@ -167,19 +168,27 @@ class PooledState:
         )
 
     def advance(
-        self, decoder: object, x: Float[Tensor, "B N D"], *, record: LayersToRecord
+        self, decoder: object, x: Float[Tensor, "B N D"], request: DecoderRequest
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, "PooledState"]:
         """Run the packed layers over one more word of each hypothesis.
 
         Args:
             decoder: The decoder of the model; the packed one takes its place.
             x: Embeddings with their positions.
-            record: The layers whose weights are returned.
-        """
-        with torch.autocast("cpu", enabled=False):
-            return self._advance(x.to(self.decoder.dtype), record)
+            request: The layers whose weights are returned.
 
-    def _advance(self, x: Tensor, record: LayersToRecord) -> tuple[Tensor, LayerWeights, "PooledState"]:
+        Raises:
+            RequestError: If weights are to be changed, which the packed layers do not do.
+        """
+        if request.reweights:
+            raise RequestError(
+                "step got a reweight, but the state is that of a packed decoder, whose weights cannot be changed; give encode "
+                "the same reweight, so that the plain decoder runs"
+            )
+        with torch.autocast("cpu", enabled=False):
+            return self._advance(x.to(self.decoder.dtype), request)
+
+    def _advance(self, x: Tensor, request: DecoderRequest) -> tuple[Tensor, LayerWeights, "PooledState"]:
         count, weights, state = x.shape[1], LayerWeights(), self._extended(x.shape[1])
         bias, storage = state._own_bias(), state.words.storage
         # Views for all layers at once: with one sentence, a step takes as long as the number of operations that it calls.
@@ -188,10 +197,10 @@ class PooledState:
         new = places[..., :count, :].unbind(0)
         past = storage.flatten(4, 5)[..., : state.length * storage.shape[5], :].flatten(2, 3).unbind(0)
         for number, layer in enumerate(self.decoder.layers):
-            x, own = state._attend_within(layer.own, x, new[number], past[number], bias, need_weights=number in record.own)
+            x, own = state._attend_within(layer.own, x, new[number], past[number], bias, need_weights=number in request.own)
             across = None
             if layer.across is not None:
-                x, across = state._attend_across(number, layer.across, x, need_weights=number in record.across)
+                x, across = state._attend_across(number, layer.across, x, need_weights=number in request.across)
             residual = layer.feed_forward_residual
             x = residual.after(x, layer.feed_forward(residual.before(x)))
             weights.add(number, own, across)

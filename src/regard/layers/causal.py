@@ -10,16 +10,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.base import Memory
-from regard.attention.capabilities import capability
+from regard.attention.capabilities import Reweight, capability
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValueCache
 from regard.layers.residual import Residual
 from regard.layers.transformer import (
     DecoderParts,
+    DecoderRequest,
     EncoderLayer,
     LayerParts,
-    LayersToRecord,
     LayerWeights,
     TransformerEncoder,
     attend_within,
@@ -55,11 +55,16 @@ class CausalLayer(EncoderLayer):
             raise ConfigError("CausalLayer: its attention sees later words; build it with causal=True")
 
     def step(
-        self, x: Float[Tensor, "B N D"], cache: KeyValueCache | None, *, need_weights: bool = False
+        self,
+        x: Float[Tensor, "B N D"],
+        cache: KeyValueCache | None,
+        *,
+        reweight: Reweight | None = None,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
         """The stream of one more word of each hypothesis; its keys join those of the words before."""
         context, weights, cache = attend_within(
-            self.attention, self.attention_residual.before(x), cache, need_weights=need_weights
+            self.attention, self.attention_residual.before(x), cache, reweight=reweight, need_weights=need_weights
         )
         x = self.attention_residual.after(x, context)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), weights, cache
@@ -89,8 +94,7 @@ class CausalDecoder(TransformerEncoder):
         x: Float[Tensor, "B N D"],
         memories: Sequence[Memory],
         caches: Sequence[KeyValueCache] | None,
-        *,
-        record: LayersToRecord,
+        request: DecoderRequest,
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
         """Run all layers over one more word of each hypothesis.
 
@@ -98,7 +102,7 @@ class CausalDecoder(TransformerEncoder):
             x: Embeddings with their positions.
             memories: Empty, since there is no source; decoders with a source have theirs here.
             caches: The keys and values of the words before; None for the first word.
-            record: The layers whose weights are returned.
+            request: What to do with the weights of each layer.
 
         Returns:
             The features, the weights (B,H,N,t) by layer, and the caches with these words.
@@ -106,7 +110,9 @@ class CausalDecoder(TransformerEncoder):
         weights, after = LayerWeights(), []
         for number, layer in enumerate(self.layers):
             before = None if caches is None else caches[number]
-            x, own, cache = cast(CausalLayer, layer).step(x, before, need_weights=number in record.own)
+            x, own, cache = cast(CausalLayer, layer).step(
+                x, before, reweight=request.reweight_own.get(number), need_weights=number in request.own
+            )
             weights.add(number, own, None)
             after.append(cache)
         return x if self.norm is None else self.norm(x), weights, tuple(after)

@@ -6,7 +6,7 @@ them; the others take the fastest path.
 Letters: B batch, S source, T target, N hypotheses of a sentence, D width.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -14,11 +14,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, HeadMaps, Memory
-from regard.attention.capabilities import capability
+from regard.attention.capabilities import Reweight, capability
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.cache import KeyValueCache
 from regard.layers.residual import Residual
+from regard.reweight import per_hypothesis
 
 
 class EncoderLayer(nn.Module):
@@ -41,11 +42,23 @@ class EncoderLayer(nn.Module):
         self.feed_forward, self.feed_forward_residual = feed_forward, feed_forward_residual
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None, *, need_weights: bool = False
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"] | None = None,
+        *,
+        reweight: Reweight | None = None,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B S D"], Tensor | None]:
-        """The stream after this layer, and the weights (B,H,S,S) if they are wanted."""
+        """Return the features after this layer, and the weights (B,H,S,S) if they are wanted.
+
+        Args:
+            x: The features before it.
+            mask: True at tokens.
+            reweight: Maps the attention weights to those used in their place.
+            need_weights: Whether to return the weights.
+        """
         read = self.attention_residual.before(x)
-        out = self.attention(read, read, key_mask=mask, need_weights=need_weights)
+        out = self.attention(read, read, key_mask=mask, reweight=reweight, need_weights=need_weights)
         x = self.attention_residual.after(x, out.context)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), out.weights
 
@@ -65,13 +78,19 @@ class TransformerEncoder(nn.Module):
         self.norm = norm
 
     def forward(
-        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None, *, record: Collection[int] = ()
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"] | None = None,
+        *,
+        reweight: Mapping[int, Reweight] | None = None,
+        record: Collection[int] = (),
     ) -> tuple[Float[Tensor, "B S D"], dict[int, Tensor]]:
         """Run all layers.
 
         Args:
             x: Embeddings with their positions.
             mask: True at tokens; padding is read by nobody.
+            reweight: By number of the layer, what maps its weights to those used in their place.
             record: Numbers of the layers whose weights are wanted, from 0.
 
         Returns:
@@ -79,20 +98,50 @@ class TransformerEncoder(nn.Module):
         """
         found: dict[int, Tensor] = {}
         for number, layer in enumerate(self.layers):
-            x, weights = cast(EncoderLayer, layer)(x, mask, need_weights=number in record)
+            change = None if reweight is None else reweight.get(number)
+            x, weights = cast(EncoderLayer, layer)(x, mask, reweight=change, need_weights=number in record)
             if weights is not None:
                 found[number] = weights
         return x if self.norm is None else self.norm(x), found
 
 
 @dataclass(frozen=True)
-class LayersToRecord:
-    """The layers whose weights a decoder returns, by number from 0."""
+class LayerRequest:
+    """What a decoder layer does with its weights, beside using them."""
+
+    need_own: bool = False
+    """Whether to return the weights of self-attention."""
+    need_across: bool = False
+    """Whether to return the weights of attention to the source."""
+    reweight_own: Reweight | None = None
+    """Maps the weights of self-attention to those used in their place."""
+    reweight_across: Reweight | None = None
+    """Maps the weights of attention to the source to those used in their place."""
+
+
+@dataclass(frozen=True)
+class DecoderRequest:
+    """What a decoder does with its weights, by number of the layer from 0."""
 
     own: Collection[int] = ()
     """Layers whose self-attention is recorded."""
     across: Collection[int] = ()
     """Layers whose attention to the source is recorded."""
+    reweight_own: Mapping[int, Reweight] = field(default_factory=dict)
+    """What maps weights of self-attention to those used in their place."""
+    reweight_across: Mapping[int, Reweight] = field(default_factory=dict)
+    """What maps weights of attention to the source to those used in their place."""
+
+    @property
+    def reweights(self) -> bool:
+        """Whether weights of some layer are changed."""
+        return bool(self.reweight_own or self.reweight_across)
+
+    def layer(self, number: int) -> LayerRequest:
+        """Return the part for one layer."""
+        return LayerRequest(
+            number in self.own, number in self.across, self.reweight_own.get(number), self.reweight_across.get(number)
+        )
 
 
 @dataclass(frozen=True)
@@ -128,6 +177,10 @@ class DecoderParts:
 
     layers: tuple[LayerParts, ...]
     norm: nn.Module | None
+
+
+NOTHING, NOTHING_OF_ALL = LayerRequest(), DecoderRequest()
+"""The weights are used, and neither returned nor changed: by a layer, and by all layers."""
 
 
 class DecoderLayer(nn.Module):
@@ -167,12 +220,12 @@ class DecoderLayer(nn.Module):
         self.feed_forward, self.feed_forward_residual = feed_forward, feed_forward_residual
 
     def forward(
-        self, x: Float[Tensor, "B T D"], memory: Memory, *, need_own: bool = False, need_across: bool = False
+        self, x: Float[Tensor, "B T D"], memory: Memory, request: LayerRequest = NOTHING
     ) -> tuple[Float[Tensor, "B T D"], Tensor | None, Tensor | None]:
-        """The stream of a whole target after this layer, and the weights that are wanted."""
+        """Return the features of a whole target after this layer, and the weights that are wanted."""
         read = self.self_residual.before(x)
-        own = self.self_attention(read, read, need_weights=need_own)
-        x, across = self._rest(self.self_residual.after(x, own.context), memory, need_across)
+        own = self.self_attention(read, read, reweight=request.reweight_own, need_weights=request.need_own)
+        x, across = self._rest(self.self_residual.after(x, own.context), memory, request)
         return x, own.weights, across
 
     def step(
@@ -180,16 +233,20 @@ class DecoderLayer(nn.Module):
         x: Float[Tensor, "B N D"],
         memory: Memory,
         cache: KeyValueCache | None,
-        *,
-        need_own: bool = False,
-        need_across: bool = False,
+        request: LayerRequest = NOTHING,
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, KeyValueCache]:
-        """The stream of one more word of each hypothesis; its keys join those of the words before.
+        """Return the features of one more word of each hypothesis; its keys join those of the words before.
 
         The hypotheses of a sentence are so many queries of one row to the source, whose keys they share.
         """
-        context, own, cache = attend_within(self.self_attention, self.self_residual.before(x), cache, need_weights=need_own)
-        x, across = self._rest(self.self_residual.after(x, context), memory, need_across)
+        context, own, cache = attend_within(
+            self.self_attention,
+            self.self_residual.before(x),
+            cache,
+            reweight=request.reweight_own,
+            need_weights=request.need_own,
+        )
+        x, across = self._rest(self.self_residual.after(x, context), memory, request)
         return x, own, across, cache
 
     @capability
@@ -200,8 +257,9 @@ class DecoderLayer(nn.Module):
             return None
         return LayerParts(own, self.self_residual, (across, self.cross_residual), self.feed_forward, self.feed_forward_residual)
 
-    def _rest(self, x: Tensor, memory: Memory, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        out, _ = self.cross_attention.attend(self.cross_residual.before(x), memory, need_weights=need_weights)
+    def _rest(self, x: Tensor, memory: Memory, request: LayerRequest) -> tuple[Tensor, Tensor | None]:
+        read = self.cross_residual.before(x)
+        out, _ = self.cross_attention.attend(read, memory, reweight=request.reweight_across, need_weights=request.need_across)
         x = self.cross_residual.after(x, out.context)
         return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), out.weights
 
@@ -225,12 +283,12 @@ class TransformerDecoder(nn.Module):
         return tuple(cast(DecoderLayer, layer).cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], *, record: LayersToRecord = LayersToRecord()
+        self, x: Float[Tensor, "B T D"], memories: Sequence[Memory], request: DecoderRequest = NOTHING_OF_ALL
     ) -> tuple[Float[Tensor, "B T D"], LayerWeights]:
         """Run all layers over a whole target: embeddings with their positions."""
         weights = LayerWeights()
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
-            x, own, across = layer(x, memory, need_own=number in record.own, need_across=number in record.across)
+            x, own, across = layer(x, memory, request.layer(number))
             weights.add(number, own, across)
         return x if self.norm is None else self.norm(x), weights
 
@@ -239,19 +297,13 @@ class TransformerDecoder(nn.Module):
         x: Float[Tensor, "B N D"],
         memories: Sequence[Memory],
         caches: Sequence[KeyValueCache] | None,
-        *,
-        record: LayersToRecord = LayersToRecord(),
+        request: DecoderRequest = NOTHING_OF_ALL,
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
         """Run all layers over one more word of each hypothesis; `caches` None begins."""
         weights, after = LayerWeights(), []
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
-            x, own, across, cache = cast(DecoderLayer, layer).step(
-                x,
-                memory,
-                None if caches is None else caches[number],
-                need_own=number in record.own,
-                need_across=number in record.across,
-            )
+            before = None if caches is None else caches[number]
+            x, own, across, cache = cast(DecoderLayer, layer).step(x, memory, before, request.layer(number))
             weights.add(number, own, across)
             after.append(cache)
         return x if self.norm is None else self.norm(x), weights, tuple(after)
@@ -270,7 +322,12 @@ def join_parts(layers: Sequence[LayerParts | None], norm: nn.Module | None) -> D
 
 
 def attend_within(
-    attention: MultiHead, read: Float[Tensor, "B N D"], cache: KeyValueCache | None, *, need_weights: bool
+    attention: MultiHead,
+    read: Float[Tensor, "B N D"],
+    cache: KeyValueCache | None,
+    *,
+    reweight: Reweight | None = None,
+    need_weights: bool,
 ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
     """Causal self-attention of one more word of each hypothesis to the words before it and itself.
 
@@ -278,12 +335,14 @@ def attend_within(
         attention: Causal.
         read: Queries, and the keys and values that join those of the words before.
         cache: The words before; None before the first.
+        reweight: Maps the weights (B,H,N,t) to those used in their place.
         need_weights: Whether weights are wanted.
     """
     rows = read.flatten(0, 1)[:, None]
     new = attention.prepare(rows)
     cache = KeyValueCache.begin(new) if cache is None else cache.append(new)
-    out, _ = attention.attend(rows, cache.memory, need_weights=need_weights)
+    change = per_hypothesis(reweight, len(read))
+    out, _ = attention.attend(rows, cache.memory, reweight=change, need_weights=need_weights)
     weights = None if out.weights is None else out.weights[:, :, 0].unflatten(0, read.shape[:2]).transpose(1, 2)
     return out.context.view(read.shape), weights, cache
 

@@ -14,6 +14,7 @@ from regard.errors import ConfigError, RequestError
 from regard.models.drafting import draft
 from regard.models.search_parts import EnsembleParts
 from regard.models.seq2seq import AttentionMaps, DecoderState, Seq2Seq
+from regard.reweight import ReweightBySite
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,22 @@ class Ensemble(Seq2Seq[EnsembleState]):
             raise ConfigError("Ensemble got no members; expected one model or more")
         self.members = nn.ModuleList(members)
         self.sites = tuple(site for site in members[0].sites if all(site in member.sites for member in members))
+        self.derived = tuple({site for member in members for site in member.derived if site in self.sites})
         self.feeds_back = any(member.feeds_back for member in members)
         if len({member.alignment_step for member in members}) == 1:
             self.alignment_step = members[0].alignment_step
 
     def encode(
-        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> EnsembleState:
-        return EnsembleState(tuple(member.encode(source, source_mask, record=record) for member in self._each()))
+        self.check_reweight(reweight)
+        states = [member.encode(source, source_mask, record=record, reweight=reweight) for member in self._each()]
+        return EnsembleState(tuple(states))
 
     def decode(
         self,
@@ -63,11 +72,13 @@ class Ensemble(Seq2Seq[EnsembleState]):
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        self.check_reweight(reweight)
         if use_gold is not None:  # what is fed is the best word of all of them together
-            target_in = draft(self, target_in, state, use_gold)
+            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         pairs = zip(self._each(), state.members, strict=True)
-        found = [member.decode(target_in, own, record=record) for member, own in pairs]
+        found = [member.decode(target_in, own, record=record, reweight=reweight) for member, own in pairs]
         return torch.cat([features for features, _ in found], -1), _mean([maps for _, maps in found])
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
@@ -84,10 +95,16 @@ class Ensemble(Seq2Seq[EnsembleState]):
         raise RequestError("an ensemble has no output layer of its own, and is not trained: train its members one by one")
 
     def step(
-        self, tokens: Int[Tensor, "B N"], state: EnsembleState, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: EnsembleState,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, EnsembleState]:
+        self.check_reweight(reweight)
         pairs = zip(self._each(), state.members, strict=True)
-        found = [member.step(tokens, own, record=record) for member, own in pairs]
+        found = [member.step(tokens, own, record=record, reweight=reweight) for member, own in pairs]
         after = EnsembleState(tuple(own for _, _, own in found))
         return _pooled(logits for logits, _, _ in found), _mean([maps for _, maps, _ in found]), after
 

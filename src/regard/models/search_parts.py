@@ -15,7 +15,7 @@ from regard.layers.recurrent import CellWeights
 from regard.layers.transformer import DecoderParts
 
 Features = Callable[..., tuple[Tensor, dict[str, Tensor], Any]]
-"""features(tokens, state, record=…) → features (B,N,D), attention by site, state: a step without the output layer."""
+"""features(tokens, state, record=…, reweight=…) → features (B,N,D), attention by site, state: all of `step` but the output."""
 
 
 @dataclass(frozen=True)

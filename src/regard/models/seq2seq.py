@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.models.search_parts import SearchParts
 from regard.records.data import Step
+from regard.reweight import ReweightBySite, check_reweight
 from regard.text.symbols import PAD
 
 AttentionMaps = dict[str, Tensor]
@@ -55,13 +56,20 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     """Fingerprint of the vocabularies that the model was trained with; empty before training."""
     sites: tuple[str, ...]
     """Names of the attention sites that `record` may name."""
+    derived: tuple[str, ...] = ()
+    """Sites that are computed from others, so that `reweight` cannot name them."""
     feeds_back: bool
     """Whether a step's attention or readout feeds the next, so that a known target needs a loop."""
     alignment_step: Step = "produce"
     """At which step an output word's attention says what it is a translation of."""
 
     def forward(
-        self, source: Int[Tensor, "B S"], target_in: Int[Tensor, "B T"], source_mask: Bool[Tensor, "B S"] | None = None
+        self,
+        source: Int[Tensor, "B S"],
+        target_in: Int[Tensor, "B T"],
+        source_mask: Bool[Tensor, "B S"] | None = None,
+        *,
+        reweight: ReweightBySite | None = None,
     ) -> Float[Tensor, "B T V"]:
         """Return the scores of the next word at each position of a known target: `encode`, `decode` and `logits` in one call.
 
@@ -69,14 +77,33 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
             source: Ids of the source's tokens, padded with 0 at the end.
             target_in: The start symbol and the target, shifted right.
             source_mask: True at tokens. None: everywhere but at padding.
+            reweight: Maps weights to those used in their place, by site; see `regard.reweight`.
         """
         mask = source != PAD if source_mask is None else source_mask
-        features, _ = self.decode(target_in, self.encode(source, mask))
+        features, _ = self.decode(target_in, self.encode(source, mask, reweight=reweight), reweight=reweight)
         return self.logits(features)
 
     @abstractmethod
-    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()) -> State:
-        """Read the source. The state has one hypothesis a sentence (N = 1); `select` may make it more."""
+    def encode(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> State:
+        """Read the source. The state has one hypothesis a sentence (N = 1); `select` may make it more.
+
+        Args:
+            source: Ids of the source's tokens, padded with 0 at the end.
+            source_mask: True at tokens.
+            record: Sites whose attention is wanted; those of the encoder are recorded here.
+            reweight: Maps weights to those used in their place, by site (see `regard.reweight`); those of the encoder are used
+                here. `step` and `decode` get the same.
+
+        Raises:
+            RequestError: If `reweight` names a site that the model does not have.
+        """
 
     @abstractmethod
     def decode(
@@ -86,6 +113,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         """Read a whole known target and give the features that predict the next word at each position.
 
@@ -95,6 +123,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
             use_gold: Where to feed the word of `target_in`; elsewhere the model's own best word of the step before is fed.
                 Column 0 is always gold. None: everywhere.
             record: Sites whose attention is wanted.
+            reweight: As for `encode`. Functions get the weights of all steps, or of one after the other, in the shapes of
+                `AttentionMaps`.
         """
 
     @abstractmethod
@@ -107,9 +137,36 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
 
     @abstractmethod
     def step(
-        self, tokens: Int[Tensor, "B N"], state: State, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: State,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, State]:
-        """Feed one word to each hypothesis and score the next."""
+        """Feed one word to each hypothesis and score the next.
+
+        Args:
+            tokens: The words.
+            state: From `encode`, or from the step before.
+            record: Sites whose attention is wanted.
+            reweight: As for `encode`.
+        """
+
+    @property
+    def reweightable(self) -> tuple[str, ...]:
+        """Names that `reweight` may have: sites, and `cross`, `encoder` or `decoder` for all layers of a kind."""
+        used = [site for site in self.sites if site not in self.derived]
+        return tuple(dict.fromkeys([*used, *(site.partition(".")[0] for site in used)]))
+
+    def check_reweight(self, reweight: ReweightBySite | None) -> None:
+        """Check that functions are for sites of this model; every `encode`, `decode` and `step` calls this.
+
+        Raises:
+            RequestError: If one is not.
+        """
+        if reweight is not None:
+            check_reweight(reweight, self.reweightable)
 
     def search_parts(self) -> SearchParts | None:
         """Return what `step` consists of, so that a search can run it from packed weights (see `regard.inference`).

@@ -9,11 +9,12 @@ from regard.attention.capabilities import capability
 from regard.errors import ConfigError
 from regard.layers.causal import CausalDecoder
 from regard.layers.dropout import Dropout
-from regard.layers.transformer import LayersToRecord, LayerWeights
+from regard.layers.transformer import DecoderRequest, LayerWeights
 from regard.models.drafting import draft
 from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
-from regard.models.transformer.state import CachedState, TransformerState
+from regard.models.transformer.state import CachedState, TransformerState, decoder_request
+from regard.reweight import ReweightBySite
 from regard.shapes import check_shape
 
 
@@ -63,18 +64,25 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
         self.sites = tuple(f"decoder.{number}" for number in range(len(decoder.layers)))
 
     def forward(  # type: ignore[override]  # a language model has no source
-        self, tokens: Int[Tensor, "B T"]
+        self, tokens: Int[Tensor, "B T"], *, reweight: ReweightBySite | None = None
     ) -> Float[Tensor, "B T V"]:
         """Return the scores of the next word at each position.
 
         Args:
             tokens: Ids: the start symbol and the text, shifted right.
+            reweight: Maps weights to those used in their place, by site; see `regard.reweight`.
         """
-        return super().forward(tokens[:, :1], tokens)
+        return super().forward(tokens[:, :1], tokens, reweight=reweight)
 
     def encode(
-        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> TransformerState:
+        self.check_reweight(reweight)
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
         return CachedState(memories=(), encoder={})
 
@@ -85,10 +93,13 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        self.check_reweight(reweight)
         if use_gold is not None:
-            target_in = draft(self, target_in, state, use_gold)
-        features, found = self.decoder(self._embed(target_in, 0), record=_layers_to_record(record).own)
+            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
+        request = self._request(record, reweight, 0, target_in.shape[1])
+        features, found = self.decoder(self._embed(target_in, 0), reweight=request.reweight_own, record=request.own)
         return features, _maps(LayerWeights(own=found))
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
@@ -98,30 +109,44 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
         return self.output.weight, self.output.bias
 
     def step(
-        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: TransformerState,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
-        features, attention, state = self.features(tokens, state, record=record)
+        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
         return self.output(features), attention, state
 
     def features(
-        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: TransformerState,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
         """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
+        self.check_reweight(reweight)
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        features, weights, state = state.advance(self.decoder, embedded, record=_layers_to_record(record))
+        request = self._request(record, reweight, state.length, 1)
+        features, weights, state = state.advance(self.decoder, embedded, request)
         return features, _maps(weights), state
 
     @capability
     def search_parts(self) -> StepParts | None:
         return StepParts(self.features, self.output, self.decoder.parts())
 
+    def _request(
+        self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
+    ) -> DecoderRequest:
+        own = {int(site.partition(".")[2]) for site in record}
+        return decoder_request(own, (), reweight, len(self.decoder.layers), range(first_step, first_step + num_steps))
+
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.positions(self.embedding(tokens) * self.scale, start))
-
-
-def _layers_to_record(record: Collection[str]) -> LayersToRecord:
-    return LayersToRecord(own={int(site.partition(".")[2]) for site in record})
 
 
 def _maps(found: LayerWeights) -> AttentionMaps:

@@ -18,6 +18,7 @@ from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
 from regard.models.search_parts import RecurrentParts
+from regard.reweight import for_steps, per_hypothesis
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class RecurrentState:
     attention: Any = None
     """State of a stateful attention, with B·N rows."""
 
+    length: int = 0
+    """The number of words read so far."""
     stepper: "RecurrentDecoder | None" = None
     """A decoder that runs the steps in place of the model's, from packed weights; None for the model's."""
 
@@ -140,12 +143,16 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        """Read a whole target, one step at a time. Every faster way equals this one; arguments as for `step`."""
+        """Read a whole target, one step at a time. Every faster way equals this one; arguments as for `step`.
+
+        `reweight` may depend on the step.
+        """
         features, outputs = [], []
         for position in range(embedded.shape[1]):
             here = None if real is None else real[:, position, None]
+            change = for_steps(reweight, position)
             feature, output, state = self.step(
-                embedded[:, position, None], state, real=here, reweight=reweight, need_weights=need_weights
+                embedded[:, position, None], state, real=here, reweight=change, need_weights=need_weights
             )
             features.append(feature)
             outputs.append(output)
@@ -214,7 +221,7 @@ class RecurrentDecoder(nn.Module, ABC):
             memory,
             state.attention,
             attn_mask=None if mask is None else mask.flatten(0, 1)[:, None],
-            reweight=reweight,
+            reweight=per_hypothesis(reweight, batch),
             need_weights=need_weights,
         )
         weights = None if out.weights is None else out.weights.unflatten(0, (batch, count)).movedim(1, -3).squeeze(-2)
@@ -330,7 +337,7 @@ class LuongDecoder(RecurrentDecoder):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        if state.hidden.shape[2] != 1:
+        if state.hidden.shape[2] != 1 or (reweight is not None and self.attention.stateful):
             return super().decode(embedded, state, real=real, reweight=reweight, need_weights=need_weights)
         output = embedded
         for depth, layer in enumerate(self.layers):
@@ -342,7 +349,7 @@ class LuongDecoder(RecurrentDecoder):
             state.memory,
             state.attention,
             attn_mask=self._loss_mask(real, state.memory),
-            reweight=reweight,
+            reweight=for_steps(reweight, 0, embedded.shape[1]),
             need_weights=need_weights,
         )
         return Decoded(self.readout(output, out.context, embedded), out.weights, out.loss)

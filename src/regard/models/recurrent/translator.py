@@ -1,17 +1,19 @@
 """A recurrent translator: embeddings, encoder, bridge, decoder, output layer."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.capabilities import Reweight, capability
+from regard.attention.capabilities import capability
 from regard.errors import ConfigError
 from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
 from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq
+from regard.reweight import ReweightBySite, for_site, for_steps
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
@@ -42,8 +44,14 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         self.feeds_back = decoder.feeds_back
 
     def encode(
-        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> RecurrentState:
+        self.check_reweight(reweight)
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
         states, finals = self.encoder(self.source_embedding(source), source_mask)
         hidden, cell = self.bridge(states, source_mask, finals)
@@ -60,14 +68,15 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
-        reweight: Reweight | None = None,
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        self.check_reweight(reweight)
         real = target_in != PAD  # before the model's own words take the place of some
         if use_gold is not None:
-            target_in = draft(self, target_in, state, use_gold)
+            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         embedded = self.embedding_dropout(self.target_embedding(target_in))
         features, weights, loss = self.decoder.decode(
-            embedded, state, real=real, reweight=reweight, need_weights="cross" in record
+            embedded, state, real=real, reweight=for_site(reweight, "cross"), need_weights="cross" in record
         )
         maps = {} if weights is None else {"cross": weights}
         return self.readout_dropout(features), maps if loss is None else MapsWithLoss(maps, loss)
@@ -84,7 +93,7 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         state: RecurrentState,
         *,
         record: Collection[str] = (),
-        reweight: Reweight | None = None,
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, RecurrentState]:
         features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
         return self.output(features), attention, state
@@ -95,12 +104,15 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         state: RecurrentState,
         *,
         record: Collection[str] = (),
-        reweight: Reweight | None = None,
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, RecurrentState]:
         """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
+        self.check_reweight(reweight)
+        change = for_steps(for_site(reweight, "cross"), state.length)
         embedded = self.embedding_dropout(self.target_embedding(tokens))
         decoder = self.decoder if state.stepper is None else state.stepper
-        features, out, state = decoder.step(embedded, state, reweight=reweight, need_weights="cross" in record)
+        features, out, state = decoder.step(embedded, state, reweight=change, need_weights="cross" in record)
+        state = replace(state, length=state.length + 1)
         return self.readout_dropout(features), {} if out.weights is None else {"cross": out.weights}, state
 
     @capability

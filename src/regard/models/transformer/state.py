@@ -1,6 +1,6 @@
 """The decoding state of a Transformer: B sentences, N hypotheses of each."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -10,8 +10,9 @@ from torch import Tensor
 
 from regard.attention.base import Memory
 from regard.layers.cache import KeyValueCache
-from regard.layers.transformer import LayersToRecord, LayerWeights
+from regard.layers.transformer import DecoderRequest, LayerWeights
 from regard.models.seq2seq import AttentionMaps
+from regard.reweight import ReweightBySite, for_layers, for_steps
 
 
 class SteppedDecoder(Protocol):
@@ -22,8 +23,7 @@ class SteppedDecoder(Protocol):
         x: Float[Tensor, "B N D"],
         memories: Sequence[Memory],
         caches: Sequence[KeyValueCache] | None,
-        *,
-        record: LayersToRecord,
+        request: DecoderRequest,
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
         """Run all layers over one more word of each hypothesis."""
         ...
@@ -47,14 +47,14 @@ class TransformerState(Protocol):
         ...
 
     def advance(
-        self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], *, record: LayersToRecord
+        self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], request: DecoderRequest
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, Self]:
         """Run the decoder over one more word of each hypothesis.
 
         Args:
             decoder: The decoder of the model.
             x: Embeddings with their positions.
-            record: The layers whose weights are returned.
+            request: What to do with the weights of each layer.
         """
         ...
 
@@ -92,10 +92,10 @@ class CachedState:
         return self.memories[number]
 
     def advance(
-        self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], *, record: LayersToRecord
+        self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], request: DecoderRequest
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, "CachedState"]:
         """Run the decoder over one more word of each hypothesis."""
-        features, weights, caches = decoder.step(x, self.memories, self.moved_caches(), record=record)
+        features, weights, caches = decoder.step(x, self.memories, self.moved_caches(), request)
         return features, weights, replace(self, caches=caches, count=x.shape[1], moves=None)
 
     def select(self, beam: Int[Tensor, "B N"]) -> "CachedState":
@@ -121,3 +121,24 @@ class CachedState:
 
     def _moved(self, rows: Tensor) -> Tensor:
         return rows if self.moves is None else self.moves[rows]
+
+
+def decoder_request(
+    own: Collection[int], across: Collection[int], reweight: ReweightBySite | None, num_layers: int, steps: range
+) -> DecoderRequest:
+    """Build what a decoder is asked for.
+
+    Args:
+        own: Layers whose self-attention is recorded.
+        across: Layers whose attention to the source is recorded.
+        reweight: Maps weights to those used in their place, by site.
+        num_layers: Number of layers.
+        steps: The steps of the target that are read.
+    """
+    if not reweight:
+        return DecoderRequest(own, across)
+    changes = []
+    for kind in ("decoder", "cross"):
+        found = for_layers(reweight, kind, num_layers)
+        changes.append({number: for_steps(each, steps.start, len(steps)) for number, each in found.items()})
+    return DecoderRequest(own, across, *changes)

@@ -11,12 +11,13 @@ from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.layers.transformer import DecoderLayer, LayersToRecord, LayerWeights, TransformerDecoder, TransformerEncoder
+from regard.layers.transformer import DecoderLayer, DecoderRequest, LayerWeights, TransformerDecoder, TransformerEncoder
 from regard.models.drafting import draft
 from regard.models.search_parts import StepParts
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.models.transformer.norms import norm_weights
-from regard.models.transformer.state import CachedState, TransformerState
+from regard.models.transformer.state import CachedState, TransformerState, decoder_request
+from regard.reweight import ReweightBySite, for_layers
 from regard.shapes import check_shape
 
 
@@ -96,21 +97,29 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         self.embedding_dropout = Dropout(embedding_dropout)
         self.alignment_layer, self.alignment_head = alignment, alignment_head
         self.scale = encoder.size**0.5
+        self.derived = tuple(f"norm.{number}" for number, attention in enumerate(across) if isinstance(attention, MultiHead))
         self.sites = (
             "cross",
             *(f"cross.{number}" for number in range(layers)),
             *(f"decoder.{number}" for number in range(layers)),
             *(f"encoder.{number}" for number in range(len(encoder.layers))),
-            *(f"norm.{number}" for number, attention in enumerate(across) if isinstance(attention, MultiHead)),
+            *self.derived,
         )
 
     def encode(
-        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], *, record: Collection[str] = ()
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> TransformerState:
+        self.check_reweight(reweight)
         check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
         embedded = self.source_positions(self.source_embedding(source) * self.scale)
+        changes = for_layers(reweight, "encoder", len(self.encoder.layers))
         layers = _numbers("encoder", record)
-        states, found = self.encoder(self.embedding_dropout(embedded), source_mask, record=layers)
+        states, found = self.encoder(self.embedding_dropout(embedded), source_mask, reweight=changes, record=layers)
         return CachedState(memories=self.decoder.prepare(states, source_mask), encoder=_named("encoder", found))
 
     def decode(
@@ -120,12 +129,15 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         *,
         use_gold: Bool[Tensor, "B T"] | None = None,
         record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
+        self.check_reweight(reweight)
         if use_gold is not None:
-            target_in = draft(self, target_in, state, use_gold)
-        embedded, layers = self._embed(target_in, 0), self._layers_to_record(record)
+            target_in = draft(self, target_in, state, use_gold, reweight=reweight)
+        embedded = self._embed(target_in, 0)
+        request = self._request(record, reweight, 0, target_in.shape[1])
         memories = [state.memory(number) for number in range(len(self.decoder.layers))]
-        features, weights = self.decoder(embedded, memories, record=layers)
+        features, weights = self.decoder(embedded, memories, request)
         return features, self._maps(weights, state, record)
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
@@ -135,18 +147,30 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         return self.output.weight, self.output.bias
 
     def step(
-        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: TransformerState,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
-        features, attention, state = self.features(tokens, state, record=record)
+        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
         return self.output(features), attention, state
 
     def features(
-        self, tokens: Int[Tensor, "B N"], state: TransformerState, *, record: Collection[str] = ()
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: TransformerState,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
         """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
+        self.check_reweight(reweight)
         # The hypotheses stand where a target's positions do, and all of them at one position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        features, weights, state = state.advance(self.decoder, embedded, record=self._layers_to_record(record))
+        request = self._request(record, reweight, state.length, 1)
+        features, weights, state = state.advance(self.decoder, embedded, request)
         return features, self._maps(weights, state, record), state
 
     @capability
@@ -156,9 +180,14 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.target_positions(self.target_embedding(tokens) * self.scale, start))
 
-    def _layers_to_record(self, record: Collection[str]) -> LayersToRecord:
+    def _request(
+        self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
+    ) -> DecoderRequest:
         across = _numbers("cross", record) | _numbers("norm", record)
-        return LayersToRecord(_numbers("decoder", record), {*across, self.alignment_layer} if "cross" in record else across)
+        if "cross" in record:
+            across.add(self.alignment_layer)
+        own = _numbers("decoder", record)
+        return decoder_request(own, across, reweight, len(self.decoder.layers), range(first_step, first_step + num_steps))
 
     def _maps(self, found: LayerWeights, state: TransformerState, record: Collection[str]) -> AttentionMaps:
         maps = {**_named("cross", found.across), **_named("decoder", found.own), **state.encoder}

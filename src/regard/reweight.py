@@ -1,0 +1,292 @@
+"""Changes of attention weights, for the argument `reweight`: see what a model would have written with other attention.
+
+A `Reweight` is a function of weights (…,Q,K) and a mask that broadcasts to them; it returns the weights that take their place
+before the context is formed:
+
+    translator.translate(["she kissed him ."], reweight=flatten)                      # the same weight for every source token
+    translator.translate(["she kissed him ."], reweight=at_step(1, attend_to(2)))     # step 1 reads source token 2 alone
+    translator.translate(["she kissed him ."], reweight={"cross.0": sharpen(4)})      # one layer of a Transformer
+
+Rows are steps of a target or hypotheses at one step, and columns are what they attend to. A row's total stays what it was,
+unless nothing is left of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.capabilities import Reweight
+from regard.errors import RequestError, nearest
+
+__all__ = [
+    "Reweight",
+    "ReweightBySite",
+    "StepReweight",
+    "at_step",
+    "attend_to",
+    "chain",
+    "check_reweight",
+    "erase",
+    "flatten",
+    "for_layers",
+    "for_site",
+    "for_steps",
+    "on_heads",
+    "per_hypothesis",
+    "sharpen",
+]
+
+
+class StepReweight(ABC):
+    """A `Reweight` that depends on the step of the target; see `at_step`."""
+
+    @abstractmethod
+    def at(self, steps: Int[Tensor, " Q"]) -> Reweight:
+        """Return the function for rows that belong to these steps.
+
+        Args:
+            steps: The step of each row, from 0; one number if all rows are hypotheses at the same step.
+        """
+
+    def __call__(self, weights: Tensor, mask: Tensor) -> Tensor:
+        """Change weights whose rows are all steps of a target."""
+        return self.at(torch.arange(weights.shape[-2], device=weights.device))(weights, mask)
+
+
+MaybeReweight = TypeVar("MaybeReweight", Reweight, Reweight | None)
+
+ReweightBySite = Mapping[str, Reweight]
+"""Functions by site: `cross`, `encoder` or `decoder` for all layers of a kind, `cross.0` for one, which comes first."""
+
+
+def flatten(weights: Tensor, mask: Tensor) -> Tensor:
+    """Give every column that a row may attend to the same weight (Wiegreffe and Pinter 2019, section 3.2, at test time)."""
+    even = mask.expand_as(weights).to(weights.dtype)
+    return even / even.sum(-1, keepdim=True).clamp(min=1)
+
+
+def sharpen(power: float = 2.0) -> Reweight:
+    """Make a function that raises weights to a power and rescales each row to its total.
+
+    Args:
+        power: ≥ 0: more than 1 concentrates a row on its largest weights, less than 1 spreads it.
+
+    Raises:
+        RequestError: If the power is negative or not finite.
+    """
+    if not 0 <= power < float("inf"):
+        raise RequestError(f"sharpen: power is {power}, expected a number of 0 or more; 2 squares the weights")
+
+    def change(weights: Tensor, mask: Tensor) -> Tensor:
+        scaled = weights / weights.amax(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+        return _rescaled((scaled**power).masked_fill(~mask, 0), weights)
+
+    return change
+
+
+def erase(*columns: int) -> Reweight:
+    """Make a function that sets the weights of these columns to 0 and rescales the others.
+
+    Args:
+        columns: Numbers of tokens, from 0; negative ones count from the end.
+    """
+    _check_columns("erase", columns)
+    return lambda weights, mask: _rescaled(weights.masked_fill(_marked(columns, weights), 0), weights)
+
+
+def attend_to(*columns: int) -> Reweight:
+    """Make a function that gives all weight to these columns, in equal parts.
+
+    A row that may attend to none of them (a later token, or padding) keeps its weights.
+
+    Args:
+        columns: Numbers of tokens, from 0; negative ones count from the end, padding included.
+    """
+    _check_columns("attend_to", columns)
+
+    def change(weights: Tensor, mask: Tensor) -> Tensor:
+        chosen = _marked(columns, weights) & mask.expand_as(weights)
+        even = _rescaled(chosen.to(weights.dtype), weights)
+        return torch.where(chosen.any(-1, keepdim=True), even, weights)
+
+    return change
+
+
+def at_step(steps: int | Collection[int], reweight: Reweight) -> StepReweight:
+    """Make a function that changes the weights of some steps of the target only.
+
+    Args:
+        steps: Step 0 predicts the first token. Continuing a text, the tokens of the prompt are the first steps.
+        reweight: What to do there.
+
+    Raises:
+        RequestError: If a step is not a number of 0 or more.
+    """
+    numbers = (steps,) if isinstance(steps, int) else tuple(steps)
+    if not numbers or not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise RequestError(f"at_step: steps is {steps!r}, expected a number of 0 or more, or several: at_step(1, …)")
+    return _AtStep(numbers, _checked("at_step", reweight))
+
+
+def on_heads(heads: int | Collection[int], reweight: Reweight) -> Reweight:
+    """Make a function that changes the weights of some heads only.
+
+    Args:
+        heads: Numbers of heads, from 0.
+        reweight: What to do there.
+    """
+    numbers = (heads,) if isinstance(heads, int) else tuple(heads)
+    return _OnHeads(numbers, _checked("on_heads", reweight))
+
+
+def chain(*reweights: Reweight) -> Reweight:
+    """Make a function that applies several, one after the other."""
+    return _Chain([_checked("chain", reweight) for reweight in reweights])
+
+
+class _AtStep(StepReweight):
+    def __init__(self, steps: tuple[int, ...], inner: Reweight) -> None:
+        self.steps, self.inner = steps, inner
+
+    def at(self, steps: Tensor) -> Reweight:
+        inner = _at(self.inner, steps)
+        rows = torch.isin(steps, torch.tensor(self.steps, device=steps.device))[:, None]
+        return lambda weights, mask: torch.where(rows.to(weights.device), inner(weights, mask), weights)
+
+
+class _OnHeads(StepReweight):
+    def __init__(self, heads: tuple[int, ...], inner: Reweight) -> None:
+        self.heads, self.inner = heads, inner
+
+    def at(self, steps: Tensor) -> Reweight:
+        inner = _at(self.inner, steps)
+
+        def change(weights: Tensor, mask: Tensor) -> Tensor:
+            count = weights.shape[1] if weights.ndim == 4 else 0
+            if any(not 0 <= head < count for head in self.heads):
+                has = f"{count} heads, numbered from 0" if count else "no heads; leave on_heads out"
+                raise RequestError(f"on_heads: heads are {', '.join(map(str, self.heads))}, but this attention has {has}")
+            chosen = torch.zeros(count, 1, 1, dtype=torch.bool, device=weights.device)
+            chosen[list(self.heads)] = True
+            return torch.where(chosen, inner(weights, mask), weights)
+
+        return change
+
+
+class _Chain(StepReweight):
+    def __init__(self, reweights: Sequence[Reweight]) -> None:
+        self.reweights = reweights
+
+    def at(self, steps: Tensor) -> Reweight:
+        functions = [_at(each, steps) for each in self.reweights]
+
+        def change(weights: Tensor, mask: Tensor) -> Tensor:
+            for function in functions:
+                weights = function(weights, mask)
+            return weights
+
+        return change
+
+
+def for_site(reweight: ReweightBySite | None, site: str) -> Reweight | None:
+    """Return the function for a site: its own, or the one for all layers of its kind; None if there is neither."""
+    return None if not reweight else reweight.get(site, reweight.get(site.partition(".")[0]))
+
+
+def for_layers(reweight: ReweightBySite | None, kind: str, count: int) -> dict[int, Reweight]:
+    """Return the functions for the layers of a kind, by number.
+
+    Args:
+        reweight: Functions by site.
+        kind: `cross`, `encoder` or `decoder`.
+        count: Number of layers.
+    """
+    found = ((number, for_site(reweight, f"{kind}.{number}")) for number in range(count) if reweight)
+    return {number: each for number, each in found if each is not None}
+
+
+def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeReweight:
+    """Return the function for the rows of some steps of a target.
+
+    Args:
+        reweight: The function for any.
+        first: Number of the first step.
+        count: Number of steps; 1 if all rows are hypotheses at the same step.
+    """
+    return reweight.at(torch.arange(first, first + count)) if isinstance(reweight, StepReweight) else reweight
+
+
+def per_hypothesis(reweight: Reweight | None, batch: int) -> Reweight | None:
+    """Return the function for weights (B·N,1,K), with heads (B·N,H,1,K), from one for (B,N,K) and (B,H,N,K).
+
+    Args:
+        reweight: The function that sees all hypotheses of a sentence together.
+        batch: B.
+    """
+    if reweight is None:
+        return None
+
+    def together(tensor: Tensor) -> Tensor:
+        return tensor.unflatten(0, (batch, -1)).movedim(1, -3).squeeze(-2)
+
+    def change(weights: Tensor, mask: Tensor) -> Tensor:
+        found = reweight(together(weights), together(mask.expand_as(weights)))
+        return found.unsqueeze(-2).movedim(-3, 1).flatten(0, 1)
+
+    return change
+
+
+def check_reweight(reweight: ReweightBySite, sites: Collection[str]) -> None:
+    """Check functions by site.
+
+    Args:
+        reweight: The functions.
+        sites: What they may be for.
+
+    Raises:
+        RequestError: If it is no mapping, names another site, or something in it is no function.
+    """
+    if not isinstance(reweight, Mapping):
+        raise RequestError(
+            f"reweight is a {type(reweight).__name__}, expected functions by site, as in reweight={{'cross': flatten}}"
+        )
+    for site, function in reweight.items():
+        if site not in sites:
+            known = ", ".join(sites) or "none"
+            raise RequestError(f"reweight names the attention {site!r}; this model has: {known}{nearest(site, sites)}")
+        _checked(f"reweight[{site!r}]", function)
+
+
+def _at(reweight: Reweight, steps: Tensor) -> Reweight:
+    return reweight.at(steps) if isinstance(reweight, StepReweight) else reweight
+
+
+def _checked(name: str, reweight: Callable[[Tensor, Tensor], Tensor]) -> Reweight:
+    if not callable(reweight):
+        raise RequestError(
+            f"{name}: got a {type(reweight).__name__}, expected a function of weights and mask, such as regard.reweight.flatten"
+        )
+    return reweight
+
+
+def _check_columns(name: str, columns: tuple[int, ...]) -> None:
+    if not columns or not all(isinstance(column, int) for column in columns):
+        raise RequestError(f"{name}: columns are {columns!r}, expected numbers of tokens, as in {name}(2) or {name}(0, 3)")
+
+
+def _marked(columns: Collection[int], weights: Tensor) -> Tensor:
+    """(K): True at these columns; those that do not exist are skipped."""
+    width = weights.shape[-1]
+    marked = torch.zeros(width, dtype=torch.bool, device=weights.device)
+    marked[[column for column in columns if -width <= column < width]] = True
+    return marked
+
+
+def _rescaled(changed: Tensor, weights: Tensor) -> Tensor:
+    """Rescale rows to the totals that weights had; a row of zeros stays one."""
+    total = changed.sum(-1, keepdim=True)
+    return changed * torch.where(total > 0, weights.sum(-1, keepdim=True) / total.clamp(min=torch.finfo(total.dtype).tiny), 0)
