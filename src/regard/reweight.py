@@ -38,6 +38,7 @@ __all__ = [
     "on_heads",
     "per_hypothesis",
     "sharpen",
+    "without_steps",
 ]
 
 
@@ -73,17 +74,19 @@ def sharpen(power: float = 2.0) -> Reweight:
     """Make a function that raises weights to a power and rescales each row to its total.
 
     Args:
-        power: ≥ 0: more than 1 concentrates a row on its largest weights, less than 1 spreads it.
+        power: > 0: more than 1 concentrates a row on its largest weights, less than 1 spreads it.
 
     Raises:
-        RequestError: If the power is negative or not finite.
+        RequestError: If the power is not a positive number.
     """
-    if not 0 <= power < float("inf"):
-        raise RequestError(f"sharpen: power is {power}, expected a number of 0 or more; 2 squares the weights")
+    if not 0 < power < float("inf"):
+        raise RequestError(
+            f"sharpen: power is {power}, expected more than 0; 2 squares the weights, and flatten makes them equal"
+        )
 
     def change(weights: Tensor, mask: Tensor) -> Tensor:
         scaled = weights / weights.amax(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-        return _rescaled((scaled**power).masked_fill(~mask, 0), weights)
+        return _rescaled(scaled**power, weights)
 
     return change
 
@@ -218,6 +221,14 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
         count: Number of steps; 1 if all rows are hypotheses at the same step.
     """
     return reweight.at(torch.arange(first, first + count)) if isinstance(reweight, StepReweight) else reweight
+
+
+def without_steps(reweight: Reweight) -> Reweight:
+    """Return the function for pooling weights (B,K), with heads (B,H,K), which are those of step 0."""
+    if not isinstance(reweight, StepReweight):
+        return reweight
+    first = for_steps(reweight, 0)
+    return lambda weights, mask: first(weights.unsqueeze(-2), mask.unsqueeze(-2)).squeeze(-2)
 
 
 def per_hypothesis(reweight: Reweight | None, batch: int) -> Reweight | None:

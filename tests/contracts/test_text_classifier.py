@@ -25,8 +25,10 @@ from regard.config import (
     SparsemaxConfig,
     TransformerClassifierConfig,
 )
+from regard.errors import RequestError
 from regard.models.classifiers.build import build_classifier
 from regard.models.text_classifier import Classified, TextClassifier
+from regard.reweight import erase, flatten
 from regard.text.symbols import PAD
 
 WORDS, WIDTH, HIDDEN, LABELS, BATCH, SIZE = 29, 13, 17, 3, 7, 11
@@ -246,6 +248,22 @@ class _Mean(nn.Module):
     def forward(self, values: Tensor, *, key_mask: Tensor, reweight: object = None) -> Pooled:
         rows = [values[row, :length].sum(0) / max(1, length) for row, length in enumerate(key_mask.sum(1).tolist())]
         return Pooled(torch.stack(rows).repeat(1, self.heads), key_mask)
+
+
+def test_reweight_by_site(model, tokens):
+    """Each site can be changed alone; a function alone is that of the pooling, which stands for all of its parts."""
+    plain, change = read(model, tokens), erase(0)
+    for site in model.sites:
+        found = read(model, tokens, reweight={site: change})
+        assert not torch.allclose(found.logits[0], plain.logits[0])
+        if site.startswith("encoder"):
+            assert not found.attention[site][0, ..., 0].any()
+    same(read(model, tokens, reweight={"pool": change}).logits, read(model, tokens, reweight=change).logits)
+
+
+def test_reweight_of_an_unknown_site_is_refused(model, tokens):
+    with pytest.raises(RequestError, match=r"^reweight names the attention 'pol'; this model has: pool.*did you mean 'pool'"):
+        read(model, tokens, reweight={"pol": flatten})
 
 
 def test_reweighting_by_the_same_changes_nothing(model, tokens):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.config.loading import load_config
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.reweight import ReweightBySite, for_site, for_steps
 from regard.tasks.translation.bundle import TranslationBundle
 from regard.tasks.translation.predictor import Translator
 from regard.text.symbols import PAD
@@ -45,7 +46,7 @@ class EchoTranslator(Seq2Seq):
         self.shapes: list[tuple[int, ...]] = []
 
     def encode(
-        self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: object = None
+        self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: ReweightBySite | None = None
     ) -> EchoState:
         assert bool((source[source_mask] != PAD).all())
         self.recorded.append(record)
@@ -53,12 +54,15 @@ class EchoTranslator(Seq2Seq):
         return EchoState(source)
 
     def step(
-        self, tokens: Tensor, state: EchoState, *, record: Collection[str] = (), reweight: object = None
+        self, tokens: Tensor, state: EchoState, *, record: Collection[str] = (), reweight: ReweightBySite | None = None
     ) -> tuple[Tensor, AttentionMaps, EchoState]:
         place = min(state.position, state.source.shape[1] - 1)
-        logits = torch.nn.functional.one_hot(state.source[:, place], self.size)[:, None].expand(-1, tokens.shape[1], -1)
         weights = torch.zeros(*tokens.shape, state.source.shape[1])
         weights[..., place] = 1
+        change = for_steps(for_site(reweight, "cross"), place)
+        if change is not None:
+            weights = change(weights, (state.source != PAD)[:, None])
+        logits = weights @ torch.nn.functional.one_hot(state.source, self.size).float()
         maps = {"cross": weights} if "cross" in record else {}
         return self.sharpness * logits, maps, EchoState(state.source, place + 1)
 
@@ -69,11 +73,11 @@ class EchoTranslator(Seq2Seq):
         *,
         use_gold: Tensor | None = None,
         record: Collection[str] = (),
-        reweight: object = None,
+        reweight: ReweightBySite | None = None,
     ) -> tuple[Tensor, AttentionMaps]:
         steps = []
         for tokens in target_in.split(1, 1):
-            logits, maps, state = self.step(tokens, state, record=record)
+            logits, maps, state = self.step(tokens, state, record=record, reweight=reweight)
             steps.append((logits, maps))
         return torch.cat([x for x, _ in steps], 1), {site: torch.cat([m[site] for _, m in steps], 1) for site in record}
 

@@ -287,7 +287,7 @@ class Astray(TinyTranslator):
     def broken(self):
         return not self.training and len(self.modes) > 3
 
-    def step(self, tokens, state, *, record=()):
+    def step(self, tokens, state, *, record=(), reweight=None):
         logits, maps, state = super().step(tokens, state, record=record)
         return logits * (float("nan") if self.broken() else 1.0), maps, state
 

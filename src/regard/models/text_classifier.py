@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.capabilities import Reweight
+from regard.reweight import Reweight, ReweightBySite, check_reweight, without_steps
 
 Example = tuple[Tensor, Tensor, Tensor]
 """Training texts at once: tokens (B,S), mask (B,S), and the labels, (B,) numbers or (B,C) zeros and ones."""
@@ -43,7 +43,7 @@ class TextClassifier(nn.Module, ABC):
         mask: Bool[Tensor, "B S"],
         *,
         embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
         """Score the labels of each text.
@@ -52,10 +52,23 @@ class TextClassifier(nn.Module, ABC):
             tokens: Padded at the end.
             mask: True at tokens; a row without any is a text without words, and gets finite scores.
             embedded: What to use in place of `embed(tokens)`: for gradients with respect to it.
-            reweight: Applied to the pooling weights before they average, and to what is recorded: for controls with uniform or
-                permuted attention.
+            reweight: Maps weights to those that are used and recorded in their place: one function for the pooling weights, or
+                functions by site.
             record: Sites whose attention is wanted.
         """
+
+    def by_site(self, reweight: Reweight | ReweightBySite | None) -> ReweightBySite:
+        """Return functions by site; one function alone is for the pooling.
+
+        Raises:
+            RequestError: If one is for a site that the model does not have.
+        """
+        if reweight is None:
+            return {}
+        if callable(reweight):
+            reweight = {"pool": reweight}
+        check_reweight(reweight, tuple(dict.fromkeys([*self.sites, *(site.partition(".")[0] for site in self.sites)])))
+        return {site: each if site.startswith("encoder") else without_steps(each) for site, each in reweight.items()}
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
         """The logits that training has a loss for each of: those of `forward`, or those of the members that are trained."""

@@ -158,6 +158,20 @@ class AttentionRecord:
         rows, columns = views.sides(self.site(site))
         return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
 
+    def columns(self, word: str) -> tuple[int, ...]:
+        """Return the numbers of a source word's tokens, from 0, for `regard.reweight`; of equal words, the first one's.
+
+        Raises:
+            RequestError: If the source has no such word.
+        """
+        if word not in self.source_words:
+            raise RequestError(
+                f"columns: the source has no word {word!r}, only {', '.join(map(repr, self.source_words))}"
+                f"{nearest(word, self.source_words)}"
+            )
+        number = self.source_words.index(word)
+        return tuple(place for place, owner in enumerate(self.source_word_of) if owner == number)
+
     def _columns_of(self, site: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """Return the token of each column of a site's weights, and the word that the token belongs to, or −1."""
         rows, columns = views.sides(site)

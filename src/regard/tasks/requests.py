@@ -7,6 +7,7 @@ import torch
 
 from regard.errors import RequestError
 from regard.processes.ranks import read_ranks
+from regard.reweight import Reweight, ReweightBySite
 from regard.text.bars import late_bars
 
 
@@ -48,6 +49,11 @@ def find_device(name: str) -> torch.device:
             f"device is {name!r}, but PyTorch finds {count or 'no'} GPU{'s' * (count > 1)} here; use cpu or auto"
         )
     return device
+
+
+def reweight_by_site(reweight: Reweight | ReweightBySite | None, kind: str) -> ReweightBySite | None:
+    """Return functions by site; one function alone is for all layers of a kind."""
+    return {kind: reweight} if callable(reweight) else reweight
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import torch
 from regard.config import LabelledDataConfig, RecurrentClassifierConfig, WordsConfig
 from regard.errors import DataError, RequestError
 from regard.models.build import build_classifier
+from regard.reweight import at_step, attend_to, flatten, sharpen
 from regard.tasks.classification.bundle import ClassificationBundle
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.predictor import Classifier
@@ -146,3 +147,23 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     assert again.labels == classifier.labels
     assert again.temperature == classifier.temperature
     np.testing.assert_array_equal(again.scores(TEXTS), classifier.scores(TEXTS))
+
+
+def test_other_attention():
+    classifier = make()
+    plain = classifier.classify(TEXTS)
+    changed = classifier.classify(TEXTS, reweight=attend_to(1))
+    for one, other in zip(plain, changed, strict=True):
+        weights = other.attention.weights["pool"][0]
+        if len(weights) > 1:
+            assert weights.tolist() == [float(place == 1) for place in range(len(weights))]
+            assert one.probability != other.probability
+        else:
+            assert one.probabilities == pytest.approx(other.probabilities)
+    for reweight in ({"pool": sharpen(3)}, at_step(0, sharpen(3))):  # a label is one step
+        alike = (classifier.classify(TEXTS, reweight=each) for each in (sharpen(3), reweight))
+        for one, other in zip(*alike, strict=True):
+            assert one.probabilities == pytest.approx(other.probabilities)
+    assert classifier.classify(TEXTS, reweight=at_step(1, flatten))[0].probability == plain[0].probability
+    with pytest.raises(RequestError, match=r"^reweight names the attention 'cross'; this model has: pool$"):
+        classifier.classify(TEXTS, reweight={"cross": flatten})

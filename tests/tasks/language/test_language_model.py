@@ -10,6 +10,7 @@ from regard.bundle import load_bundle, save_bundle
 from regard.config import BPEConfig, GenerationConfig, LanguageModelConfig, TextDataConfig, UnigramConfig, WordsConfig
 from regard.errors import BundleError, RequestError
 from regard.models.build import build_language_model
+from regard.reweight import at_step, attend_to, flatten
 from regard.tasks.language.bundle import LanguageBundle
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.predictor import LanguageModel
@@ -248,3 +249,22 @@ def test_numbers_choose_what_is_drawn(model):
     assert [one.text for [one] in model.generate(prompts, seed=2, numbers=[2, 0, 1])] == [first[2], first[0], first[1]]
     with pytest.raises(RequestError, match="got 3 prompts and 1 numbers, expected as many of each"):
         model.generate(prompts, numbers=[1])
+
+
+def test_other_attention(model):
+    """A function alone is for all layers; a text scored under it has the same likelihood as one generated under it."""
+    plain = model.score(TEXTS)
+    for reweight in (flatten, {"decoder.0": flatten, "decoder.1": flatten}):
+        changed = model.score(TEXTS, reweight=reweight, record=["decoder.1"])
+        assert all(one.log_probability != other.log_probability for one, other in zip(plain, changed, strict=True))
+        weights = changed[0].attention.weights["decoder.1"]
+        assert weights[:, 2, :3] == pytest.approx(1 / 3)
+    for temperature in (0, 1):
+        [[made]] = model.generate(["the"], temperature=temperature, reweight=at_step((1, 3), attend_to(0)))
+        [scored] = model.score([made.text], reweight=at_step((1, 3), attend_to(0)))
+        size = len(made.text.split()) - 1 + made.finished
+        assert made.log_probability == pytest.approx(scored.token_log_probabilities[1 : 1 + size].sum(), rel=1e-4)
+    with pytest.raises(
+        RequestError, match=r"^reweight names the attention 'cross'; this model has: decoder.0, decoder.1, decoder"
+    ):
+        model.score(TEXTS, reweight={"cross": flatten})

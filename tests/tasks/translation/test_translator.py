@@ -10,6 +10,7 @@ import torch
 import regard
 from regard.decoding import Hypothesis, Sampling
 from regard.errors import RequestError
+from regard.reweight import at_step, attend_to, chain, flatten
 from regard.tasks.loading import load
 from regard.tasks.translation.sources import join
 
@@ -111,7 +112,7 @@ def test_an_end_symbol_replaces_no_word(echo):
     translator = echo()
     step = translator.model.step
 
-    def look_at_the_end(tokens, state, *, record=()):
+    def look_at_the_end(tokens, state, *, record=(), reweight=None):
         logits, maps, state = step(tokens, state, record=record)
         if maps:
             maps["cross"] = maps["cross"] * 0.3
@@ -313,3 +314,42 @@ def test_results_need_no_gradient(echo):
     translator.translate(["one ."])
     assert translator.model.sharpness.grad is None
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sampling": Sampling(count=2)}])
+def test_other_attention_other_words(echo, options):
+    """This translator writes the source word that it attends to."""
+    swapped = chain(at_step(0, attend_to(2)), at_step(2, attend_to(0)))
+    for reweight in (swapped, {"cross": swapped}):
+        results = echo().translate(["Anna saw Ben .", "one two three four five six"], reweight=reweight, **options)
+        assert [one.text for one in results] == ["Ben saw Anna .", "three two one four five six"]
+        assert results[0].attention.weights["cross"].argmax(-1).tolist() == [2, 1, 0, 3, 4]
+    assert [one.text for one in echo().translate_stream(["Anna saw Ben ."], reweight=swapped)] == ["Ben saw Anna ."]
+
+
+def test_a_given_target_under_other_attention(echo):
+    [plain] = echo().force(["Anna saw Ben ."], ["Anna saw Ben ."])
+    [moved] = echo().force(["Anna saw Ben ."], ["Anna saw Ben ."], reweight=at_step(1, attend_to(0)))
+    assert plain.log_probability == pytest.approx(0, abs=1e-4)
+    assert moved.log_probability == pytest.approx(-20, abs=1e-3)
+
+
+def test_the_columns_of_a_word(echo):
+    translator = echo("bpe", tokenizer={"size": 45})
+    [found] = translator.translate(["Anna saw Ben ."])
+    record = found.attention
+    assert record.columns("Ben") == tuple(i for i, owner in enumerate(record.source_word_of) if owner == 2)
+    assert "".join(record.source_tokens[i] for i in record.columns("Ben")).replace("▁", "") == "Ben"
+    with pytest.raises(RequestError, match=r"^columns: the source has no word 'ben', only 'Anna', .*did you mean 'Ben'\?$"):
+        record.columns("ben")
+
+
+def test_other_attention_at_no_such_site(echo):
+    with pytest.raises(
+        RequestError, match=r"^reweight names the attention 'cros'; this model has: cross; did you mean 'cross'"
+    ):
+        echo().translate(["Anna saw Ben ."], reweight={"cros": flatten})
+    with pytest.raises(
+        RequestError, match=r"^reweight is a float, expected functions by site, as in reweight={'cross': flatten}"
+    ):
+        echo().translate(["Anna saw Ben ."], reweight=0.5)

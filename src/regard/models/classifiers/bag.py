@@ -19,7 +19,8 @@ from regard.config import BagClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.classifiers.words import WordDropout
-from regard.models.text_classifier import Classified, Example, Reweight
+from regard.models.text_classifier import Classified, Example
+from regard.reweight import Reweight, ReweightBySite
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
@@ -83,7 +84,7 @@ class BagClassifier(PooledClassifier):
         mask: Bool[Tensor, "B S"],
         *,
         embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
         """Score the labels of each text, as the contract has it."""

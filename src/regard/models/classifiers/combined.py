@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.models.text_classifier import Classified, Example, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, Example, TextClassifier
+from regard.reweight import Reweight, ReweightBySite
 
 
 class CombinedClassifier(TextClassifier):
@@ -39,14 +40,15 @@ class CombinedClassifier(TextClassifier):
         mask: Bool[Tensor, "B S"],
         *,
         embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
         """Score the labels of each text, as the contract has it."""
         inputs = [None] * len(self.widths) if embedded is None else embedded.split(self.widths, dim=-1)
+        changes, recorded = self.by_site(reweight), ("pool",) if record else ()
         found = [
-            member(tokens, mask, embedded=own, reweight=reweight, record=("pool",) if record else ())
-            for member, own in zip(self._members(), inputs, strict=True)
+            member(tokens, mask, embedded=own, reweight=changes.get(site, changes.get("pool")), record=recorded)
+            for member, own, site in zip(self._members(), inputs, self.sites[1:], strict=True)
         ]
         logits = self._mean([one.logits for one in found])
         if not record:

@@ -18,7 +18,8 @@ from regard.attention.masks import zero_masked
 from regard.attention.pooling_base import Pooling
 from regard.config import CountedClassifierConfig
 from regard.models.classifiers.bag import count_texts, hash_ngrams, log_ratios
-from regard.models.text_classifier import Classified, Example, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, Example, TextClassifier
+from regard.reweight import Reweight, ReweightBySite
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
@@ -90,7 +91,7 @@ class CountedClassifier(TextClassifier):
         mask: Bool[Tensor, "B S"],
         *,
         embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
         """Score the labels of each text, as the contract has it."""
@@ -102,7 +103,7 @@ class CountedClassifier(TextClassifier):
         whole = magnitude.sum(dim=1, keepdim=True) * self._scale(mask.sum(dim=1, keepdim=True)).to(embedded.dtype)
         directions = embedded / magnitude.clamp(min=_LEAST).unsqueeze(-1) * whole.unsqueeze(-1)
         states = torch.cat((directions, magnitude.unsqueeze(-1)), dim=-1)
-        context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
+        context, weights = self.pooling(states, key_mask=mask, reweight=self.by_site(reweight).get("pool"))
         return Classified(context[:, :-1] + self.bias, {"pool": weights} if "pool" in record else {})
 
     def _rows(self, tokens: Int[Tensor, "B S"]) -> tuple[Int[Tensor, "B S N"], Bool[Tensor, "B S N"]]:

@@ -12,7 +12,8 @@ from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, TextClassifier
+from regard.reweight import Reweight, ReweightBySite
 from regard.shapes import check_shape
 
 
@@ -75,10 +76,10 @@ class HierarchicalClassifier(TextClassifier):
         mask: Bool[Tensor, "B S"],
         *,
         embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text, as the contract has it; `reweight` is applied to words and to sentences."""
+        """Score the labels of each text, as the contract has it; `pool` in `reweight` is words and sentences."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))
@@ -86,9 +87,11 @@ class HierarchicalClassifier(TextClassifier):
         layout = cut_sentences(self.ends_sentence[tokens], mask, max_sentence=self.max_sentence)
         words = _take(self.embedding_dropout(embedded).flatten(0, 1), layout.token)
         states = self.word_layer.states(words, layout.word_mask)
-        sentences, word_weights = self.word_pooling(states, key_mask=layout.word_mask, reweight=reweight)
+        changes = self.by_site(reweight)
+        word_change, sentence_change = (changes.get(site, changes.get("pool")) for site in ("word", "sentence"))
+        sentences, word_weights = self.word_pooling(states, key_mask=layout.word_mask, reweight=word_change)
         states = self.sentence_layer.states(_take(sentences, layout.sentence), layout.sentence_mask)
-        document, sentence_weights = self.sentence_pooling(states, key_mask=layout.sentence_mask, reweight=reweight)
+        document, sentence_weights = self.sentence_pooling(states, key_mask=layout.sentence_mask, reweight=sentence_change)
         logits = self.output(self.output_dropout(document))
         if not record:
             return Classified(logits, {})

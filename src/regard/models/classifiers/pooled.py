@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from regard.attention.pooling_base import Pooling
 from regard.layers.dropout import Dropout
-from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, TextClassifier
+from regard.reweight import Reweight, ReweightBySite
 
 
 class PooledClassifier(TextClassifier):
@@ -28,10 +29,10 @@ class PooledClassifier(TextClassifier):
         self,
         states: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "B S"],
-        reweight: Reweight | None,
+        reweight: Reweight | ReweightBySite | None,
         record: Collection[str],
     ) -> Classified:
         """Score the labels of texts by their states; the arguments are those of `forward`."""
-        context, weights = self.pooling(states, key_mask=mask, reweight=reweight)
+        context, weights = self.pooling(states, key_mask=mask, reweight=self.by_site(reweight).get("pool"))
         logits = self.output(self.output_dropout(context))
         return Classified(logits, {"pool": weights} if "pool" in record else {})

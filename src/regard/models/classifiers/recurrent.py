@@ -11,7 +11,8 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.text_classifier import Classified, Reweight
+from regard.models.text_classifier import Classified
+from regard.reweight import Reweight, ReweightBySite
 from regard.shapes import check_shape
 
 
@@ -57,7 +58,7 @@ class RecurrentClassifier(PooledClassifier):
         mask: Bool[Tensor, "B S"],
         *,
         embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
         """Score the labels of each text, as the contract has it."""

@@ -13,7 +13,8 @@ from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPos
 from regard.layers.transformer import TransformerEncoder
 from regard.layers.transformer_build import Blueprint, build_encoder
 from regard.models.classifiers.words import WordDropout, build_embedding
-from regard.models.text_classifier import Classified, Reweight, TextClassifier
+from regard.models.text_classifier import Classified, TextClassifier
+from regard.reweight import Reweight, ReweightBySite, for_layers
 from regard.shapes import check_shape
 
 _LONGEST = 512
@@ -81,7 +82,7 @@ class TransformerClassifier(TextClassifier):
         mask: Bool[Tensor, "B S"],
         *,
         embedded: Float[Tensor, "B S E"] | None = None,
-        reweight: Reweight | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
         """Score the labels of each text; see `TextClassifier`. Sites `encoder.0`, … are (B,H,S,S)."""
@@ -90,8 +91,10 @@ class TransformerClassifier(TextClassifier):
             embedded = self.embed(self.word_dropout(tokens, mask))
         layers = [number for number in range(len(self.encoder.layers)) if f"encoder.{number}" in record]
         read = self.embedding_dropout(self.positions(self.scale * self.mapping(embedded)))
-        states, maps = self.encoder(read, mask, record=layers)
-        pooled = self.pooling(states, key_mask=mask, reweight=reweight)
+        changes = self.by_site(reweight)
+        within = for_layers(changes, "encoder", len(self.encoder.layers))
+        states, maps = self.encoder(read, mask, reweight=within, record=layers)
+        pooled = self.pooling(states, key_mask=mask, reweight=changes.get("pool"))
         attention = {f"encoder.{number}": weights for number, weights in maps.items()}
         if "pool" in record:
             attention["pool"] = pooled.weights

@@ -15,6 +15,7 @@ from regard.errors import RequestError
 from regard.evaluation.calibration import sigmoid, softmax
 from regard.evaluation.labelled import LabelledEvaluation, evaluate_labels
 from regard.models.text_classifier import TextClassifier
+from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.classification.bundle import ClassificationBundle
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.results import Classification, Origin
@@ -87,12 +88,19 @@ class Classifier:
         return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
 
     def classify(
-        self, texts: Sequence[str], *, record: Collection[str] | None = None, progress: bool = False
+        self,
+        texts: Sequence[str],
+        *,
+        reweight: Reweight | ReweightBySite | None = None,
+        record: Collection[str] | None = None,
+        progress: bool = False,
     ) -> list[Classification]:
         """Label texts, in their order.
 
         Args:
             texts: The texts. One without words is labelled too; of one too long, its beginning counts (`cut_at`).
+            reweight: Maps attention weights to those used in their place: one function for the pooling, or some by site; see
+                `regard.reweight`.
             record: Attention sites to record, `pool` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
@@ -102,7 +110,7 @@ class Classifier:
         texts = check_texts("classify", texts)
         sites = self._sites(record)
         ids, cut = self._encode(texts)
-        logits, attention = self._run(ids, sites, progress=progress)
+        logits, attention = self._run(ids, sites, reweight=reweight, progress=progress)
         probabilities = self.probabilities(logits)
         note = self.bundle.faithfulness
         names, several = self.labels.names, self.labels.multiple
@@ -182,7 +190,12 @@ class Classifier:
 
     @torch.inference_mode()
     def _run(
-        self, ids: list[np.ndarray], sites: list[str], *, progress: bool
+        self,
+        ids: list[np.ndarray],
+        sites: list[str],
+        *,
+        reweight: Reweight | ReweightBySite | None = None,
+        progress: bool,
     ) -> tuple[Float[np.ndarray, "N C"], list[dict[str, np.ndarray]]]:
         """Scores of each text, and its attention, in batches of similar length."""
         scores = np.empty((len(ids), len(self.labels.names)), np.float32)
@@ -191,7 +204,7 @@ class Classifier:
         with counting_bar("classifying", len(ids), shown=progress) as advance:
             for numbers in length_batches(lengths, _BATCH_TOKENS):
                 tokens, mask = pad([ids[number] for number in numbers], self.device)
-                logits, maps = self.model(tokens, mask, record=sites)
+                logits, maps = self.model(tokens, mask, reweight=reweight, record=sites)
                 scores[numbers] = logits.float().cpu().numpy()
                 if sites:
                     for number, own in zip(numbers.tolist(), _rows(maps, lengths[numbers].tolist()), strict=True):

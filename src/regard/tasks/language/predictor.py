@@ -19,11 +19,12 @@ from regard.decoding.request import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
 from regard.evaluation.language import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq
+from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.language.bundle import LanguageBundle
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.results import Generation, Origin, ScoredText
 from regard.tasks.notebook import count_parameters, table
-from regard.tasks.requests import check_texts, counting_bar
+from regard.tasks.requests import check_texts, counting_bar, reweight_by_site
 from regard.text.batching import length_batches
 from regard.text.corpora import as_batch, cut_blocks
 from regard.text.symbols import END, START, UNKNOWN
@@ -88,6 +89,7 @@ class LanguageModel:
         seed: int = 0,
         first: int = 0,
         numbers: Sequence[int] | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
         progress: bool = False,
         follow: Callable[[int, int, str], None] | None = None,
@@ -109,6 +111,8 @@ class LanguageModel:
             seed: With a prompt's number, it decides what is drawn.
             first: Number of the first prompt, so that a file may be worked through in parts.
             numbers: Numbers of the prompts, counted from `first`; None for 0, 1, …
+            reweight: Maps attention weights to those used in their place: one function for all layers, or some by site; see
+                `regard.reweight`. The tokens of a prompt are steps too.
             record: Attention sites to record, `decoder.0` and so on.
             progress: Whether to show a bar on standard error.
             follow: Function that is called after each word with the position of the prompt, that of the sample, and the text so
@@ -149,9 +153,10 @@ class LanguageModel:
         ids, offsets = self.tokenizer.encode_batch(prompts)
         rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
         found: list[list[Generation]] = [[]] * len(prompts)
+        changes = reweight_by_site(reweight, "decoder")
         with counting_bar("generating", len(prompts), shown=progress) as advance:
             for places in _alike(rows, max(1, _TEXTS_AT_ONCE // samples)):
-                own, request = [rows[place] for place in places], _Request(settings, sampling, sites)
+                own, request = [rows[place] for place in places], _Request(settings, sampling, sites, changes)
                 if follow is not None:
                     request.follow = self._follower(places, prompts, rows, follow)
                 drawn = self._draw(own, [named[place] for place in places], request)
@@ -160,11 +165,19 @@ class LanguageModel:
                 advance(len(places))
         return found
 
-    def score(self, texts: Sequence[str], *, record: Collection[str] = (), progress: bool = False) -> list[ScoredText]:
+    def score(
+        self,
+        texts: Sequence[str],
+        *,
+        reweight: Reweight | ReweightBySite | None = None,
+        record: Collection[str] = (),
+        progress: bool = False,
+    ) -> list[ScoredText]:
         """How likely given texts are, word by word.
 
         Args:
             texts: The texts; one of more than `data.max_tokens` tokens is read in blocks, as in training.
+            reweight: As for `generate`.
             record: Attention sites to record, `decoder.0` and so on. Those of several blocks stand in blocks of the record.
             progress: Whether to show a bar on standard error.
 
@@ -180,7 +193,12 @@ class LanguageModel:
             for numbers in length_batches(lengths, _BATCH_TOKENS):
                 batch = as_batch(flat, starts[numbers], lengths[numbers], numbers)
                 given = (batch.source, batch.source_mask, batch.target_in, batch.target_out)
-                hypotheses = force(self.model, *(tensor.to(self.device) for tensor in given), record=sites)
+                hypotheses = force(
+                    self.model,
+                    *(tensor.to(self.device) for tensor in given),
+                    record=sites,
+                    reweight=reweight_by_site(reweight, "decoder"),
+                )
                 for number, hypothesis in zip(numbers.tolist(), hypotheses, strict=True):
                     found[number] = hypothesis
                 advance(len(numbers))
@@ -249,7 +267,7 @@ class LanguageModel:
         guidance = Guidance(prefixes=[row.tolist() for row in rows], phrases=[()] * len(rows)) if length else None
         restrictions = Restrictions(no_repeat_ngrams=settings.no_repeat_ngrams, repetition_penalty=settings.repetition_penalty)
         options: dict[str, Any] = {"max_length": limit, "guidance": guidance, "restrictions": restrictions}
-        options |= {"record": request.sites, "follow": request.follow}
+        options |= {"record": request.sites, "reweight": request.reweight, "follow": request.follow}
         if request.sampling is None:
             return [[hypothesis] for hypothesis in greedy(self.model, source, mask, **options)]
         return sample(self.model, source, mask, request.sampling, numbers=numbers, **options)
@@ -309,6 +327,7 @@ class _Request:
     settings: GenerationConfig
     sampling: Sampling | None
     sites: list[str]
+    reweight: ReweightBySite | None
     follow: Callable[[Tensor, Tensor], None] | None = None
 
 

@@ -23,8 +23,9 @@ from regard.inference import pack
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.records.views import sides
+from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.notebook import count_parameters, table
-from regard.tasks.requests import check_texts, counting_bar
+from regard.tasks.requests import check_texts, counting_bar, reweight_by_site
 from regard.tasks.translation.bundle import TranslationBundle
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.guiding import Guide
@@ -99,6 +100,7 @@ class Translator:
         constraints: Sequence[Sequence[str]] | None = None,
         sampling: Sampling | None = None,
         minimum_risk: Literal["chrf", "bleu"] | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] | None = None,
         progress: bool = False,
     ) -> list[Translation]:
@@ -128,6 +130,8 @@ class Translator:
             sampling: Draw translations instead of searching for the best; all but the first drawn are its `alternatives`.
             minimum_risk: Choose, of the samples or else of the `n_best`, the translation that is most like all of them by this
                 measure, and order its `alternatives` so (Eikema and Aziz 2020).
+            reweight: Maps attention weights to those used in their place: one function for attention to the source, in every
+                layer, or functions by site; see `regard.reweight`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
@@ -168,7 +172,8 @@ class Translator:
         sources = encode_sources(texts, self._tokenizers[0], self.config.data.max_tokens)
         if guide is not None:
             sources = [guided(source) if guide.holds(number) else source for number, source in enumerate(sources)]
-        request = _Request(decoding, n_best, sorted({*sites, site} if site else sites), guide, sampling)
+        changes = reweight_by_site(reweight, "cross")
+        request = _Request(decoding, n_best, sorted({*sites, site} if site else sites), guide, sampling, changes)
         found = self._search(sources, request, progress=progress)
         made = [
             translation_of(
@@ -201,13 +206,20 @@ class Translator:
             done += len(block)
 
     def force(
-        self, sources: Sequence[str], targets: Sequence[str], *, record: Collection[str] | None = None, progress: bool = False
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        reweight: Reweight | ReweightBySite | None = None,
+        record: Collection[str] | None = None,
+        progress: bool = False,
     ) -> list[Translation]:
         """Score given translations, and record where the model looks when it has to write them.
 
         Args:
             sources: The sources.
             targets: As many targets.
+            reweight: As for `translate`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
@@ -215,7 +227,8 @@ class Translator:
             RequestError: If there are not as many targets as sources.
         """
         sources, targets = check_texts("force", sources), check_texts("force", targets)
-        found = self._force("force", sources, targets, self._sites(record), progress=progress)
+        changes = reweight_by_site(reweight, "cross")
+        found = self._force("force", sources, targets, self._sites(record), changes, progress=progress)
         return [
             translation_of(Source(text, (own,)), [hypothesis], self._tokenizers, replace_unknown=None, text=target)
             for text, target, (own, hypothesis) in zip(sources, targets, found, strict=True)
@@ -233,7 +246,7 @@ class Translator:
             RequestError: If there are not as many targets as sources.
         """
         sources, targets = check_texts("score", sources), check_texts("score", targets)
-        found = self._force("score", sources, targets, [], progress=progress)
+        found = self._force("score", sources, targets, [], None, progress=progress)
         return [
             ScoredPair(text, target, one.score, one.log_probability, one.token_log_probabilities)
             for text, target, (_, one) in zip(sources, targets, found, strict=True)
@@ -291,7 +304,14 @@ class Translator:
         save_bundle(folder, self.bundle)
 
     def _force(
-        self, caller: str, sources: list[str], targets: list[str], sites: list[str], *, progress: bool
+        self,
+        caller: str,
+        sources: list[str],
+        targets: list[str],
+        sites: list[str],
+        reweight: ReweightBySite | None,
+        *,
+        progress: bool,
     ) -> list[tuple[np.ndarray, Hypothesis]]:
         """The ids of each source, and its target as the model sees it."""
         if len(sources) != len(targets):
@@ -317,6 +337,7 @@ class Translator:
                     length_penalty=decoding.length_penalty,
                     length_reward=decoding.length_reward,
                     record=sites,
+                    reweight=reweight,
                 )
                 found |= zip(numbers.tolist(), batch, strict=True)
                 advance(len(numbers))
@@ -417,6 +438,7 @@ class _Request:
     sites: list[str]
     guide: Guide | None
     sampling: Sampling | None
+    reweight: ReweightBySite | None
 
     @property
     def width(self) -> int:
@@ -435,8 +457,9 @@ class _Request:
         guidance = None
         if self.guide is not None:  # a long text begins with and holds what it has to in its first piece
             guidance = self.guide.take(None if later else number for number, later in places)
+        common: dict[str, Any] = {"guidance": guidance, "record": self.sites, "reweight": self.reweight}
         if self.sampling is None:
-            return search(model, ids, mask, self.decoding, n_best=self.n_best, guidance=guidance, record=self.sites)
+            return search(model, ids, mask, self.decoding, n_best=self.n_best, **common)
         return sample(
             model,
             ids,
@@ -446,9 +469,8 @@ class _Request:
             length_penalty=self.decoding.length_penalty,
             length_reward=self.decoding.length_reward,
             max_length=self.decoding.max_length,
-            guidance=guidance,
             restrictions=restrictions_of(replace(self.decoding, beam_size=1)),  # draws have no groups
-            record=self.sites,
+            **common,
         )
 
 
