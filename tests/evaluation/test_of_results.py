@@ -8,8 +8,7 @@ import pytest
 from regard.config import DecodingConfig
 from regard.errors import DataError, RequestError
 from regard.evaluation.labelled import evaluate_labels
-from regard.evaluation.language import evaluate_language
-from regard.evaluation.translation import build_metrics, evaluate_translations
+from regard.evaluation.words import build_metrics, evaluate_language, evaluate_translations
 from regard.text.labelled.labels import Labels
 
 

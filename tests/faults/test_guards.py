@@ -21,7 +21,7 @@ from regard.text import preparation as preparing
 from regard.training import fit, resume
 from regard.training.callbacks import Validation
 from regard.training.folder import RunFolder
-from regard.training.pieces import cut
+from regard.training.microbatches import split_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -160,11 +160,11 @@ def test_out_of_memory_for_one_example(fresh, small_memory):
 def test_pieces_hold_all_examples(config, whole):
     corpus = TranslationTraining().prepare(config, model=None, attention=None, start=None, progress=False).data.train
     batch = corpus.batch(range(7))
-    pieces = cut(batch, 4)
+    pieces = split_batch(batch, 4)
     assert [len(piece.index) for piece in pieces] == [2, 2, 2, 1]
     for name, value in vars(batch).items():
         assert torch.equal(torch.cat([vars(piece)[name] for piece in pieces]), value)
-    assert len(cut(corpus.batch([0, 1]), 8)) == 2
+    assert len(split_batch(corpus.batch([0, 1]), 8)) == 2
 
 
 def test_a_loss_that_is_not_finite_is_skipped_and_counted(fresh, monkeypatch, capfd):

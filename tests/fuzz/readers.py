@@ -162,14 +162,14 @@ def _gold(folder: Path) -> Callable[[bytes], object]:
     pairs, links = folder / "pairs.tsv", folder / "links.txt"
     pairs.write_text("she kissed him\tsie küsste ihn\na cat\teine Katze\nyes .\tja .\n", encoding="utf-8")
     config = DataConfig(train=(str(pairs),), alignments=str(links), dev_size=0, cache=str(folder / "cache"))
-    from regard.text.pairs.gold import guide
+    from regard.text.pairs.gold import add_gold_alignments
     from regard.text.pairs.prepare import prepare
 
     prepared = prepare(config, TokenizersConfig(), seed=1, progress=False)
 
     def run(data: bytes) -> None:
         links.write_bytes(data)
-        guided = guide(prepared, config)
+        guided = add_gold_alignments(prepared, config)
         guided.train.batch(range(len(guided.train)))
 
     return run

@@ -7,10 +7,8 @@ import pytest
 from tiny import TinyTranslator
 
 from regard.config.loading import render_config
-from regard.training import callbacks, fit, notebook
-from regard.training.notebook import in_notebook
-from regard.training.progress import Lines, Reporter
-from regard.training.reporters import build_reporter
+from regard.training import callbacks, fit, progress
+from regard.training.progress import Lines, Reporter, build_reporter, in_notebook
 
 
 class Shown:
@@ -41,8 +39,8 @@ def kernel(monkeypatch):
     displays.Image = lambda data, format: SimpleNamespace(data=data, format=format)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", displays)
-    monkeypatch.setattr(notebook, "_BAR_EVERY", 0.0)
-    monkeypatch.setattr(notebook, "_CURVES_EVERY", 0.0)
+    monkeypatch.setattr(progress, "_BAR_EVERY", 0.0)
+    monkeypatch.setattr(progress, "_CURVES_EVERY", 0.0)
     monkeypatch.setattr(callbacks, "LOGGED_EVERY", 4)
     return shown
 

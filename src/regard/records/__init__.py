@@ -1,10 +1,9 @@
 """The attention of one prediction as plain data. It needs numpy only: no torch, no drawing library."""
 
 from regard.records.alignment import Link, alignment_error_rate, format_pharaoh, parse_pharaoh, read_pharaoh
+from regard.records.builders import from_huggingface, record
 from regard.records.data import FORMAT_VERSION, AttentionRecord
 from regard.records.files import load_record
-from regard.records.huggingface import from_huggingface
-from regard.records.plain import record
 from regard.records.subwords import join_subwords
 from regard.records.through_layers import rollout
 

@@ -28,8 +28,7 @@ from regard.training.freezing import freeze, unfreeze
 from regard.training.logs import Logs, NoLogs
 from regard.training.messages import describe_beginning, describe_end, describe_resume, idle_without_dev
 from regard.training.optimizer import mean_weights
-from regard.training.progress import Reporter
-from regard.training.reporters import build_reporter
+from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Run
 from regard.training.schedule import Change
 from regard.training.scoring import score_by_folds

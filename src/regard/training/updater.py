@@ -12,7 +12,7 @@ from regard.errors import TrainingError, out_of_memory
 from regard.machine import seed_step
 from regard.task import Trainable
 from regard.training.data import Update
-from regard.training.pieces import check_cuttable, cut
+from regard.training.microbatches import check_splittable, split_batch
 from regard.training.run import Run
 
 
@@ -64,9 +64,10 @@ class Updater:
     def _is_too_large(self, update: Update, step: int) -> bool:
         """Add up the gradient of an update; True where memory does not suffice for it."""
         run = self._run
-        pieces = run.progress.pieces
         parts = [
-            (part, weight) for batch, weight in zip(update.batches, update.weights, strict=True) for part in cut(batch, pieces)
+            (part, weight)
+            for batch, weight in zip(update.batches, update.weights, strict=True)
+            for part in split_batch(batch, run.progress.pieces)
         ]
         seed_step(run.config.seed, step, run.team.ranks.rank)
         mean = update.count / run.team.size  # for gradients are averaged over processes, where their sum is wanted
@@ -83,7 +84,7 @@ class Updater:
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            check_cuttable(update.batches, pieces, error, alone=run.team.size == 1)
+            check_splittable(update.batches, run.progress.pieces, error, alone=run.team.size == 1)
             return True
         return False
 

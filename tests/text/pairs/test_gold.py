@@ -7,7 +7,7 @@ import torch
 
 from regard.config import BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.errors import DataError
-from regard.text.pairs.gold import GuidedBatch, guide
+from regard.text.pairs.gold import GuidedBatch, add_gold_alignments
 from regard.text.pairs.prepare import prepare
 
 PAIRS = ["a b c\tx y", "c b\ty x z", "a a\tx", "b\tz z", "a b c\tx y"]
@@ -26,7 +26,7 @@ def data(tmp_path):
 
 
 def gold_of(data: DataConfig, tokenizers: TokenizersConfig = WORDS) -> dict[tuple[str, str], torch.Tensor]:
-    train = guide(prepare(data, tokenizers, seed=1, progress=False), data).train
+    train = add_gold_alignments(prepare(data, tokenizers, seed=1, progress=False), data).train
     batch = train.batch(range(len(train)))
     assert isinstance(batch, GuidedBatch)
     texts = zip(*train.texts(range(len(train))), strict=True)
@@ -62,9 +62,9 @@ def test_symbols_of_a_word_share_it(data):
 def test_a_corpus_goes_to_workers_and_the_cache_stays_the_same(data):
     settings = data(["0-0"])
     prepared = prepare(settings, WORDS, seed=1, progress=False)
-    guided = guide(prepared, settings)
+    guided = add_gold_alignments(prepared, settings)
     assert prepare(data(["1-1"]), WORDS, seed=1, progress=False).train.path == prepared.train.path
-    assert guided.fingerprint not in (prepared.fingerprint, guide(prepared, data(["1-1"])).fingerprint)
+    assert guided.fingerprint not in (prepared.fingerprint, add_gold_alignments(prepared, data(["1-1"])).fingerprint)
     again = pickle.loads(pickle.dumps(guided.train))
     torch.testing.assert_close(again.batch([0, 1]).gold, guided.train.batch([0, 1]).gold)
 

@@ -13,7 +13,7 @@ from regard.tasks.arguments import lay_out, split_files, trained_encoding
 from regard.tasks.language.config import LanguageConfig
 
 if TYPE_CHECKING:
-    from regard.evaluation.language import LanguageEvaluation
+    from regard.evaluation.words import LanguageEvaluation
     from regard.tasks.language.predictor import LanguageModel
     from regard.text.files.report import ReadingReport
 

@@ -17,7 +17,7 @@ from regard.config.checks import check_config
 from regard.decoding import Guidance, Hypothesis, Restrictions, Sampling, force, greedy, sample
 from regard.decoding.request import MOST_STEPS
 from regard.errors import ConfigError, RequestError, nearest
-from regard.evaluation.language import LanguageEvaluation, evaluate_language
+from regard.evaluation.words import LanguageEvaluation, evaluate_language
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.language.bundle import LanguageBundle

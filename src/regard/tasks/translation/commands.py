@@ -13,7 +13,7 @@ from regard.tasks.arguments import any_number, file_ending, lay_out, positive_nu
 from regard.tasks.translation.config import TranslationConfig
 
 if TYPE_CHECKING:
-    from regard.evaluation.translation import Evaluation
+    from regard.evaluation.words import Evaluation
     from regard.tasks.translation.comparison import TranslatorComparison
     from regard.tasks.translation.predictor import Translator
     from regard.text.files.report import ReadingReport

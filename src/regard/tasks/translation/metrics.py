@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.evaluation.translation import build_metrics
+from regard.evaluation.words import build_metrics
 from regard.text.tokenizers.resolve import SAMPLE_SIZE, is_tokenised
 from regard.text.tokenizers.tokenizer import Tokenizer
 

@@ -18,7 +18,7 @@ from regard.bundle import save_bundle
 from regard.config import DecodingConfig
 from regard.decoding import Hypothesis, Sampling, force, restrictions_of, sample, search
 from regard.errors import RequestError
-from regard.evaluation.translation import Evaluation, evaluate_translations
+from regard.evaluation.words import Evaluation, evaluate_translations
 from regard.inference import pack
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq

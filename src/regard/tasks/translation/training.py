@@ -20,7 +20,7 @@ from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, Trans
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.validation import TranslationValidator
 from regard.text.batching import Batch, BucketBatchSampler
-from regard.text.pairs.gold import guide
+from regard.text.pairs.gold import add_gold_alignments
 from regard.text.pairs.prepare import PreparedData, prepare
 from regard.training.contexts import fitting_into_memory
 from regard.training.schedule import gold_probability
@@ -151,7 +151,7 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         learned = (start.parts.source, start.parts.target) if start else None
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
         if config.data.alignments:
-            data = guide(data, config.data)
+            data = add_gold_alignments(data, config.data)
         config = replace(config, tokenizers=data.tokenizers)
         seed_step(config.seed, 0)
         tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)

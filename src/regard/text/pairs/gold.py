@@ -68,7 +68,7 @@ class GuidedCorpus(EncodedCorpus):
         return GuidedBatch(**vars(plain), gold=gold / gold.sum(-1, keepdim=True).clamp_min(1))
 
 
-def guide(prepared: PreparedData, data: DataConfig) -> PreparedData:
+def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedData:
     """Lay the alignments of `data.alignments` beside the training pairs.
 
     Raises:
