@@ -67,6 +67,12 @@ def test_scripts_without_spaces(write, text, unspaced):
     assert survey.target.unspaced is unspaced
 
 
+def test_a_letter_whose_lower_case_is_two_characters(write):
+    survey = survey_pairs(DataConfig(train=(write("pairs.tsv", ["it is hot\tİstanbul çok sıcak"]),)))
+    assert not survey.target.unspaced
+    assert set("istanbulçokca") - set("t") <= set(survey.target.alphabet)
+
+
 def test_units_of_a_script_without_spaces_are_pairs_of_characters(write):
     survey = survey_pairs(DataConfig(train=(write("pairs.tsv", ["go\t她吻了他吗好"]),)))
     assert survey.target.units == 3

@@ -113,7 +113,7 @@ class _Sample:
         letters: Counter[str] = Counter()
         for character, number in counts.items():
             if character.isalpha():
-                letters[character.lower()] += number
+                letters[character.lower()[0]] += number  # the lower case of İ is i and a dot
         total = sum(letters.values())
         return TextSurvey(
             words=1 + self.spaces / self.count,

@@ -115,6 +115,28 @@ def test_reweight_is_what_is_used_and_recorded(model):
     torch.testing.assert_close(out.logits, model.output(mean.repeat(1, times)))
 
 
+def test_all_weight_on_one_word_gives_that_words_logits_and_their_mean_is_the_texts():
+    """In float64, by a formula of its own: a word whose weight is largest need not have the label of the text."""
+    model = build(CONFIGS["pairs"])
+    tokens, mask = texts()
+    words = tokens[0].tolist()
+    out = model(tokens[:1], mask[:1], record=("pool",))
+    alone = []
+    for place, word in enumerate(words):
+        state = model.embedding.weight[word].clone()
+        if place:
+            pair = torch.tensor([[[words[place - 1], word]]])
+            state += model.ngram_embedding.weight[ngram_rows(pair, num_rows=4099)[0, 0]]
+        expected = torch.stack([weight @ state for weight in model.output.weight]) + model.output.bias
+        one = torch.eye(LENGTH, dtype=torch.float64)[place]
+        replaced = model(tokens[:1], mask[:1], reweight=lambda weights, allowed, one=one: one.expand_as(weights))
+        torch.testing.assert_close(replaced.logits[0], expected)
+        alone.append(expected)
+    weights = out.attention["pool"][0]
+    torch.testing.assert_close(out.logits[0], weights @ torch.stack(alone))
+    assert len({int(logits.argmax()) for logits in alone}) > 1  # words of one text disagree, so the label can change
+
+
 def test_embeddings_of_the_callers_own(model):
     tokens, mask = texts()
     embedded = model.embed(tokens).detach().requires_grad_()
