@@ -87,7 +87,7 @@ def test_python_yaml_and_command_choose_the_same(name):
         part(load_config(parse_layer(example.yaml, "run.yaml")), place.path).__class__
         is part(namespace["config"], place.path).__class__
     )
-    options, rest = split_settings("train", example.command.split()[3:], {"--preset": True})
+    options, rest = split_settings("train", example.command.replace("\\\n", "").split()[3:], {"--preset": True})
     [_, option, preset] = rest
     assert option == "--preset"
     assert load_preset(preset, options) == namespace["config"]

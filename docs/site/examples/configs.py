@@ -136,8 +136,8 @@ def write_example(cls: type, place: Place) -> Example:
     chosen = _choices_before(place) | ({own: place.kinds[own]} if own in place.kinds else {})
     chosen |= {f"{place.path}.{name}": value for name, value in SETTINGS.get(cls.__name__, {}).items()}
     text = yaml.safe_dump({"task": place.task} | override_layer(chosen).values, sort_keys=False).rstrip()
-    options = " ".join(f"--{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in chosen.items())
-    command = f"regard train {place.task} {FILES[place.task]} --preset {PRESETS[place.task]} {options}"
+    options = [f"--{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in chosen.items()]
+    command = " \\\n    ".join([f"regard train {place.task} {FILES[place.task]} --preset {PRESETS[place.task]}", *options])
     return Example(_python(cls, place, chosen), text, command)
 
 
