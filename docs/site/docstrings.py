@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from sphinx.application import Sphinx
 from sphinx.util.inspect import signature, stringify_signature
 
-from docs.site.examples import examples
+from docs.site.examples import example_of
 from docs.site.examples.configs import generated
 from docs.site.related import links
 from regard.config import Settings
@@ -51,7 +51,7 @@ def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
     if what == "class" and is_dataclass(obj):
         lines += ["", *_settings(obj)] if issubclass(obj, Settings) else ["", *_inherited_fields(obj)]
     if what in ("class", "function", "exception", "data") and not any(line.strip() in _EXAMPLE for line in lines):
-        lines += _example(short)
+        lines += _example(name)
     example = False
     for place, line in enumerate(lines):
         if line.strip() and not line.startswith(" "):
@@ -94,11 +94,12 @@ def _default(item: Field[Any]) -> str:
 
 
 def _example(name: str) -> list[str]:
-    code = examples().get(name)
+    module, _, short = name.rpartition(".")
+    code = example_of(module, short)
     if not code:
         return []
     blocks = [("", "python", code)]
-    if made := generated().get(name):
+    if made := generated().get(short):
         blocks += [("In a YAML file:", "yaml", made.yaml), ("On the command line:", "shell", made.command)]
     lines = ["", "Example:"]
     for text, language, block in blocks:

@@ -11,7 +11,7 @@ from types import UnionType
 import pytest
 from docs.site import docstrings
 from docs.site.errors import collect, page
-from docs.site.examples import examples
+from docs.site.examples import example_of, examples
 from docs.site.examples.configs import generated, place_of
 from docs.site.related import links
 
@@ -26,13 +26,19 @@ from regard.presets import load_preset
 
 ROOT = Path(__file__).parents[2]
 MODULES = (regard, regard.attention, regard.analysis, regard.config)
-PUBLIC = [(module, name) for module in MODULES for name in module.__all__]
 _CURRENT = re.compile(r"currentmodule:: (\S+)\n.*?:nosignatures:\n\n(.*?)```", re.S)
+_CODE = re.compile(r"^```(?:\{code-cell\} ipython3|python)\n(.*?)^```", re.M | re.S)
+_IMPORT = re.compile(r"^ *from (regard[\w.]*) import (?:\((.*?)\)|([^\n]*))", re.M | re.S)
 
 
 def listed() -> set[tuple[str, str]]:
     text = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
     return {(module, name) for module, names in _CURRENT.findall(text) for name in names.split()}
+
+
+PUBLIC = [(module, name) for module in MODULES for name in module.__all__] + [
+    (import_module(module), name) for module, name in sorted(listed()) if module not in {each.__name__ for each in MODULES}
+]
 
 
 def test_the_reference_lists_every_public_name_once():
@@ -47,7 +53,7 @@ def test_the_reference_lists_every_public_name_once():
 @pytest.mark.parametrize(("module", "name"), PUBLIC, ids=lambda value: getattr(value, "__name__", value))
 def test_every_public_name_has_an_example(module, name):
     doc = inspect.getdoc(getattr(module, name)) or ""
-    assert re.search(r"^Examples?:$", doc, re.M) or name in examples(), "add an example to docs/site/examples"
+    assert re.search(r"^Examples?:$", doc, re.M) or example_of(module.__name__, name), "add an example to docs/site/examples"
 
 
 @pytest.mark.parametrize(("module", "name"), PUBLIC, ids=lambda value: getattr(value, "__name__", value))
@@ -107,7 +113,7 @@ def test_signatures_of_configurations_are_python():
 
 
 def test_no_example_is_left_over():
-    names = {name for _, name in PUBLIC}
+    names = {name for _, name in PUBLIC} | {f"{module.__name__}.{name}".removeprefix("regard.") for module, name in PUBLIC}
     assert examples().keys() <= names
 
 
@@ -123,3 +129,15 @@ def test_a_name_links_to_its_mechanism_and_to_pages_that_use_it():
     assert any("</lessons/01-attention-in-ten-lines>" in link for link in links("Additive"))
     assert links("LinearPoolingConfig")[0] == ":py:obj:`~regard.attention.AttentionPooling`"
     assert links("no_such_name") == []
+
+
+def test_pages_import_only_names_of_the_reference():
+    names, modules = listed(), {module for module, _ in listed()}
+    missing = []
+    for file in [ROOT / "README.md", *(ROOT / "docs").glob("[!_]*/*.md")]:
+        for module, several, one in _IMPORT.findall("\n".join(_CODE.findall(file.read_text(encoding="utf-8")))):
+            for name in re.findall(r"^ *(\w+)|, *(\w+)", several + one, re.M):
+                found = "".join(name)
+                if (module, found) not in names and f"{module}.{found}" not in modules:
+                    missing.append(f"{file.name}: from {module} import {found}")
+    assert not missing, "add the names to docs/reference/api.md"

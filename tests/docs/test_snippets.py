@@ -1,6 +1,7 @@
 """Every Python snippet of the documentation runs, and every command in it has the options that it is given."""
 
 import re
+import unittest
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def run(path: Path, *, quick: bool) -> int:
     for example in document.examples():
         try:
             example.evaluate()
-        except pytest.skip.Exception:
+        except (pytest.skip.Exception, unittest.SkipTest):  # sybil skips with the latter
             continue
         except Exception as error:
             error.add_note(f"in the snippet at line {example.line} of {path}")

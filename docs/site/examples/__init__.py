@@ -1,10 +1,13 @@
-"""Examples of public names that have none in their docstring: one `## Name` section each in a file of this folder."""
+"""Examples of public names that have none in their docstring: one `## Name` section each in a file of this folder.
+
+A name that several modules have is written with its module: `## viz.grid.draw`.
+"""
 
 import re
 from functools import cache
 from pathlib import Path
 
-_SECTION = re.compile(r"^## (\w+)\n(?:% [^\n]*\n+)?```python\n(.*?)```", re.M | re.S)
+_SECTION = re.compile(r"^## ([\w.]+)\n(?:% [^\n]*\n+)?```python\n(.*?)```", re.M | re.S)
 
 
 @cache
@@ -21,3 +24,8 @@ def examples() -> dict[str, str]:
     for file in sorted(Path(__file__).parent.glob("*.md")):
         found |= dict(_SECTION.findall(file.read_text(encoding="utf-8")))
     return found
+
+
+def example_of(module: str, name: str) -> str:
+    """Return the example of a module's name; empty if there is none."""
+    return examples().get(f"{module}.{name}".removeprefix("regard."), examples().get(name, ""))

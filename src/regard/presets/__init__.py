@@ -10,12 +10,15 @@ from regard.errors import ConfigError, nearest
 
 
 def preset_names() -> list[str]:
-    """Names of the presets, sorted."""
+    """Return the names of the presets, sorted."""
     return sorted(entry.name.removesuffix(".yaml") for entry in files(__name__).iterdir() if entry.name.endswith(".yaml"))
 
 
 def preset_text(name: str) -> str:
-    """The YAML text of a preset, comments included.
+    """Return the YAML text of a preset, comments included.
+
+    Args:
+        name: One of `preset_names()`.
 
     Raises:
         ConfigError: If there is no such preset.
@@ -26,12 +29,12 @@ def preset_text(name: str) -> str:
 
 
 def preset_layer(name: str) -> Layer:
-    """The settings of a preset, to be laid under others by `regard.config.loading.load_config`."""
+    """Return the settings of a preset, to be laid under others by `regard.config.loading.load_config`."""
     return parse_layer(preset_text(name), f"preset {name}")
 
 
 def load_preset(name: str, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """A preset as a configuration.
+    """Load a preset as a configuration.
 
     Args:
         name: One of `preset_names()`.
