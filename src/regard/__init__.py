@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from regard.decoding import Sampling
     from regard.export import export_onnx
     from regard.export.page import write_page
+    from regard.hub import load, push
     from regard.models.build import build_classifier, build_language_model, build_translator
     from regard.presets import load_preset
     from regard.records import (
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from regard.tasks.language.config import LanguageConfig
     from regard.tasks.language.predictor import LanguageModel
     from regard.tasks.language.results import Generation
-    from regard.tasks.loading import load
     from regard.tasks.translation.config import TranslationConfig
     from regard.tasks.translation.predictor import Translator
     from regard.tasks.translation.results import Translation
@@ -120,11 +120,12 @@ _HOMES = {
     "from_huggingface": "regard.records",
     "info": "regard.analysis.run_info",
     "join_subwords": "regard.records",
-    "load": "regard.tasks.loading",
+    "load": "regard.hub",
     "load_config": "regard.config.loading",
     "load_preset": "regard.presets",
     "load_record": "regard.records",
     "read_config": "regard.config.loading",
+    "push": "regard.hub",
     "record": "regard.records",
     "resume": "regard.training",
     "rollout": "regard.records",
@@ -168,6 +169,7 @@ __all__ = [
     "load_config",
     "load_preset",
     "load_record",
+    "push",
     "read_config",
     "record",
     "resume",

@@ -54,6 +54,24 @@ def read_signed(folder: Path) -> tuple[dict[str, Any], BundleFiles]:
     Raises:
         BundleError: If the folder is no bundle, is incomplete or damaged, or was written by a newer regard.
     """
+    signature = read_signature(folder)
+    files = {}
+    for name, checksum in sorted(signature["files"].items()):
+        files[name] = read(folder, name) if name == WEIGHTS else read(folder, name, largest=_SMALL)
+        if hashlib.sha256(files[name]).hexdigest() != checksum:
+            raise BundleError(
+                f"{find(folder, name)} is damaged: its content is not what {SIGNATURE} has the checksum of; "
+                "copy the whole folder again from where it was trained"
+            )
+    return signature, BundleFiles(files, partial(find, folder), partial(read_unsigned, folder), signature["files"])
+
+
+def read_signature(folder: Path) -> dict[str, Any]:
+    """Read a bundle's signature, and check it. The files that it names are left alone.
+
+    Raises:
+        BundleError: If the folder is no bundle, the signature is damaged, or it was written by a newer regard.
+    """
     _check_folder(folder)
     path = find(folder, SIGNATURE)
     data = read(folder, SIGNATURE, largest=_SMALL)
@@ -64,15 +82,7 @@ def read_signed(folder: Path) -> tuple[dict[str, Any], BundleFiles]:
     _check_signature(signature, path)
     if not _is_whole(signature, data) and (signature["format_version"] != _UNCHECKED_FORMAT or _CHECKSUM in signature):
         raise BundleError(f"{path} is damaged: its content is not what its checksum is of; copy the model again")
-    files = {}
-    for name, checksum in sorted(signature["files"].items()):
-        files[name] = read(folder, name) if name == WEIGHTS else read(folder, name, largest=_SMALL)
-        if hashlib.sha256(files[name]).hexdigest() != checksum:
-            raise BundleError(
-                f"{find(folder, name)} is damaged: its content is not what {SIGNATURE} has the checksum of; "
-                "copy the whole folder again from where it was trained"
-            )
-    return signature, BundleFiles(files, partial(find, folder), partial(read_unsigned, folder), signature["files"])
+    return signature
 
 
 def _is_whole(signature: dict[str, Any], data: bytes) -> bool:

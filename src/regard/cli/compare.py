@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, add_machine_options, kind_of, positive_number, print_result, set_threads
+from regard.cli.options import Parser, add_machine_options, kind_of, model_folder, positive_number, print_result, set_threads
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
 from regard.task import find_task
@@ -17,8 +17,8 @@ def main(arguments: Sequence[str]) -> None:
         "bootstrap, and McNemar's exact test. Two translators on pairs: sacrebleu's paired bootstrap of BLEU and chrF.",
         "  regard compare runs/bilstm runs/bag test.tsv\n  regard compare runs/luong runs/bahdanau test.en,test.de --beam 5",
     )
-    parser.add_argument("first", metavar="DIR", help="a trained model's folder")
-    parser.add_argument("second", metavar="DIR", help="the folder of another model of the same kind")
+    parser.add_argument("first", metavar="DIR", type=model_folder, help="a trained model's folder")
+    parser.add_argument("second", metavar="DIR", type=model_folder, help="the folder of another model of the same kind")
     parser.add_argument(
         "files", metavar="FILE[,FILE]", help="one file of pairs or of labelled texts, or two parallel text files"
     )

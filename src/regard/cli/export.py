@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser
+from regard.cli.options import Parser, model_folder
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -16,7 +16,7 @@ def main(arguments: Sequence[str]) -> None:
         "  python exported/mine/example.py she kissed him .\n"
         "  regard export runs/mine --to exported/mine --overridable --overwrite",
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    parser.add_argument("dir", metavar="DIR", type=model_folder, help="a trained model's folder")
     parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write, which does not exist yet")
     parser.add_argument("--format", choices=("onnx",), default="onnx", help="format of the graphs (default: onnx)")
     parser.add_argument(

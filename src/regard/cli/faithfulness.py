@@ -5,7 +5,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.cli.options import Parser, add_machine_options, kind_of, load_classifier, positive_number, print_result
+from regard.cli.options import (
+    Parser,
+    add_machine_options,
+    kind_of,
+    load_classifier,
+    model_folder,
+    positive_number,
+    print_result,
+)
 from regard.errors import RequestError
 from regard.tasks.arguments import add_layout_options
 from regard.tasks.classification.commands import TEXT_LAYOUT, read_given_texts
@@ -55,7 +63,7 @@ def _parser() -> Parser:
         "  regard faithfulness runs/reviews test.tsv\n"
         "  regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 runs/reviews-3",
     )
-    parser.add_argument("dir", metavar="DIR", help="a trained classifier's folder")
+    parser.add_argument("dir", metavar="DIR", type=model_folder, help="a trained classifier's folder")
     parser.add_argument(
         "files", metavar="FILE[,FILE]", help="labelled texts, preferably not from the training data; or one text file per label"
     )
@@ -67,7 +75,12 @@ def _parser() -> Parser:
         help="size of the random sample that is measured (default: 500)",
     )
     parser.add_argument(
-        "--seeds", nargs="+", default=[], metavar="DIR", help="the same run with other seeds, to compare attention with"
+        "--seeds",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        type=model_folder,
+        help="the same run with other seeds, to compare attention with",
     )
     parser.add_argument(
         "--permutations", type=positive_number, default=100, metavar="N", help="of each text's weights (default: 100)"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser, print_result
+from regard.cli.options import Parser, model_folder, print_result
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -13,7 +13,7 @@ def main(arguments: Sequence[str]) -> None:
         "how it was trained. For a run that has not finished, the state so far is shown. The model itself is not run.",
         "  regard info runs/mine\n  regard info runs/mine --json",
     )
-    parser.add_argument("dir", metavar="DIR", help="folder of a run or of a trained model")
+    parser.add_argument("dir", metavar="DIR", type=model_folder, help="folder of a run or of a trained model")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.read(arguments)
 

@@ -41,6 +41,7 @@ Take it elsewhere:
   regard page runs/mine --to playground.html               one HTML file with the model inside, to play with
   regard export runs/mine --to exported/mine               ONNX graphs with attention, for onnxruntime
   regard serve runs/mine runs/reviews                      a web service with JSON, for several models at once
+  regard push runs/mine user/mine                          upload it to the Hugging Face hub; hf://user/mine loads it
 
 Judge it:
   regard evaluate runs/mine test.tsv                       loss, BLEU, chrF; of classifiers accuracy, F1, calibration, mistakes;
@@ -58,7 +59,7 @@ More:
 
 COMMANDS = (
     *("demo", "presets", "train", "resume", "info", "curves", "translate", "classify", "generate", "evaluate", "score"),
-    *("compare", "faithfulness", "look", "align", "corpus", "export", "page", "serve"),
+    *("compare", "faithfulness", "look", "align", "corpus", "export", "page", "serve", "push"),
 )
 
 _OUT_OF_MEMORY = (

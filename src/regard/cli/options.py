@@ -58,12 +58,23 @@ class Parser(argparse.ArgumentParser):
                 known = find_option(name, frozenset(options))
                 self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
             self.error(f"unexpected argument '{unknown[0]}'{self.stray}")
+        if getattr(parsed, "ensemble", None):  # an option of a task, which knows nothing of the hub
+            parsed.ensemble = [model_folder(name) for name in parsed.ensemble]
         return parsed
 
 
 def add_model_argument(parser: argparse.ArgumentParser) -> None:
     """Add the folder of a trained model."""
-    parser.add_argument("dir", metavar="DIR", help="a trained model's folder")
+    parser.add_argument("dir", metavar="DIR", type=model_folder, help="a trained model's folder, or hf://USER/NAME")
+
+
+def model_folder(name: str) -> str:
+    """Return the folder that an argument names; for an address on the hub, the folder in the cache."""
+    if not name.startswith("hf://"):
+        return name
+    from regard.hub.download import local_folder
+
+    return str(local_folder(name))
 
 
 def add_machine_options(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import Parser
+from regard.cli.options import Parser, model_folder
 
 _MOST_EXAMPLES = 20
 
@@ -20,7 +20,9 @@ def main(arguments: Sequence[str]) -> None:
         "  regard page runs/bahdanau runs/luong --to compare.html\n"
         "  regard page runs/reviews --to reviews.html --examples texts.txt",
     )
-    parser.add_argument("dirs", metavar="DIR", nargs="+", help="folder of a trained model; up to four of one task")
+    parser.add_argument(
+        "dirs", metavar="DIR", nargs="+", type=model_folder, help="folder of a trained model; up to four of one task"
+    )
     parser.add_argument("--to", required=True, metavar="FILE", help="HTML file to write")
     parser.add_argument(
         "--example",

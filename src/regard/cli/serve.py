@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from regard.cli.options import Parser, add_machine_options, any_number, set_threads, whole_number
+from regard.cli.options import Parser, add_machine_options, any_number, model_folder, set_threads, whole_number
 from regard.errors import ConfigError, RequestError
 
 _TOKEN = "REGARD_TOKEN"
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     from regard.tasks.loading import load
 
     limits, token, page = _limits(options), _token(options), _page(options)
-    folders = named_folders(options.dirs)
+    folders = named_folders(options.dirs, lambda name: Path(model_folder(name)))
     local = options.host in _LOCAL
     with listen(options.host, options.port) as opened:  # before models are loaded, which takes longer
         set_threads(options.threads)

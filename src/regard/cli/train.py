@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from regard.cli.habits import find_other_name, find_setting, normalise
-from regard.cli.options import Parser
+from regard.cli.options import Parser, model_folder
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
 from regard.config.run import RunConfig
 from regard.config.tasks import is_task, task_names
@@ -189,6 +189,7 @@ def _parser(task: str) -> Parser:
     parser.add_argument(
         "--from",
         dest="start_from",
+        type=model_folder,
         metavar="DIR",
         help="fine-tune the trained model in DIR: start from its weights, vocabulary and settings, with a lower learning "
         "rate, a short warm-up, and 20 epochs",

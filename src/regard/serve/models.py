@@ -72,8 +72,11 @@ def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Pat
         before, equals, after = argument.partition("=")
         named = bool(equals) and "/" not in before and not Path(argument).exists()
         folder = resolve(after if named else argument)
-        name = before if named else argument.rstrip("/").rpartition("/")[2].partition("@")[0] or folder.resolve().name
-        if name in (".", ".."):
+        if named:
+            name = before
+        elif argument.startswith("hf://"):
+            name = argument.rpartition("/")[2].partition("@")[0]
+        else:
             name = folder.resolve().name
         if name in found:
             raise RequestError(f"serve: two models are named '{name}'; name them yourself: first={found[name]} second={folder}")

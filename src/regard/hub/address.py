@@ -1,0 +1,100 @@
+"""Addresses of models on the hub, and what its errors mean."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import BundleError, RequestError
+
+PREFIX = "hf://"
+_NAME = re.compile(r"(?=.{1,96}$)[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9_])?")
+_REVISION = re.compile(r"(?!/)[\w./-]{1,200}")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Address of a model on the hub."""
+
+    repository: str
+    """`user/name`."""
+    revision: str = "main"
+    """Branch, tag or commit."""
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.repository}@{self.revision}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read `hf://user/name@revision`, in which the prefix and the revision are optional.
+
+        Raises:
+            RequestError: If it has another form.
+        """
+        name, at, revision = text.removeprefix(PREFIX).partition("@")
+        user, _, rest = name.partition("/")
+        good = _NAME.fullmatch(user) and _NAME.fullmatch(rest) and ".." not in name and "--" not in name
+        if not good or (at and (not _REVISION.fullmatch(revision) or ".." in revision)):
+            raise RequestError(
+                f"'{text}' is not an address on the hub, expected {PREFIX}user/name or {PREFIX}user/name@revision"
+            )
+        return cls(name, revision or "main")
+
+
+def is_address(name: str | Path) -> bool:
+    """Return whether a name is an address on the hub: it has the prefix, and no local folder has this name."""
+    return isinstance(name, str) and name.startswith(PREFIX) and not Path(name).exists()
+
+
+def client() -> Any:
+    """Return the hub's client, for the hub that HF_ENDPOINT names."""
+    from huggingface_hub import HfApi
+
+    from regard.version import __version__
+
+    return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="regard", library_version=__version__)
+
+
+@contextmanager
+def explained(address: Address, endpoint: str) -> Iterator[None]:
+    """Turn errors of the hub into a BundleError. A hub that cannot be reached is a ConnectionError.
+
+    Args:
+        address: Model that was asked for.
+        endpoint: The hub's address.
+    """
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except errors.RevisionNotFoundError as error:
+        raise BundleError(
+            f"{address}: the model has no revision '{address.revision}'; see {endpoint}/{address.repository}"
+        ) from error
+    except (errors.RepositoryNotFoundError, errors.GatedRepoError) as error:
+        raise BundleError(
+            f"{address}: {endpoint} has no such model for you; check the name, or log in with `hf auth login` if it is private"
+        ) from error
+    except (errors.OfflineModeIsEnabled, *_transport_errors()) as error:
+        raise ConnectionError(str(error)) from error
+    except errors.LocalEntryNotFoundError as error:  # of a download that could not reach the hub
+        raise ConnectionError(str(error)) from error
+    except errors.EntryNotFoundError as error:
+        raise BundleError(f"{address} is not a trained model of regard, or is incomplete: a file is missing") from error
+    except errors.HfHubHTTPError as error:
+        status = error.response.status_code
+        advice = "log in with `hf auth login`" if status in (401, 403) else "try again later"
+        raise BundleError(f"{address}: {endpoint} answered with status {status}; {advice}") from error
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of connections, of the library that this version of huggingface_hub uses."""
+    found: list[type[Exception]] = []
+    for name, error in (("httpx2", "TransportError"), ("httpx", "TransportError"), ("requests", "ConnectionError")):
+        if (module := sys.modules.get(name)) is not None:
+            found.append(getattr(module, error))
+    return tuple(found)

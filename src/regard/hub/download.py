@@ -1,0 +1,113 @@
+"""Download of a model: only the files that its signature names, checked against it, kept in the cache.
+
+hub/user--name/refs/main        the commit that a branch or tag stood for when it was last looked up
+hub/user--name/COMMIT/          the files of a commit; the folder is there once it is complete
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from regard import disk
+from regard.bundle.bundle import SIGNATURE, WEIGHTS
+from regard.bundle.signature import read_signature
+from regard.config.data import FileSettings
+from regard.errors import BundleError
+from regard.hub.address import Address, client, explained, is_address
+from regard.text.cache import cache_folder
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_LARGEST_TEXT = 1 << 26
+"""Maximum size of a file that is not the weights."""
+
+
+def local_folder(name: str | Path) -> Path:
+    """Return the folder of a model: the local one, or for an address on the hub one in the cache, downloaded if needed.
+
+    Args:
+        name: A folder, or `hf://user/name@revision`.
+
+    Raises:
+        BundleError: If there is no such model or revision, it is damaged, or neither the hub nor a copy in the cache is there.
+        RequestError: If the address has another form.
+    """
+    return fetch(Address.parse(str(name))) if is_address(name) else Path(name)
+
+
+def fetch(address: Address) -> Path:
+    """Return the folder of a model in the cache; download it if it is not there."""
+    home = cache_folder(FileSettings()) / "hub" / address.repository.replace("/", "--")
+    if _COMMIT.fullmatch(address.revision) and (home / address.revision).is_dir():
+        return home / address.revision
+    reference = home / "refs" / quote(address.revision, safe="")
+    api = client()
+    try:
+        with explained(address, api.endpoint):
+            info = api.model_info(address.repository, revision=address.revision, files_metadata=True)
+            if not _COMMIT.fullmatch(str(info.sha)):
+                raise BundleError(f"{address}: {api.endpoint} named no commit; expected 40 hexadecimal digits")
+            folder = home / str(info.sha)
+            if not folder.is_dir():
+                _download(api, address, info, folder)
+    except ConnectionError as error:
+        return _from_cache(address, api.endpoint, home, reference, error)
+    try:
+        reference.parent.mkdir(parents=True, exist_ok=True)
+        disk.write(reference, folder.name)
+    except OSError:
+        pass  # the model is there; only the next use without a network misses it
+    return folder
+
+
+def _from_cache(address: Address, endpoint: str, home: Path, reference: Path, error: Exception) -> Path:
+    """Return the folder that the revision stood for when the hub was last reached."""
+    try:
+        commit = reference.read_text(encoding="utf-8")
+    except OSError:
+        commit = ""
+    if not _COMMIT.fullmatch(commit) or not (home / commit).is_dir():
+        raise BundleError(
+            f"{address}: {endpoint} cannot be reached ({error!s:.200}), and the cache has no copy in {home}; "
+            "connect to the network, or name a local folder"
+        ) from error
+    warnings.warn(f"{address}: {endpoint} cannot be reached; the copy in the cache is used", stacklevel=4)
+    return home / commit
+
+
+def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
+    """Download the signature and the files that it names, check them, and put them into their place.
+
+    Raises:
+        BundleError: If the model is damaged or has too large files.
+    """
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as temporary:
+        loaded, made = Path(temporary, "files"), Path(temporary, "model")
+        made.mkdir()
+
+        def take(name: str) -> bytes:
+            if name not in sizes:
+                raise BundleError(f"{address} is not a trained model of regard, or is incomplete: it has no {name}")
+            if name != WEIGHTS and sizes[name] > _LARGEST_TEXT:
+                raise BundleError(f"{address}: {name} has {sizes[name]:,} bytes, expected at most {_LARGEST_TEXT:,}")
+            got = api.hf_hub_download(address.repository, name, revision=info.sha, local_dir=loaded)
+            os.replace(got, made / name)
+            return (made / name).read_bytes()
+
+        take(SIGNATURE)
+        for name, checksum in sorted(read_signature(made)["files"].items()):
+            if hashlib.sha256(take(name)).hexdigest() != checksum:
+                raise BundleError(
+                    f"{address}: {name} is damaged: its content is not what {SIGNATURE} has the checksum of; nothing was kept"
+                )
+        try:
+            disk.rename(made, folder)
+        except OSError:
+            if not folder.is_dir():  # otherwise another process was first
+                raise

@@ -1,0 +1,42 @@
+"""`regard.load`: models from local folders and from the hub."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.hub.download import local_folder
+from regard.tasks import loading
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def load(
+    folder: str | Path | Sequence[str | Path],
+    device: str = "auto",
+    *,
+    model: "nn.Module | None" = None,
+    attention: "nn.Module | None" = None,
+) -> Any:
+    """Load a trained model: a translator, a classifier, a language model.
+
+    Args:
+        folder: A folder that training made, or the address of a model on the hub, `hf://user/name@revision`; or several, of
+            translators that become one ensemble.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
+        model: The model object, if it is the user's own.
+        attention: The mechanism, if it is the user's own.
+
+    Returns:
+        What predicts with the model: a `Translator`, a `Classifier` or a `LanguageModel`, or that of another task.
+
+    Raises:
+        BundleError: If the folder is not a trained model, or is damaged, or the hub has no such model.
+        RequestError: If the device is not there, an object is missing or not needed, or folders make no ensemble.
+
+    Example:
+        translator = regard.load("runs/deu")
+        translator = regard.load("hf://user/deu@v1")
+    """
+    found = local_folder(folder) if isinstance(folder, str | Path) else [local_folder(one) for one in folder]
+    return loading.load(found, device, model=model, attention=attention)
