@@ -5,7 +5,6 @@ hub/user--name/COMMIT/          the files of a commit; the folder is there once 
 """
 
 import hashlib
-import os
 import re
 import tempfile
 import warnings
@@ -97,8 +96,9 @@ def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
             if name != WEIGHTS and sizes[name] > _LARGEST_TEXT:
                 raise BundleError(f"{address}: {name} has {sizes[name]:,} bytes, expected at most {_LARGEST_TEXT:,}")
             got = api.hf_hub_download(address.repository, name, revision=info.sha, local_dir=loaded)
-            os.replace(got, made / name)
-            return (made / name).read_bytes()
+            content = Path(got).read_bytes()
+            disk.write(made / name, content)
+            return content
 
         take(SIGNATURE)
         for name, checksum in sorted(read_signature(made)["files"].items()):
