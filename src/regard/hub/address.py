@@ -69,6 +69,7 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
     """
     from huggingface_hub import errors
 
+    unreachable: tuple[type[Exception], ...] = (errors.OfflineModeIsEnabled, *_transport_errors())
     try:
         yield
     except errors.RevisionNotFoundError as error:
@@ -79,7 +80,7 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
         raise BundleError(
             f"{address}: {endpoint} has no such model for you; check the name, or log in with `hf auth login` if it is private"
         ) from error
-    except (errors.OfflineModeIsEnabled, *_transport_errors()) as error:
+    except unreachable as error:
         raise ConnectionError(str(error)) from error
     except errors.LocalEntryNotFoundError as error:  # of a download that could not reach the hub
         raise ConnectionError(str(error)) from error
