@@ -144,8 +144,8 @@ def test_mistakes_are_named(pairs, tmp_path):
 
 
 def test_every_classifier_gets_scores(tmp_path):
-    few, more = tmp_path / "few.tsv", tmp_path / "more.tsv"
-    for path, number in ((few, 100), (more, 5000)):
+    few, more, many = (tmp_path / f"{name}.tsv" for name in ("few", "more", "many"))
+    for path, number in ((few, 100), (more, 5000), (many, 20_001)):
         path.write_text("".join(f"film {n}\t{('good', 'bad')[n % 2]}\n" for n in range(number)), "utf-8")
 
     def choose(path, **settings):
@@ -153,7 +153,8 @@ def test_every_classifier_gets_scores(tmp_path):
         return config.training.score_folds, config.data.dev_size
 
     assert choose(few) == (5, 0)
-    assert choose(more) == (0, 250)
+    assert choose(more) == (3, 0)
+    assert choose(many) == (0, 1000)
     assert choose(few, **{"training.score_folds": "3"}) == (3, 0)
     assert choose(few, **{"data.dev_size": "10"}) == (0, 10)
     assert choose(few, **{"data.folds": "10"})[0] == 0
