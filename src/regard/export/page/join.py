@@ -63,6 +63,8 @@ def read_library() -> tuple[str, bytes, dict[str, Any]]:
     [script], [binary] = ([name for name in packed if name.endswith(ending)] for ending in (".mjs", ".wasm"))
     text = gzip.decompress(packed[script]).decode()
     text = re.sub(r"^//# sourceMappingURL=.*$", "", text, flags=re.MULTILINE)
+    # The library computes addresses from its own, which fails in Firefox for a page opened from a file. It loads nothing.
+    text = text.replace("import.meta.url", '"https://page.invalid/ort.mjs"')
     [exported] = _LIBRARY_EXPORT.findall(text)
     pairs = (pair.split(" as ") for pair in exported.split(","))
     assigned = ",".join(f"{name}:{value}" for value, name in pairs)
