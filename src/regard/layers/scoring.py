@@ -9,8 +9,8 @@ tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}), and the softmax does not see Σ_h v_h
 reciprocal an element replace the tanh, with e^{2k} made once for all steps. Where a key leaves what the exponentials can
 carry in float32, the tanh itself is taken.
 
-Gain over autograd through the same steps, forward and backward, at 32 sentences of 30 keys, width 256, 30 steps: 2.2 additive,
-2.0 bilinear; 64 sentences of 15 keys, width 512, 15 steps: 2.2 and 2.0 (`benchmarks/log.md`).
+Gain over autograd through the same steps, forward and backward, at 32 sentences of 30 keys, width 256, 30 steps: 2.1 additive,
+1.8 to 2 bilinear; 64 sentences of 15 keys, width 512, 15 steps: 2.2 and 1.9 (`benchmarks/log.md`).
 """
 
 from abc import ABC, abstractmethod

@@ -12,8 +12,8 @@ could leave the floating type, E or F is NaN on purpose; a block that meets one 
 ones of opposite signs that cancel, give what tanh gives. Where the caller is compiled by `torch.compile`, large sizes go to the
 loops of `kernels.additive_compiled`.
 
-Gain over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 13 and 2.6 to 4.1 in float32, 3.8 and 2.1 in
-bfloat16; at 4,512,512,256: 20 and 10, 11 and 6.4 (`benchmarks/log.md`).
+Gain over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 7 to 13 and 2.6 to 5 in float32, 3.2 to 3.9 and
+1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10, 10 and 6 (`benchmarks/log.md`).
 
 The error against float64 is that of the plain form for inputs of ordinary size. It is absolute, of the order of ε·|v| an
 element, where tanh of something tiny has a relative one.
@@ -107,8 +107,8 @@ def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
 def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | None:
     """Return `exponential(key)` for keys that meet one query after the other; None if steps of one query take the plain form.
 
-    Gain over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4.4 in float32, 2.8 in bfloat16; with gradients
-    1.8 to 2.8 and 1.3. For 32 sentences: 2.7 and 1.9; with gradients the steps take the plain form.
+    Gain over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with
+    gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 and 1.5 to 1.9; with gradients the steps take the plain form.
     """
     pays = not torch.compiler.is_exporting() and key.device.type == "cpu" and key.numel() >= _small(key)
     return exponential(key) if pays else None

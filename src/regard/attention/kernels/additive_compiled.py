@@ -9,8 +9,9 @@ Going back, with r = 1/d, the two sums over the other side's rows that all gradi
 
     Σ_j g_ij r_ijh   and   Σ_j g_ij r_ijh (1 − r_ijh).
 
-Gain over the blocks of `kernels.additive` in a compiled caller, forward and with gradients, at B,Q,K,H = 32,30,30,256: 2.5 and
-2.8; at 4,512,512,256: 4.9 and 4.4. Over the formula with a tanh, compiled by PyTorch: 6 and 5, 16 and 20 (`benchmarks/log.md`).
+Gain over the blocks of `kernels.additive` in a compiled caller, forward and with gradients, at B,Q,K,H = 32,30,30,256: 2.5
+to 3 and 2.8 to 3.2; at 4,512,512,256: 4.8 and 4.4. Over the formula with a tanh, compiled by PyTorch: 6 and 5, 16 and 20
+(`benchmarks/log.md`).
 
 E and F themselves leave float32 beyond |x| = 43; `in_range` says so, and the blocks of `kernels.additive` serve then.
 """

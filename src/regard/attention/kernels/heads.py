@@ -5,9 +5,9 @@
 Some heads of a sentence at a time, so that queries, keys and values are read where they lie (a product over batch and heads at
 once would copy them first), scores become weights in place, and the second product finds them in the cache.
 
-Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and 1.5;
-1.2 and 1.6
-at 2,8,1024,1024,512. With fewer weights it gains nothing, and in bfloat16 it loses (`benchmarks/log.md`).
+Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
+1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights it gains nothing, and in bfloat16 it loses
+(`benchmarks/log.md`).
 """
 
 from itertools import product
@@ -19,7 +19,7 @@ from torch.autograd import forward_ad
 
 from regard.private_torch import is_transformed
 
-SMALL = 1 << 22
+SMALL = 1 << 23
 """Below so many weights (B·H·Q·K) one product for the whole batch is as quick."""
 LARGE = 1 << 21
 """Up to so many weights (B·H·Q·K) two products are quicker than a fused kernel that keeps none."""
@@ -43,10 +43,10 @@ def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
 def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
     """Return whether two products beat PyTorch's fused kernel: for half types on a CPU, unless there are many weights.
 
-    Gain in bfloat16, forward and with gradients, with heads of 64: 1.8 and 5.4 at B,H,Q,K = 32,4,30,30; 1.7 and 2.7 at
-    128,4,1,30; 1.7 and 3.8 at 16,4,128,128; 1.7 and 2.4 at 4,4,384,384. For one head of 256: 1.8 and 2.9 at 128,1,1,30;
-    2.4 and 2.4 at 4,1,512,512. With more weights than LARGE it loses (0.2 and 0.5 at 4,8,512,512), and the fused kernel saves
-    memory.
+    Gain in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
+    128,4,1,30; 2.5 and 4.6 at 16,4,128,128; 2 and 2.3 at 4,4,384,384. For one head of 256: 5 and 10 at 128,1,1,30; 3.3
+    and 3 at 4,1,512,512. A mask brings the forward gains to 1.6 to 1.8. With more weights than LARGE it loses (0.4 and
+    0.7 at 4,8,512,512).
     """
     return query.device.type == "cpu" and query.dtype.itemsize == 2 and query.shape[:-1].numel() * keys <= LARGE
 

@@ -5,8 +5,8 @@
 The products over 1, 2, 4, … keys are computed for all queries at once. Then each query adds what reaches a key from 1, 2, 4, …
 keys before it. There are only sums and products of numbers in [0, 1], so the result is exact to rounding for any probabilities.
 
-Gain over the recurrence, forward and with gradients: 3.8 and 4.5 to 5 at B,Q,K = 32,30,30; 1.5 to 2 and 2 for a decoder's step
-at 128,1,30; 33 forward at 4,128,512 (`benchmarks/log.md`).
+Gain over the recurrence, forward and with gradients: 3.7 and 3.3 to 5 at B,Q,K = 32,30,30; 1.9 and 1.9 for a decoder's step at
+128,1,30; 30 forward at 4,128,512 (`benchmarks/log.md`).
 """
 
 import torch

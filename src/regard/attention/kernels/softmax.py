@@ -1,7 +1,8 @@
 """Softmax over few keys: with fewer than a vector holds, PyTorch's takes ten times as long for each weight on a CPU.
 
-Gain in float32, forward and with gradients: 5.2 and 2.8 for 32·30 rows of 10 keys, 1.9 and 1.1 for 128 rows of 10, 8 and 5 for
-4,096 rows of 12. In bfloat16 the padding loses with gradients (0.6 to 0.9), so half types are not padded.
+Gain in float32, forward and with gradients: 4.2 to 5.2 and 2.8 for 32·30 rows of 10 keys, 1.6 to 1.9 and 1.1 for 128 rows
+of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16 the padding loses with gradients (0.6 to 0.9),
+so half types are not padded.
 """
 
 import torch
