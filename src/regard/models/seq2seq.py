@@ -174,3 +174,38 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         None, the default, for a model whose `step` a search calls as it is.
         """
         return None
+
+
+class LinearOutputModel(Seq2Seq[State]):
+    """A model whose last layer is linear: a step computes features, and the layer turns them into scores of words."""
+
+    output: nn.Linear
+    """From features to the words."""
+
+    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        return self.output(features)
+
+    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
+        return self.output.weight, self.output.bias
+
+    def step(
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: State,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, State]:
+        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
+        return self.output(features), attention, state
+
+    @abstractmethod
+    def features(
+        self,
+        tokens: Int[Tensor, "B N"],
+        state: State,
+        *,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, State]:
+        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""

@@ -12,13 +12,14 @@ from regard.layers.dropout import Dropout
 from regard.layers.transformer import DecoderRequest, LayerWeights
 from regard.models.drafting import draft
 from regard.models.search_parts import StepParts
-from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.seq2seq import AttentionMaps
 from regard.models.transformer.state import CachedState, TransformerState, decoder_request
+from regard.models.transformer.steps import TransformerModel
 from regard.reweight import ReweightBySite
 from regard.shapes import check_shape
 
 
-class TransformerLanguageModel(Seq2Seq[TransformerState]):
+class TransformerLanguageModel(TransformerModel):
     """p(text) = ∏_t p(word t | words before it), by a decoder that attends to these words.
 
     It is a `Seq2Seq` whose source says nothing: any source will do, and only the number of its rows could matter. So search,
@@ -30,7 +31,7 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
     Reference: Radford et al. 2018; embeddings times √D, and tied, as in Press and Wolf 2017.
     """
 
-    feeds_back = False
+    decoder: CausalDecoder
 
     def __init__(
         self,
@@ -100,40 +101,7 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
             target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         request = self._request(record, reweight, 0, target_in.shape[1])
         features, found = self.decoder(self._embed(target_in, 0), reweight=request.reweight_own, record=request.own)
-        return features, _maps(LayerWeights(own=found))
-
-    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        return self.output(features)
-
-    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        return self.output.weight, self.output.bias
-
-    def step(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: TransformerState,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
-        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
-        return self.output(features), attention, state
-
-    def features(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: TransformerState,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
-        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
-        self.check_reweight(reweight)
-        # The hypotheses stand where a target's positions do, and all of them at one position.
-        embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        request = self._request(record, reweight, state.length, 1)
-        features, weights, state = state.advance(self.decoder, embedded, request)
-        return features, _maps(weights), state
+        return features, self._maps(LayerWeights(own=found), state, record)
 
     @capability
     def search_parts(self) -> StepParts | None:
@@ -148,6 +116,5 @@ class TransformerLanguageModel(Seq2Seq[TransformerState]):
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         return self.embedding_dropout(self.positions(self.embedding(tokens) * self.scale, start))
 
-
-def _maps(found: LayerWeights) -> AttentionMaps:
-    return {f"decoder.{number}": weights for number, weights in found.own.items()}
+    def _maps(self, found: LayerWeights, state: TransformerState, record: Collection[str]) -> AttentionMaps:
+        return {f"decoder.{number}": weights for number, weights in found.own.items()}

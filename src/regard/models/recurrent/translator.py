@@ -12,13 +12,13 @@ from regard.models.drafting import draft
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
 from regard.models.search_parts import StepParts
-from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq
+from regard.models.seq2seq import AttentionMaps, LinearOutputModel, MapsWithLoss
 from regard.reweight import ReweightBySite, for_site, for_steps
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
 
-class RecurrentTranslator(Seq2Seq[RecurrentState]):
+class RecurrentTranslator(LinearOutputModel[RecurrentState]):
     """p(target | source) by a recurrent decoder that attends to a recurrent encoder's states."""
 
     sites = ("cross",)
@@ -80,23 +80,6 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         )
         maps = {} if weights is None else {"cross": weights}
         return self.readout_dropout(features), maps if loss is None else MapsWithLoss(maps, loss)
-
-    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        return self.output(features)
-
-    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        return self.output.weight, self.output.bias
-
-    def step(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: RecurrentState,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, RecurrentState]:
-        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
-        return self.output(features), attention, state
 
     def features(
         self,

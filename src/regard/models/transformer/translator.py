@@ -14,14 +14,15 @@ from regard.layers.dropout import Dropout
 from regard.layers.transformer import DecoderLayer, DecoderRequest, LayerWeights, TransformerDecoder, TransformerEncoder
 from regard.models.drafting import draft
 from regard.models.search_parts import StepParts
-from regard.models.seq2seq import AttentionMaps, Seq2Seq
+from regard.models.seq2seq import AttentionMaps
 from regard.models.transformer.norms import norm_weights
 from regard.models.transformer.state import CachedState, TransformerState, decoder_request
+from regard.models.transformer.steps import TransformerModel
 from regard.reweight import ReweightBySite, for_layers
 from regard.shapes import check_shape
 
 
-class TransformerTranslator(Seq2Seq[TransformerState]):
+class TransformerTranslator(TransformerModel):
     """p(target | source) by a decoder that attends to its own words and, in every layer, to the encoder's states.
 
     Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S) for each layer from 0, and `cross` (B,T,S), the
@@ -33,7 +34,7 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
     Reference: Vaswani et al. 2017; embeddings times √D, and tied, as in its section 3.4 and in Press and Wolf 2017.
     """
 
-    feeds_back = False
+    decoder: TransformerDecoder
 
     def __init__(
         self,
@@ -139,39 +140,6 @@ class TransformerTranslator(Seq2Seq[TransformerState]):
         memories = [state.memory(number) for number in range(len(self.decoder.layers))]
         features, weights = self.decoder(embedded, memories, request)
         return features, self._maps(weights, state, record)
-
-    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        return self.output(features)
-
-    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        return self.output.weight, self.output.bias
-
-    def step(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: TransformerState,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
-        features, attention, state = self.features(tokens, state, record=record, reweight=reweight)
-        return self.output(features), attention, state
-
-    def features(
-        self,
-        tokens: Int[Tensor, "B N"],
-        state: TransformerState,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
-        """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
-        self.check_reweight(reweight)
-        # The hypotheses stand where a target's positions do, and all of them at one position.
-        embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
-        request = self._request(record, reweight, state.length, 1)
-        features, weights, state = state.advance(self.decoder, embedded, request)
-        return features, self._maps(weights, state, record), state
 
     @capability
     def search_parts(self) -> StepParts | None:
