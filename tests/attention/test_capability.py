@@ -1,0 +1,81 @@
+"""Which modules answer for the formula of their class, and which have changed it."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.attention import Additive, General, MultiHead, Softmax, WeightNormAdditive
+from regard.attention.capabilities import Unchanged, capability, is_unchanged
+
+
+class Parent(nn.Module):
+    changes_nothing = Unchanged("scale")
+
+    def forward(self, x):
+        return self.scale() * x
+
+    def scale(self):
+        return 2
+
+    @capability
+    def formula(self):
+        return "2 x"
+
+
+class Child(Parent):
+    """The same."""
+
+
+class Changed(Parent):
+    def scale(self):
+        return 3
+
+
+class Declared(Changed):
+    changes_nothing = True
+
+    @capability
+    def formula(self):
+        return "3 x"
+
+
+def test_a_subclass_that_overrides_a_method_loses_the_capability():
+    assert [cls().formula() for cls in (Parent, Child, Changed, Declared)] == ["2 x", "2 x", None, "3 x"]
+    assert [cls.changes_nothing for cls in (Parent, Child, Changed, Declared)] == [True, True, False, True]
+
+
+def test_a_method_that_somebody_replaced_and_a_hook():
+    module = Parent()
+    handle = module.register_forward_hook(lambda *_: None)
+    assert module.formula() is None
+    handle.remove()
+    assert module.formula() == "2 x"
+    module.scale = lambda: 5
+    assert module.formula() is None
+
+
+@pytest.mark.parametrize("build", [lambda: Additive(4), lambda: General(4), lambda: WeightNormAdditive(4)])
+def test_an_observed_mechanism_answers_nothing(build):
+    attention = build()
+    assert attention.linear_score() is not None
+    with attention.observe(lambda _: None):
+        assert attention.linear_score() is None
+    assert attention.linear_score() is not None
+
+
+def test_the_normalizer_counts():
+    class Other(Softmax):
+        def forward(self, scores, mask=None):
+            return super().forward(2 * scores, mask)
+
+    assert MultiHead(4, 2).head_maps() is not None
+    assert MultiHead(4, 2, normalizer=Other()).head_maps() is None
+    assert not is_unchanged(Other(), Softmax)
+
+
+def test_a_score_vector_of_ones_own():
+    class Fixed(Additive):
+        def score_vector(self):
+            return torch.ones_like(self.score_weight)
+
+    assert Fixed(4).linear_score() is None
