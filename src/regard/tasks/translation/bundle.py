@@ -1,12 +1,13 @@
 """A trained translator on disk: its tokenizers beside the model, and the text of its card."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.bundle.bundle import fingerprint_vocabulary
 from regard.config import SpacyConfig
+from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
@@ -115,3 +116,20 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
                 "Its training data may hold private or biased text; nothing was filtered for it.",
             ],
         )
+
+
+def check_same_vocabularies(bundles: Sequence[TranslationBundle]) -> None:
+    """Check that models can be members of one ensemble.
+
+    Raises:
+        RequestError: If vocabularies differ.
+    """
+    for number, other in enumerate(bundles[1:], 2):
+        for side in ("source", "target"):
+            wanted, got = (getattr(bundle, f"{side}_tokenizer") for bundle in (bundles[0], other))
+            same = (wanted.kind, wanted.lowercase, wanted.symbols) == (got.kind, got.lowercase, got.symbols)
+            if not same:
+                raise RequestError(
+                    f"ensemble: the {side} vocabulary of model {number} ({got}) is not that of model 1 ({wanted}): members "
+                    "must share theirs, so train them on the same data with the same tokenizers, and other seeds"
+                )

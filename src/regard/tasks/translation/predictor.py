@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -12,26 +12,24 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from regard.bundle import save_bundle
 from regard.config import DecodingConfig
-from regard.decoding import Hypothesis, Sampling, force, restrictions_of, sample, search
+from regard.decoding import Hypothesis, Sampling, force
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
 from regard.inference import pack
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.records.views import sides
 from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.notebook import count_parameters, table
 from regard.tasks.requests import check_texts, counting_bar, reweight_by_site
-from regard.tasks.translation.bundle import TranslationBundle
+from regard.tasks.translation.bundle import TranslationBundle, check_same_vocabularies
 from regard.tasks.translation.config import TranslationConfig
-from regard.tasks.translation.guiding import Guide
 from regard.tasks.translation.metrics import suitable_metrics
+from regard.tasks.translation.request import SearchRequest, TargetConstraints
 from regard.tasks.translation.results import ScoredPair, Translation, translation_of
-from regard.tasks.translation.sources import Source, encode_sources, guided, join, pad
+from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, guided, join, pad
 from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
@@ -152,7 +150,7 @@ class Translator:
             )
         guide = None
         if prefix not in (None, "") or constraints is not None:
-            guide = Guide(len(texts), self._tokenizers[1], prefix=prefix, constraints=constraints)
+            guide = TargetConstraints(len(texts), self._tokenizers[1], prefix=prefix, constraints=constraints)
         decoding = self.decoding(
             beam_size=beam_size,
             length_penalty=length_penalty,
@@ -173,7 +171,7 @@ class Translator:
         if guide is not None:
             sources = [guided(source) if guide.holds(number) else source for number, source in enumerate(sources)]
         changes = reweight_by_site(reweight, "cross")
-        request = _Request(decoding, n_best, sorted({*sites, site} if site else sites), guide, sampling, changes)
+        request = SearchRequest(decoding, n_best, sorted({*sites, site} if site else sites), guide, sampling, changes)
         found = self._search(sources, request, progress=progress)
         made = [
             translation_of(
@@ -343,7 +341,7 @@ class Translator:
                 advance(len(numbers))
         return [(own, found[number]) for number, own in enumerate(ids[0])]
 
-    def _search(self, sources: list[Source], request: "_Request", *, progress: bool) -> list[list[Hypothesis]]:
+    def _search(self, sources: list[Source], request: SearchRequest, *, progress: bool) -> list[list[Hypothesis]]:
         """Search for each source's pieces in batches of similar length, and put them together again."""
         pieces = [piece for source in sources for piece in source.pieces]
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
@@ -365,7 +363,7 @@ class Translator:
             own = list(islice(remaining, len(source.pieces)))
             ranks = zip(*own, strict=False)  # the best of each piece together, then the second best of each
             whole = [join(rank, decoding.length_penalty, decoding.length_reward) for rank in ranks]
-            joined.append(whole or [_nothing(request.sites)])
+            joined.append(whole or [empty_hypothesis(request.sites)])
         return joined
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
@@ -415,72 +413,11 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
     """
     if not translators:
         raise RequestError("ensemble: got no translators, expected one or more")
-    first = translators[0].bundle
-    for number, other in enumerate(translators[1:], 2):
-        for side in ("source", "target"):
-            wanted, got = (getattr(bundle, f"{side}_tokenizer") for bundle in (first, other.bundle))
-            same = (wanted.kind, wanted.lowercase, wanted.symbols) == (got.kind, got.lowercase, got.symbols)
-            if not same:
-                raise RequestError(
-                    f"ensemble: the {side} vocabulary of model {number} ({got}) is not that of model 1 ({wanted}): members "
-                    "must share theirs, so train them on the same data with the same tokenizers, and other seeds"
-                )
+    bundles = [translator.bundle for translator in translators]
+    check_same_vocabularies(bundles)
     members = Ensemble([translator.model for translator in translators])
-    return Translator(replace(first, model=members.to(translators[0].device)))
-
-
-@dataclass(frozen=True)
-class _Request:
-    """Requests to the model."""
-
-    decoding: DecodingConfig
-    n_best: int
-    sites: list[str]
-    guide: Guide | None
-    sampling: Sampling | None
-    reweight: ReweightBySite | None
-
-    @property
-    def width(self) -> int:
-        """Hypotheses of a sentence at once."""
-        return max(1, self.sampling.count if self.sampling else self.decoding.beam_size)
-
-    def run(self, model: Seq2Seq, ids: Tensor, mask: Tensor, places: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-        """Search, or draw.
-
-        Args:
-            model: The model.
-            ids: Pieces of texts.
-            mask: Where they are.
-            places: For each the number of its text, and which of its pieces it is.
-        """
-        guidance = None
-        if self.guide is not None:  # a long text begins with and holds what it has to in its first piece
-            guidance = self.guide.take(None if later else number for number, later in places)
-        common: dict[str, Any] = {"guidance": guidance, "record": self.sites, "reweight": self.reweight}
-        if self.sampling is None:
-            return search(model, ids, mask, self.decoding, n_best=self.n_best, **common)
-        return sample(
-            model,
-            ids,
-            mask,
-            self.sampling,
-            numbers=[number + (later << 40) for number, later in places],  # chance of its own for each piece
-            length_penalty=self.decoding.length_penalty,
-            length_reward=self.decoding.length_reward,
-            max_length=self.decoding.max_length,
-            restrictions=restrictions_of(replace(self.decoding, beam_size=1)),  # draws have no groups
-            **common,
-        )
+    return Translator(replace(bundles[0], model=members.to(translators[0].device)))
 
 
 def _with_end(ids: np.ndarray, offsets: np.ndarray) -> list[np.ndarray]:
     return [np.append(ids[start:stop], END) for start, stop in pairwise(offsets)]
-
-
-def _nothing(sites: Collection[str]) -> Hypothesis:
-    """The translation of an empty source, which the model is not asked for."""
-    size = {"source": 0, "target": 1}  # the end symbol; a site within the source has nothing at all
-    shapes = {site: [size[side] for side in sides(site)] for site in sites}
-    maps = {site: np.zeros(shape, dtype=np.float32) for site, shape in shapes.items() if shape[0]}
-    return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), maps)

@@ -6,7 +6,7 @@ attention of each piece stands in its own block.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +16,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.decoding import Hypothesis, score_of
+from regard.records.views import sides
 from regard.text.symbols import END, END_TOKEN, PAD
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
@@ -121,3 +122,11 @@ def _blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
         whole[..., row : row + part.shape[-2], column : column + part.shape[-1]] = part
         row, column = row + part.shape[-2], column + part.shape[-1]
     return whole
+
+
+def empty_hypothesis(sites: Collection[str]) -> Hypothesis:
+    """Return the translation of an empty source, for which the model is not run."""
+    size = {"source": 0, "target": 1}  # the end symbol; a site within the source has nothing at all
+    shapes = {site: [size[side] for side in sides(site)] for site in sites}
+    maps = {site: np.zeros(shape, dtype=np.float32) for site, shape in shapes.items() if shape[0]}
+    return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), maps)

@@ -1,17 +1,23 @@
-"""Constraints of a search, made from the texts that translations must begin with or contain."""
+"""Requests for translations: what they must begin with and hold, and how they are searched for or drawn."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from regard.decoding import Guidance
+from regard.config import DecodingConfig
+from regard.decoding import Guidance, Hypothesis, Sampling, restrictions_of, sample, search
 from regard.errors import RequestError
+from regard.models.seq2seq import Seq2Seq
+from regard.reweight import ReweightBySite
 from regard.tasks.requests import check_texts
 from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 
-class Guide:
+class TargetConstraints:
     """Prefixes and constraints of several translations.
 
     Args:
@@ -85,3 +91,48 @@ def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
         return None
     mark = tokenizer.scheme.space
     return torch.tensor([not token.startswith(mark) and token[:1].isalnum() for token in tokenizer.vocabulary()])
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """Settings of one search for translations, or of drawing them."""
+
+    decoding: DecodingConfig
+    n_best: int
+    sites: list[str]
+    guide: TargetConstraints | None
+    sampling: Sampling | None
+    reweight: ReweightBySite | None
+
+    @property
+    def width(self) -> int:
+        """Hypotheses of a sentence at once."""
+        return max(1, self.sampling.count if self.sampling else self.decoding.beam_size)
+
+    def run(self, model: Seq2Seq, ids: Tensor, mask: Tensor, places: list[tuple[int, int]]) -> list[list[Hypothesis]]:
+        """Search, or draw.
+
+        Args:
+            model: The model.
+            ids: Pieces of texts.
+            mask: Where they are.
+            places: For each the number of its text, and which of its pieces it is.
+        """
+        guidance = None
+        if self.guide is not None:  # a long text begins with and holds what it has to in its first piece
+            guidance = self.guide.take(None if later else number for number, later in places)
+        common: dict[str, Any] = {"guidance": guidance, "record": self.sites, "reweight": self.reweight}
+        if self.sampling is None:
+            return search(model, ids, mask, self.decoding, n_best=self.n_best, **common)
+        return sample(
+            model,
+            ids,
+            mask,
+            self.sampling,
+            numbers=[number + (later << 40) for number, later in places],  # chance of its own for each piece
+            length_penalty=self.decoding.length_penalty,
+            length_reward=self.decoding.length_reward,
+            max_length=self.decoding.max_length,
+            restrictions=restrictions_of(replace(self.decoding, beam_size=1)),  # draws have no groups
+            **common,
+        )
