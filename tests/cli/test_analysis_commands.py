@@ -106,7 +106,7 @@ def test_what_bad_input_gets(models, reviews, tmp_path, capsys):
         (["compare", models[0], models[1], str(unseen)], "'goood'"),
         (["compare", models[0], str(tmp_path / "nothing"), str(reviews)], "there is no folder"),
         (["compare", models[0], models[1], str(tmp_path / "none.tsv")], "none.tsv"),
-        (["faithfulness", str(translator), str(reviews)], "holds a translator, expected a classifier"),
+        (["faithfulness", str(translator), str(reviews), "--seeds", models[0]], "--seeds is for classifiers, and"),
         (
             ["faithfulness", models[0], str(reviews), "--seeds", str(translator)],
             "holds a translator, expected a classifier like",
@@ -122,3 +122,17 @@ def test_what_bad_input_gets(models, reviews, tmp_path, capsys):
         assert message in err, arguments
         assert "Traceback" not in err
     assert not (Path(models[0]) / "faithfulness.json").exists()
+
+
+def test_faithfulness_of_a_translator(tmp_path, capsys):
+    translator, pairs = tmp_path / "translator", tmp_path / "pairs.tsv"
+    save_bundle(translator, make_translation_bundle())
+    pairs.write_text("a film is good\tein Film\nthe other film\tder andere\n")
+    arguments = ["faithfulness", str(translator), str(pairs), "--data.format", "tsv", "--permutations", "3"]
+    assert cli.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "2 sentences" in shown
+    assert "token deleted from the source" in shown
+    assert "With equal weights" in shown
+    assert cli.main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["texts"] == 2

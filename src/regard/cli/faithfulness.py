@@ -1,4 +1,4 @@
-"""`regard faithfulness`: how far a classifier's attention tells what its predictions rest on."""
+"""`regard faithfulness`: how far attention tells what a classifier's or a translator's predictions rest on."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from regard.cli.options import (
     Parser,
     add_machine_options,
     kind_of,
-    load_classifier,
+    load_model,
     model_folder,
     positive_number,
     print_result,
@@ -20,13 +20,19 @@ from regard.tasks.classification.commands import TEXT_LAYOUT, read_given_texts
 
 if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier
+    from regard.tasks.translation.predictor import Translator
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the measures and the sentence, and keep them with the model."""
+    """Print the measures and the sentence; keep a classifier's with the model."""
     options = _parser().read(arguments)
-    classifier = load_classifier(options, "faithfulness")
-    others = _load_others(options)
+    model = load_model(options)
+    if model.config.task == "translation":
+        _measure_translator(options, model)
+        return
+    if model.config.task != "classification":
+        raise RequestError(f"faithfulness: {options.dir} holds {kind_of(model)}, expected a classifier or a translator")
+    classifier, others = model, _load_others(options)
 
     from regard.analysis.faithfulness import measure_faithfulness
     from regard.bundle.bundle import WEIGHTS
@@ -48,24 +54,42 @@ def main(arguments: Sequence[str]) -> None:
     save_faithfulness(options.dir, found.to_dict(), weights=classifier.bundle.signature["files"][WEIGHTS])
 
 
+def _measure_translator(options: argparse.Namespace, translator: "Translator") -> None:
+    if options.seeds:
+        raise RequestError(f"faithfulness: --seeds is for classifiers, and {options.dir} holds a translator; leave it out")
+
+    from regard.analysis.faithfulness.translation import measure_translation_faithfulness
+    from regard.tasks.translation.commands import read_all_pairs
+
+    sources, _ = read_all_pairs(options, translator.config)
+    found = measure_translation_faithfulness(
+        translator, sources, max_texts=options.texts, permutations=options.permutations, progress=True
+    )
+    print_result(found, as_json=options.json)
+
+
 def _parser() -> Parser:
     parser = Parser(
         "faithfulness",
-        "Measure whether the words that a classifier attends to are those that its predictions rest on.\n"
-        "Prints a table and a few sentences on what it means for this model. Both are kept in the model's folder, as\n"
+        "Measure whether the words that a classifier or a translator attends to are those that its predictions rest on.\n"
+        "Prints a table and a few sentences on what it means for this model. A classifier's are kept in its folder, as\n"
         "faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
+        "For a translator, one source token at a time is deleted, or attention to it is erased, while the model's own\n"
+        "translation is given; for a classifier:\n"
         "comprehensiveness   how much probability the predicted label loses when the most attended words are deleted\n"
         "sufficiency         how much probability it loses when only these words are left\n"
         "                    both: mean over 1, 5, 10, 20 and 50% of the words; beside them the same for random words and\n"
         "                    for the best order that was tried: words whose own absence costs most come first\n"
         "Kendall τ           how alike attention orders words to leave-one-out and to gradient × input, from −1 to 1\n"
         "permuted, uniform   how far predictions move when the weights change places, or are all the same",
-        "  regard faithfulness runs/reviews test.tsv\n"
+        "  regard faithfulness runs/reviews test.tsv\n  regard faithfulness runs/deu test.tsv --texts 100\n"
         "  regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 runs/reviews-3",
     )
-    parser.add_argument("dir", metavar="DIR", type=model_folder, help="a trained classifier's folder")
+    parser.add_argument("dir", metavar="DIR", type=model_folder, help="folder of a trained classifier or translator")
     parser.add_argument(
-        "files", metavar="FILE[,FILE]", help="labelled texts, preferably not from the training data; or one text file per label"
+        "files",
+        metavar="FILE[,FILE]",
+        help="labelled texts or sentence pairs, preferably not from the training data; or one text file per label",
     )
     parser.add_argument(
         "--texts",

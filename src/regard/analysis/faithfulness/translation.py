@@ -1,0 +1,271 @@
+"""Test whether the source tokens that a translator attends to decide its next token."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.analysis.faithfulness.controls import kendall_tau
+from regard.decoding import greedy
+from regard.errors import RequestError
+from regard.evaluation import bootstrap_mean
+from regard.evaluation.tables import table
+from regard.plurals import counted
+from regard.reweight import Reweight, flatten
+from regard.tasks.requests import check_texts, counting_bar
+from regard.tasks.translation.predictor import Translator
+from regard.text.symbols import END, START
+
+_CERTAIN, _VISIBLE = 0.05, 0.005
+_MEANS = ("leave_one_out", "gradient", "uniform", "uniform_changed", "permuted")
+_COLUMNS = ("by attention", "random", "best tried", "p")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Loss of the next token's probability without one source token; mean over steps, then over sentences."""
+
+    attention: float
+    """Without the token that the step attends to most."""
+    random: float
+    """Without a random token: the mean over all."""
+    best: float
+    """Without the token whose absence costs most."""
+    p: float
+    """Of the difference between the first two, by bootstrap over sentences."""
+    margins: tuple[float, ...]
+    """Attention less random, of each sentence; to compare two models with `regard.evaluation.bootstrap_mean`."""
+
+
+@dataclass(frozen=True)
+class TranslationFaithfulness:
+    """Measures of a translator; `render()` gives a table and a verdict."""
+
+    texts: int
+    deleted: Removal
+    """The token is deleted from the source."""
+    erased: Removal
+    """The token stays in the source, but attention to it is erased in all layers and steps."""
+    leave_one_out: float
+    """Mean Kendall τ of attention with the distances that deleting each token causes."""
+    gradient: float
+    """Mean Kendall τ of attention with |gradient × input|; NaN where the model has no `source_embedding`."""
+    uniform: float
+    """Mean total variation distance of the next token's distribution under equal weights."""
+    uniform_changed: float
+    """Share of steps whose most probable token is another one under equal weights."""
+    permuted: float
+    """Median distance under permuted weights, mean over steps and sentences."""
+
+    @property
+    def sentence(self) -> str:
+        """Return what the measures mean for this model."""
+        changed = f"With equal weights, {self.uniform_changed:.0%} of the next tokens change."
+        margin = self.deleted.attention - self.deleted.random
+        if self.deleted.p >= _CERTAIN or abs(margin) < _VISIBLE:
+            verdict = "The source token with the most attention matters no more to the next token than a random one."
+        elif margin < 0:
+            verdict = "The source token with the most attention matters less to the next token than a random one."
+        else:
+            verdict = "The source token with the most attention matters more to the next token than a random one."
+        return (
+            f"{verdict} Deleting it lowers the next token's probability by {self.deleted.attention:.2f}, deleting a random one "
+            f"by {self.deleted.random:.2f}, and the one that costs most by {self.deleted.best:.2f}. {changed}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers; NaN becomes None."""
+        return {name: None if value != value else value for name, value in asdict(self).items()} | {"sentence": self.sentence}
+
+    def render(self) -> str:
+        """Return a table and sentences."""
+        rows = [
+            [name, f"{one.attention:.3f}", f"{one.random:.3f}", f"{one.best:.3f}", f"{one.p:.4f}"]
+            for name, one in (("token deleted from the source", self.deleted), ("attention to it erased", self.erased))
+        ]
+        rest = [
+            ["Kendall τ with leave-one-out", f"{self.leave_one_out:.3f}"],
+            ["Kendall τ with gradient × input", "none" if np.isnan(self.gradient) else f"{self.gradient:.3f}"],
+            ["distance under permuted weights", f"{self.permuted:.3f}"],
+            ["distance under equal weights", f"{self.uniform:.3f}"],
+            ["next tokens that change under equal weights", f"{self.uniform_changed:.1%}"],
+        ]
+        first, second = table(["probability lost", *_COLUMNS], rows, widest=48), table(["", "mean"], rest, widest=48)
+        return f"{counted(self.texts, 'sentence')}\n\n{first}\n\n{second}\n\n{self.sentence}"
+
+
+def measure_translation_faithfulness(
+    translator: Translator,
+    sources: Sequence[str],
+    *,
+    max_texts: int = 200,
+    permutations: int = 20,
+    seed: int = 1,
+    progress: bool = False,
+) -> TranslationFaithfulness:
+    """Measure whether the source tokens that a translator attends to decide what it writes next.
+
+    The model translates each source greedily. At each step of that translation, the token with the most attention is compared
+    with all others. Attention is that of the site `cross`.
+
+    Args:
+        translator: The translator.
+        sources: Sentences, preferably not those of training; those of fewer than two tokens do not count.
+        max_texts: Size of the random sample that is measured.
+        permutations: How often the weights of each sentence are permuted.
+        seed: Governs the sample and the permutations.
+        progress: Whether to show a bar on standard error.
+
+    Raises:
+        RequestError: If there is no source of two tokens or more, or the model does not attend to its source.
+
+    Reference:
+        Jain and Wallace 2019, sections 4.1 and 4.2.1; Wiegreffe and Pinter 2019, section 3.2.
+    """
+    if "cross" not in translator.model.sites:
+        raise RequestError("faithfulness: this model has no site 'cross', so it does not attend to its source")
+    sources = check_texts("faithfulness", sources)
+    chosen = np.random.default_rng(seed).permutation(len(sources))[:max_texts].tolist()
+    encode, limit = translator.bundle.source_tokenizer.encode, translator.config.data.max_tokens
+    texts = [encode(sources[number]).ids[:limit] for number in chosen]
+    texts = [ids for ids in texts if len(ids) > 1]
+    if not texts:
+        raise RequestError("faithfulness: there is no source of two tokens or more, expected at least one")
+    generator, found = torch.Generator().manual_seed(seed), []
+    with counting_bar("measuring", len(texts), shown=progress) as advance:
+        for ids in texts:
+            probe = _Probe(translator, torch.tensor([[*ids, END]], device=translator.device))
+            found.append(probe.measure(permutations, generator))
+            advance(1)
+    return TranslationFaithfulness(
+        texts=len(found),
+        deleted=_removal(np.array([one["deleted"] for one in found])),
+        erased=_removal(np.array([one["erased"] for one in found])),
+        **{name: _mean([one[name] for one in found]) for name in _MEANS},
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of the values that are there; NaN without any."""
+    there = [value for value in values if value == value]
+    return float(np.mean(there)) if there else float("nan")
+
+
+def _removal(each: np.ndarray) -> Removal:
+    attention, random, best = each.T
+    return Removal(
+        attention=float(attention.mean()),
+        random=float(random.mean()),
+        best=float(best.mean()),
+        p=bootstrap_mean(attention, random).p,
+        margins=tuple((attention - random).tolist()),
+    )
+
+
+class _Probe:
+    """One source and its greedy translation."""
+
+    def __init__(self, translator: Translator, source: Tensor) -> None:
+        self.model, self.source, self.words = translator.model, source, source.shape[1] - 1
+        [best] = greedy(self.model, source, torch.ones_like(source, dtype=torch.bool), record=("cross",))
+        written = [*best.tokens, END] if best.finished else best.tokens
+        self.target_in = torch.tensor([[START, *written[:-1]]], device=source.device)
+        self.target = torch.tensor(written, device=source.device)
+        attention = best.attention["cross"]
+        self.attention = (attention if attention.ndim == 2 else attention.mean(0))[:, : self.words]
+
+    def probabilities(self, source: Tensor, reweight: Reweight | None = None) -> Tensor:
+        """Return the distributions (B,T,V) of the next token under the translation."""
+        changes = None if reweight is None else {"cross": reweight}
+        state = self.model.encode(source, torch.ones_like(source, dtype=torch.bool), reweight=changes)
+        features, _ = self.model.decode(self.target_in.expand(len(source), -1), state, reweight=changes)
+        return self.model.logits(features).double().softmax(-1)
+
+    def measure(self, permutations: int, generator: torch.Generator) -> dict[str, Any]:
+        """Return the measures of this sentence."""
+        with torch.inference_mode():
+            own = self.probabilities(self.source)
+            shorter = torch.stack([torch.cat([self.source[0, :at], self.source[0, at + 1 :]]) for at in range(self.words)])
+            deleted = self.probabilities(shorter)
+            erased = self.probabilities(self.source.expand(self.words, -1), _erase_one_each)
+            even = self.probabilities(self.source, flatten)
+            orders = torch.stack([torch.randperm(self.words + 1, generator=generator) for _ in range(permutations)])
+            permuted = self.probabilities(self.source.expand(permutations, -1), _permute(orders.to(self.source.device)))
+        moved = _distance(deleted, own).T.numpy(force=True)
+        return {
+            "deleted": self._lost(own, deleted),
+            "erased": self._lost(own, erased),
+            "leave_one_out": self._alike(moved),
+            "gradient": self._alike(self._gradients()),
+            "uniform": float(_distance(even, own).mean()),
+            "uniform_changed": float((even.argmax(-1) != own.argmax(-1)).double().mean()),
+            "permuted": float(_distance(permuted, own).median(0).values.mean()),
+        }
+
+    def _lost(self, own: Tensor, without: Tensor) -> tuple[float, float, float]:
+        """Return the loss of the next token's probability: without the most attended token, a random one, and the best."""
+        places = torch.arange(len(self.target), device=self.target.device)
+        lost = (own[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
+        attended = np.take_along_axis(lost, self.attention.argmax(-1)[:, None], 1)
+        return float(attended.mean()), float(lost.mean()), float(lost.max(-1).mean())
+
+    def _alike(self, importance: np.ndarray | None) -> float:
+        """Return the mean Kendall τ of attention and an importance (T,W); NaN without one."""
+        pairs = [] if importance is None else zip(self.attention, importance, strict=True)
+        return _mean([kendall_tau(*pair) for pair in pairs])
+
+    def _gradients(self) -> np.ndarray | None:
+        """Return |gradient × input| of each step's log probability, (T,W); None without an embedding of the source."""
+        embedding = getattr(self.model, "source_embedding", None)
+        if not isinstance(embedding, nn.Module):
+            return None
+        with torch.inference_mode(mode=False), torch.enable_grad(), _leaf_of(embedding) as leaves:
+            scores = self.probabilities(self.source.clone())[0].log()
+            rows = []
+            for step, token in enumerate(self.target.tolist()):
+                [gradient] = torch.autograd.grad(scores[step, token], leaves[0], retain_graph=True)
+                rows.append((gradient * leaves[0]).sum(-1).abs()[0, : self.words].numpy(force=True))
+        return np.stack(rows)
+
+
+@contextmanager
+def _leaf_of(embedding: nn.Module) -> Iterator[list[Tensor]]:
+    """Collect the outputs of a module as leaves of the graph, while the context is open."""
+    leaves: list[Tensor] = []
+
+    def cut(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        leaves.append(output.detach().requires_grad_())
+        return leaves[-1]
+
+    handle = embedding.register_forward_hook(cut)
+    try:
+        yield leaves
+    finally:
+        handle.remove()
+
+
+def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
+    """Erase column b in row b of the batch, and rescale the others."""
+    rows = torch.arange(len(weights), device=weights.device)
+    kept = weights.clone()
+    kept[rows, ..., rows] = 0
+    return kept / kept.sum(-1, keepdim=True).clamp(min=torch.finfo(kept.dtype).tiny) * weights.sum(-1, keepdim=True)
+
+
+def _permute(orders: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """Move the weights of row b by order b, the same in all heads and steps."""
+
+    def change(weights: Tensor, mask: Tensor) -> Tensor:
+        shape = (len(orders), *[1] * (weights.ndim - 2), orders.shape[1])
+        return weights.gather(-1, orders.view(shape).expand(weights.shape))
+
+    return change
+
+
+def _distance(one: Tensor, other: Tensor) -> Tensor:
+    """Return total variation distances (B,T)."""
+    return (one - other).abs().sum(-1) / 2
