@@ -65,7 +65,12 @@ ReweightBySite = Mapping[str, Reweight]
 
 
 def flatten(weights: Tensor, mask: Tensor) -> Tensor:
-    """Give every column that a row may attend to the same weight (Wiegreffe and Pinter 2019, section 3.2, at test time)."""
+    """Give every column that a row may attend to the same weight (Wiegreffe and Pinter 2019, section 3.2, at test time).
+
+    Args:
+        weights: (…,Q,K), of any attention.
+        mask: Booleans that broadcast to the weights; True where a row may attend.
+    """
     even = mask.expand_as(weights).to(weights.dtype)
     return even / even.sum(-1, keepdim=True).clamp(min=1)
 

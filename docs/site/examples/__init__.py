@@ -27,5 +27,5 @@ def examples() -> dict[str, str]:
 
 
 def example_of(module: str, name: str) -> str:
-    """Return the example of a module's name; empty if there is none."""
+    """Return the example of a module's name, or an empty text."""
     return examples().get(f"{module}.{name}".removeprefix("regard."), examples().get(name, ""))
