@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.analysis.scaled_dot_product import catch_scaled_dot_products
 from regard.attention.base import Attention
 from regard.attention.capabilities import Observation
 from regard.errors import RequestError, nearest
@@ -23,6 +24,8 @@ from regard.records import AttentionRecord
 from regard.records.data import NOTE
 from regard.records.subwords import Scheme, record_of_tokens
 
+_ACROSS = ("cross", "encoder_attn", "encdec")
+"""Parts of the names of modules that attend to another sequence."""
 _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
 
@@ -50,6 +53,13 @@ class Captured(Mapping[str, Tensor]):
     def take(self, name: str, observation: Observation) -> None:
         """Add a call of one of regard's mechanisms."""
         self.calls.append(Call(name, observation.weights, observation.within))
+
+    def take_weights(self, name: str, weights: Tensor) -> None:
+        """Add a call of `scaled_dot_product_attention`; the name of the module tells attention to another sequence."""
+        across = (
+            any(part in name.lower() for part in ("cross", "encoder_attn", "encdec")) or weights.shape[-1] != weights.shape[-2]
+        )
+        self.calls.append(Call(name, weights, within=not across))
 
     def __getitem__(self, name: str) -> Tensor:
         for call in reversed(self.calls):
@@ -105,7 +115,7 @@ class Captured(Mapping[str, Tensor]):
         if not self.calls:
             raise RequestError(
                 "to_record: nothing was caught: run the module within `with capture(module)`; what is caught are calls of "
-                "nn.MultiheadAttention and of regard's own attention"
+                "nn.MultiheadAttention, of scaled_dot_product_attention and of regard's own attention"
             )
         _check_families(families or {}, list(self))
         weights: dict[str, Any] = {}
@@ -132,7 +142,11 @@ class Captured(Mapping[str, Tensor]):
 
 @contextmanager
 def capture(module: nn.Module) -> Iterator[Captured]:
-    """Catch the attention weights of every `nn.MultiheadAttention`, and of regard's own mechanisms, inside a module.
+    """Catch the attention weights of every `nn.MultiheadAttention`, of regard's own mechanisms, and of all calls of
+    `scaled_dot_product_attention`, inside a module.
+
+    The weights of `scaled_dot_product_attention` are computed again from its arguments, before dropout, under the name of the
+    innermost module that called it; what the model returns stays bit-identical.
 
     Each is made to compute the weights of all its heads, and returns what it would have returned. PyTorch's fused path through
     `nn.TransformerEncoder`, which has no weights, is switched off for the time (for the whole process), so padding's outputs
@@ -146,14 +160,9 @@ def capture(module: nn.Module) -> Iterator[Captured]:
         What has been caught so far.
 
     Raises:
-        RequestError: If there is no such attention in the module.
+        RequestError: If there is no such attention in the module, and it made no such call.
     """
     found = {name: part for name, part in module.named_modules() if isinstance(part, nn.MultiheadAttention | Attention)}
-    if not found:
-        raise RequestError(
-            f"capture: there is no nn.MultiheadAttention in this {type(module).__name__}, nor an attention of regard's; a "
-            "model with attention of its own kind has to return it, see regard.from_huggingface"
-        )
     caught = Captured()
     fast = torch.backends.mha.get_fastpath_enabled()
     with ExitStack() as stack:
@@ -164,7 +173,14 @@ def capture(module: nn.Module) -> Iterator[Captured]:
                 stack.enter_context(part.observe(partial(caught.take, name)))
             else:
                 _hook(part, name, caught.calls.append, stack)
+        stack.enter_context(catch_scaled_dot_products(module, caught.take_weights))
         yield caught
+    if not found and not caught.calls:
+        raise RequestError(
+            f"capture: there is no nn.MultiheadAttention in this {type(module).__name__}, nor an attention of regard's, and it "
+            "did not call scaled_dot_product_attention; a model with attention of its own kind has to return it, see "
+            "regard.from_huggingface"
+        )
 
 
 def _hook(module: nn.MultiheadAttention, name: str, catch: Callable[[Call], None], stack: ExitStack) -> None:
