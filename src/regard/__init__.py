@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import overload
 
+    from regard.adapters.pipelines import pipeline
+    from regard.adapters.scikit_learn import RegardClassifier
     from regard.analysis.capture import capture
     from regard.analysis.history import curves
     from regard.analysis.run_info import RunInfo, info
@@ -102,6 +104,7 @@ _HOMES = {
     "Generation": "regard.tasks.language.results",
     "LanguageConfig": "regard.tasks.language.config",
     "LanguageModel": "regard.tasks.language.predictor",
+    "RegardClassifier": "regard.adapters.scikit_learn",
     "RunInfo": "regard.analysis.run_info",
     "Sampling": "regard.decoding",
     "Translation": "regard.tasks.translation.results",
@@ -125,6 +128,7 @@ _HOMES = {
     "load_preset": "regard.presets",
     "load_record": "regard.records",
     "read_config": "regard.config.loading",
+    "pipeline": "regard.adapters.pipelines",
     "push": "regard.hub",
     "record": "regard.records",
     "resume": "regard.training",
@@ -144,6 +148,7 @@ __all__ = [
     "Generation",
     "LanguageConfig",
     "LanguageModel",
+    "RegardClassifier",
     "RegardError",
     "RequestError",
     "RunInfo",
@@ -169,6 +174,7 @@ __all__ = [
     "load_config",
     "load_preset",
     "load_record",
+    "pipeline",
     "push",
     "read_config",
     "record",

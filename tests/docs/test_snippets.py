@@ -34,6 +34,7 @@ def run(path: Path, *, quick: bool) -> int:
     document.namespace.update(
         quick=quick,
         no_transformers=find_spec("transformers") is None,
+        no_sklearn=find_spec("sklearn") is None,
         no_onnx=find_spec("onnxruntime") is None,
         __name__="snippets",
     )
