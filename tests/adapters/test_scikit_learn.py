@@ -135,7 +135,7 @@ class OnTables(regard.RegardClassifier):
 
     @staticmethod
     def _words(X):
-        return [" ".join(f"c{column}v{round(float(value))}" for column, value in enumerate(row)) for row in X]
+        return [" ".join(f"c{column}v{float(value):.3g}" for column, value in enumerate(row)) for row in X]
 
 
 @pytest.mark.slow

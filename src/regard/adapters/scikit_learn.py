@@ -19,8 +19,8 @@ except ModuleNotFoundError as error:
 
 from regard import disk
 from regard.choose import choose_config
+from regard.config import RunConfig
 from regard.presets import preset_layer
-from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.classification.results import Classification
 from regard.tasks.loading import load
@@ -124,7 +124,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.model_.classify(_texts(X))
 
-    def _config(self, file: Path) -> ClassificationConfig:
+    def _config(self, file: Path) -> RunConfig:
         given: dict[str, Any] = {
             "data.train": [str(file)],
             "data.text": "text",
