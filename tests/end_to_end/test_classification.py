@@ -139,7 +139,7 @@ def test_several_labels_for_a_text(tmp_path, capsys):
     picture = f"--confusion={tmp_path / 'matrix.png'}"
     assert not fails(capsys, main(["evaluate", str(tmp_path / "run"), str(file), picture]), r"needs texts with one label each")
     call(capsys, "evaluate", tmp_path / "run", file, "--reliability", tmp_path / "bins.svg")
-    picture = (tmp_path / "bins.svg").read_text()
+    picture = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", (tmp_path / "bins.svg").read_text()))  # a title may be broken
     assert "48 texts × 2 labels: expected calibration error" in picture
     assert "96 decisions" in picture
 
