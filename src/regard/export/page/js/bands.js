@@ -34,8 +34,9 @@ export class BandsView {
     const most = width * 0.34;
     const column = (words) => Math.min(most, Math.max(30, ...words.map((word) => widthOf(word.text, font)))) + 14;
     const [left, right] = [column(source), width - column(output)];
-    const lineHeight = remsToPixels(2.2), thickest = remsToPixels(1.25);
-    const height = (Math.max(source.length, output.length, 1) + 0.4) * lineHeight;
+    const lines = Math.max(source.length, output.length, 1);
+    const lineHeight = remsToPixels(Math.min(2.2, Math.max(1.5, 32 / lines))), thickest = 0.57 * lineHeight; // 32 rem fit a window
+    const height = (lines + 0.4) * lineHeight;
     const yOf = (count) => (place) => (height - count * lineHeight) / 2 + (place + 0.5) * lineHeight;
     this.layout = { left, right, height, lineHeight, thickest, sourceY: yOf(source.length), outputY: yOf(output.length), font, most };
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);

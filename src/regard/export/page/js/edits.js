@@ -1,21 +1,18 @@
-// Attention weights changed by hand. Weights are over source tokens; a word may have several.
+// Attention weights changed by hand, as by the functions of regard.reweight. They are over source tokens; a word may have several.
 
 const DIGITS = 1e4; // weights are rounded when they are made, so that an address holds them exactly
 
 const rounded = (weights) => Float32Array.from(weights, (weight) => Math.round(weight * DIGITS) / DIGITS);
 const tokensOf = (wordOf, word) => wordOf.map((_, token) => token).filter((token) => wordOf[token] === word);
 
-function powered(weights, exponent) {
-  const raised = Array.from(weights, (weight) => weight ** exponent);
-  const sum = raised.reduce((a, b) => a + b, 0);
-  return rounded(raised.map((weight) => (sum ? weight / sum : 0)));
+/** Make large weights larger: their squares, with the same sum. */
+export function sharpen(weights) {
+  const sum = weights.reduce((a, b) => a + b, 0), squares = weights.reduce((total, weight) => total + weight ** 2, 0);
+  return rounded(Array.from(weights, (weight) => (squares ? (weight ** 2 * sum) / squares : 0)));
 }
 
-/** Make large weights larger: their squares, in sum one. */
-export const sharpen = (weights) => powered(weights, 2);
-
-/** Make weights more alike: their square roots, in sum one. */
-export const flatten = (weights) => powered(weights, 0.5);
+/** Give every token the same weight. */
+export const flatten = (weights) => new Float32Array(weights.length).fill(Math.round(DIGITS / weights.length) / DIGITS);
 
 /** Attend to nothing. */
 export const erase = (weights) => new Float32Array(weights.length);

@@ -21,7 +21,7 @@ export class MatrixView {
         h("th", { scope: "row", class: word.changed ? "changed" : "" }, word.text),
         weights.map((weight, column) => this.#cell(weight, row, column, output[row], source[column])));
     });
-    const table = h("table", { role: "grid", "aria-label": caption }, h("thead", {}, head), h("tbody", {}, rows));
+    const table = h("table", { role: "grid", "aria-label": caption, class: source.length > 16 ? "many" : null, vars: { "--columns": source.length } }, h("thead", {}, head), h("tbody", {}, rows));
     keepFocus(this.element, () => this.element.replaceChildren(table));
   }
 

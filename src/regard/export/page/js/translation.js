@@ -291,7 +291,7 @@ export class TranslationView {
     const tools = [
       h("span", { class: "label" }, row === null ? "Drag the end of a band to another word, or select an output word. Click a source word to leave it out." : ["Attention of ", h("b", {}, word)]),
       button("Sharpen", "s", "Make large weights larger", () => this.edit(row, sharpen)),
-      button("Flatten", "f", "Make the weights more alike", () => this.edit(row, flatten)),
+      button("Flatten", "f", "Give every word the same weight", () => this.edit(row, flatten)),
       button("Erase", "e", "Attend to nothing", () => this.edit(row, erase)),
       h("button", {
         type: "button", disabled: row === null || !view.output[row].edited, title: "Use the model's own attention again (key r)",
