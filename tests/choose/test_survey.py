@@ -60,6 +60,9 @@ def test_max_pairs_bounds_the_count(write, limit):
         ("она поцеловала его", False),
         ("she kissed him 他", False),
         ("12 34 !", False),
+        ("DerHundsiehtdiegroßeKatzeimGarten.", True),
+        ("Donaudampfschifffahrtsgesellschaft zahlt der Stadt", False),
+        ("Hund", False),
     ],
 )
 def test_scripts_without_spaces(write, text, unspaced):

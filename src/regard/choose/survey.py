@@ -16,6 +16,8 @@ SAMPLE_SIZE = 20_000
 """Maximum number of texts from which the script is found; lengths are measured on all texts."""
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """First words of the Unicode names of letters that belong to scripts without spaces between words."""
+_LONGEST_WORDS = 20
+"""Mean number of characters per word above which spaces do not separate words. No language with spaces comes near it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class TextSurvey:
     characters: float
     """Mean number of characters in a text."""
     unspaced: bool
-    """Whether most letters belong to scripts that do not separate words by spaces."""
+    """Whether words are not separated by spaces: most letters belong to such scripts, or words are too long to be words."""
     tokenised: bool
     """Whether punctuation is already separated from words."""
     alphabet: frozenset[str]
@@ -115,10 +117,11 @@ class _Sample:
             if character.isalpha():
                 letters[character.lower()[0]] += number  # the lower case of İ is i and a dot
         total = sum(letters.values())
+        unspaced = sum(number for letter, number in letters.items() if _is_unspaced(letter))
         return TextSurvey(
             words=1 + self.spaces / self.count,
             characters=self.characters / self.count,
-            unspaced=2 * sum(number for letter, number in letters.items() if _is_unspaced(letter)) > total,
+            unspaced=2 * unspaced > total or self.characters > _LONGEST_WORDS * (self.count + self.spaces),
             tokenised=is_tokenised(self.texts),
             alphabet=_cover(letters, 0.99 * total),
             num_characters=len(counts),
