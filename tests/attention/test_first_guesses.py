@@ -107,7 +107,10 @@ FAILS = [
     ("Dot(8)(q, k, scale=0.1)", r"ScaledDot and MultiHead divide by the root of the width"),
     ("MultiHead(8, 2)(q, context=k)", r"'context': give key, the second argument"),
     ("Additive(8)(q, k, need_weigths=False)", r"did you mean 'need_weights'\?"),
-    ("Additive(8)(q, k, foo=1)", r"has no argument 'foo'; it has query, key, value, key_mask, attn_mask and need_weights"),
+    (
+        "Additive(8)(q, k, foo=1)",
+        r"has no argument 'foo'; it has query, key, value, key_mask, attn_mask, reweight and need_weights",
+    ),
     ("AttentionPooling(8)(k, mask=key_mask)", r"AttentionPooling has no argument 'mask': give key_mask=mask"),
     # Masks by position, and masks of other kinds and shapes.
     ("MultiHead(8, 2)(q, k, v, key_mask)", r"1 argument too many by position; .* Give masks by name: key_mask=… \(B, K\)"),

@@ -48,7 +48,9 @@ def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
     assert list(read_lines(str(tmp_path / "a.txt"), "classify")) == ["good"]
     assert capsys.readouterr().err == ""
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"a.parquet is named like a Parquet file, expected a text file: write the column out"):
+    with pytest.raises(
+        DataError, match=r"a.parquet is named like a Parquet file, expected a text file: write the column to a text file"
+    ):
         read_lines(str(tmp_path / "a.parquet"), "classify")
 
 
