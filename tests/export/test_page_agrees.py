@@ -78,7 +78,12 @@ def browser():
     running.close()
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+_QUICK = ("words, recurrent", "bpe, transformer")
+
+
+@pytest.fixture(
+    scope="module", params=[name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def shown(request, browser, tmp_path_factory):
     build, options = MODELS[request.param]
     folder = tmp_path_factory.mktemp("model")

@@ -11,7 +11,7 @@ import regard
 from regard.demo import DemoCorpus, ReviewCorpus
 from regard.export.page import write_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(FIREFOX is None, reason="no firefox is installed")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.skipif(FIREFOX is None, reason="no firefox is installed")]
 
 
 @pytest.fixture(scope="module")
