@@ -91,7 +91,7 @@ def sharpen(power: float = 2.0) -> Reweight:
 
     def change(weights: Tensor, mask: Tensor) -> Tensor:
         scaled = weights / weights.amax(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-        return _rescaled(scaled**power, weights)
+        return rescaled(scaled**power, weights)
 
     return change
 
@@ -103,7 +103,7 @@ def erase(*columns: int) -> Reweight:
         columns: Numbers of tokens, from 0; negative ones count from the end.
     """
     _check_columns("erase", columns)
-    return lambda weights, mask: _rescaled(weights.masked_fill(_marked(columns, weights), 0), weights)
+    return lambda weights, mask: rescaled(weights.masked_fill(_marked(columns, weights), 0), weights)
 
 
 def attend_to(*columns: int) -> Reweight:
@@ -118,7 +118,7 @@ def attend_to(*columns: int) -> Reweight:
 
     def change(weights: Tensor, mask: Tensor) -> Tensor:
         chosen = _marked(columns, weights) & mask.expand_as(weights)
-        even = _rescaled(chosen.to(weights.dtype), weights)
+        even = rescaled(chosen.to(weights.dtype), weights)
         return torch.where(chosen.any(-1, keepdim=True), even, weights)
 
     return change
@@ -225,7 +225,7 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
         first: Number of the first step.
         count: Number of steps; 1 if all rows are hypotheses at the same step.
     """
-    return reweight.at(torch.arange(first, first + count)) if isinstance(reweight, StepReweight) else reweight
+    return None if reweight is None else _at(reweight, torch.arange(first, first + count))
 
 
 def without_steps(reweight: Reweight) -> Reweight:
@@ -302,7 +302,7 @@ def _marked(columns: Collection[int], weights: Tensor) -> Tensor:
     return marked
 
 
-def _rescaled(changed: Tensor, weights: Tensor) -> Tensor:
-    """Rescale rows to the totals that weights had; a row of zeros stays one."""
+def rescaled(changed: Tensor, weights: Tensor) -> Tensor:
+    """Rescale the rows of changed weights to the totals of the weights before; a row of zeros stays one."""
     total = changed.sum(-1, keepdim=True)
     return changed * torch.where(total > 0, weights.sum(-1, keepdim=True) / total.clamp(min=torch.finfo(total.dtype).tiny), 0)

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from regard.analysis.faithfulness import Erasure, Faithfulness, Probe, Seeds, Spread, Uniform, WordedText, examine
-from regard.analysis.faithfulness.controls import build_permutation, divergence, kendall_tau, permuted_distance, uniform
+from regard.analysis.faithfulness.controls import build_permutation, divergence, kendall_tau, permuted_distance
 from regard.analysis.faithfulness.erasure import erase, leave_one_out, num_deleted, rank
 from regard.errors import ShapeError
+from regard.reweight import flatten
 
 # Tokens 4 to 7 have attention 4 : 3 : 2 : 1 and values 2, 1, 0, −1; the unknown word, token 1, has the value 3.
 MODEL = KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1])
@@ -177,8 +178,8 @@ def test_permutations_are_all_as_likely():
 
 def test_uniform_weights():
     mask = torch.tensor([[True, False, True], [False, False, False]])
-    assert uniform(torch.rand(2, 3), mask).tolist() == [[0.5, 0, 0.5], [0, 0, 0]]
-    assert uniform(torch.rand(2, 4, 3), mask[:, None])[0].tolist() == [[0.5, 0, 0.5]] * 4
+    assert flatten(torch.rand(2, 3), mask).tolist() == [[0.5, 0, 0.5], [0, 0, 0]]
+    assert flatten(torch.rand(2, 4, 3), mask[:, None])[0].tolist() == [[0.5, 0, 0.5]] * 4
 
 
 def test_tau_worked_by_hand():

@@ -101,7 +101,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             file = Path(folder, "train.jsonl")
             rows = zip(texts, codes.tolist(), strict=True)
-            disk.write(file, "".join(json.dumps({"text": text, "label": _name(code)}) + "\n" for text, code in rows))
+            disk.write(file, "".join(json.dumps({"text": text, "label": str(code)}) + "\n" for text, code in rows))
             self.model_: Classifier = fit(self._config(file), progress=False)
         return self
 
@@ -157,10 +157,6 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
                 for name, content in files.items():
                     disk.write(Path(folder, Path(name).name), content)
                 self.model_ = load(folder, self.device)
-
-
-def _name(code: int) -> str:
-    return str(code)
 
 
 def _texts(X: Sequence[str]) -> list[str]:

@@ -46,9 +46,6 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _parser() -> Parser:
-    from regard.config.describe import field_docs
-    from regard.serve.limits import Limits
-
     parser = Parser(
         "serve",
         "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate and /v1/attention.\n"
@@ -86,6 +83,16 @@ def _parser() -> Parser:
         metavar="X",
         help="seconds between two looks for a newer model; 0 to never look (default: 2)",
     )
+    _add_limits(parser)
+    add_machine_options(parser)
+    return parser
+
+
+def _add_limits(parser: Parser) -> None:
+    """Add an option for each limit of the service."""
+    from regard.config.describe import field_docs
+    from regard.serve.limits import Limits
+
     group = parser.add_argument_group("limits")
     docs = field_docs(Limits)
     for item in fields(Limits):
@@ -97,8 +104,6 @@ def _parser() -> Parser:
             metavar="N" if isinstance(default, int) else "X",
             help=f"{docs[item.name].rstrip('.')} (default: {default:,})".replace("%", "%%"),
         )
-    add_machine_options(parser)
-    return parser
 
 
 def _limits(options: argparse.Namespace) -> Any:
@@ -114,10 +119,7 @@ def _token(options: argparse.Namespace) -> str:
     """Return the token; empty for none."""
     if not options.token_file:
         return os.environ.get(_TOKEN, "")
-    try:
-        token = Path(options.token_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"serve: cannot read the token from {options.token_file}: {error}") from error
+    token = _read(options.token_file, "the token from").strip()
     if not token:
         raise RequestError(f"serve: {options.token_file} is empty, expected a token")
     return token
@@ -127,8 +129,17 @@ def _page(options: argparse.Namespace) -> dict[str, Any]:
     """Return the argument for `build_app` that shows a page; empty for its own page."""
     if not options.page:
         return {}
-    try:
-        page = Path(options.page).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"serve: cannot read the page {options.page}: {error}; write one with `regard page`") from error
+    page = _read(options.page, "the page", "; write one with `regard page`")
     return {"home": lambda models: page}
+
+
+def _read(file: str, what: str, advice: str = "") -> str:
+    """Return the text of a file that an option names.
+
+    Raises:
+        RequestError: If it cannot be read.
+    """
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"serve: cannot read {what} {file}: {error}{advice}") from error

@@ -65,8 +65,7 @@ def best_continuations(
     """The most probable continuations of all hypotheses of a sentence together, the best first.
 
     Where the vocabulary is large, the runs of all hypotheses compete first, so that the selection for a sentence reads
-    64·`count`
-    words in all, not for each of its hypotheses. Padding and the start symbol are never produced.
+    64·`count` words in all, not for each of its hypotheses. Padding and the start symbol are never produced.
 
     Args:
         total: Log probabilities of the hypotheses; −∞ for those that do not go on.

@@ -109,8 +109,7 @@ class Constrained:
         section 3.
     Differs from the paper: places are dealt round the banks that have candidates, where the paper gives each bank a share and
     then moves what is left over; a candidate that leaves too few steps for the missing phrases is left out; a phrase that is
-    broken off
-    may begin again at once.
+    broken off may begin again at once.
     """
 
     handicap: Tensor | None = None

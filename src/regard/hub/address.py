@@ -69,7 +69,12 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
     """
     from huggingface_hub import errors
 
-    unreachable: tuple[type[Exception], ...] = (errors.OfflineModeIsEnabled, *_transport_errors())
+    # LocalEntryNotFoundError: a download could not reach the hub.
+    unreachable: tuple[type[Exception], ...] = (
+        errors.OfflineModeIsEnabled,
+        errors.LocalEntryNotFoundError,
+        *_transport_errors(),
+    )
     try:
         yield
     except errors.RevisionNotFoundError as error:
@@ -81,8 +86,6 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
             f"{address}: {endpoint} has no such model for you; check the name, or log in with `hf auth login` if it is private"
         ) from error
     except unreachable as error:
-        raise ConnectionError(str(error)) from error
-    except errors.LocalEntryNotFoundError as error:  # of a download that could not reach the hub
         raise ConnectionError(str(error)) from error
     except errors.EntryNotFoundError as error:
         raise BundleError(f"{address} is not a trained model of regard, or is incomplete: a file is missing") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.bundle.bundle import SIGNATURE
+from regard.bundle.bundle import SIGNATURE, WEIGHTS
 from regard.bundle.folder import read, version
 from regard.errors import BundleError, RegardError, RequestError, nearest
 from regard.serve.batching import Batcher
@@ -49,7 +49,7 @@ class Served:
             plain |= {"source": data.source, "target": data.target}
         if self.task == "classification":
             plain |= {"labels": list(self.predictor.labels.names), "multiple": self.predictor.labels.multiple}
-        return plain | {"weights": self.signature.get("files", {}).get("model.safetensors", "")}
+        return plain | {"weights": self.signature.get("files", {}).get(WEIGHTS, "")}
 
     @property
     def signature(self) -> Mapping[str, Any]:

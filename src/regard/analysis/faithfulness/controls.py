@@ -12,12 +12,6 @@ from regard.errors import ShapeError
 from regard.models.text_classifier import Reweight
 
 
-def uniform(weights: Tensor, mask: Tensor) -> Tensor:
-    """The same weight for everything that is pooled; a `Reweight` (Wiegreffe and Pinter 2019, section 3.2, at test time)."""
-    even = mask.expand_as(weights).to(weights.dtype)
-    return even / even.sum(-1, keepdim=True).clamp(min=1)
-
-
 def build_permutation(seed: int) -> Reweight:
     """Make a `Reweight` that gives each text's weights to other places among those that are pooled, all heads alike."""
     generator = torch.Generator().manual_seed(seed)

@@ -7,12 +7,13 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float
 
-from regard.analysis.faithfulness.controls import divergence, kendall_tau, permuted_distance, uniform
+from regard.analysis.faithfulness.controls import divergence, kendall_tau, permuted_distance
 from regard.analysis.faithfulness.erasure import erase, leave_one_out, rank
 from regard.analysis.faithfulness.probe import Probe, WordedText
 from regard.analysis.faithfulness.report import Erasure, Faithfulness, Seeds, Spread, Uniform
 from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
+from regard.reweight import flatten
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.requests import counting_bar
 
@@ -188,7 +189,7 @@ def _erasure(found: Float[np.ndarray, "R N K"], known: int, seed: int) -> Erasur
 
 
 def _uniform(probe: Probe, ids: Sequence[np.ndarray], own: np.ndarray, gold: np.ndarray) -> Uniform:
-    even = probe.probabilities(ids, reweight=uniform)
+    even = probe.probabilities(ids, reweight=flatten)
     decided, otherwise = (probe.decide(one) for one in (own, even))
     return Uniform(
         accuracy=_right(decided, gold),

@@ -9,9 +9,9 @@ from regard.evaluation.tables import table
 from regard.plurals import counted
 from regard.viz.numbers import fixed, percent
 
-_CERTAIN = 0.05
+CERTAIN = 0.05
 """A difference from random words that chance makes less often than this counts as one."""
-_VISIBLE = 0.005
+VISIBLE = 0.005
 """Probability that it has to amount to as well, so that it shows in two digits."""
 _MOST, _SOME = 0.5, 0.2
 """How much of what the best single words would give attention has to reach, to be named strongly, or at all plainly."""
@@ -157,9 +157,9 @@ def describe(found: Faithfulness) -> str:
 
 def _verdict(found: Faithfulness) -> str:
     need, enough = found.comprehensiveness, found.sufficiency
-    needed = need.p < _CERTAIN and need.attention - need.random >= _VISIBLE
-    sufficient = enough.p < _CERTAIN and enough.random - enough.attention >= _VISIBLE
-    if need.p < _CERTAIN and need.random - need.attention >= _VISIBLE:
+    needed = need.p < CERTAIN and need.attention - need.random >= VISIBLE
+    sufficient = enough.p < CERTAIN and enough.random - enough.attention >= VISIBLE
+    if need.p < CERTAIN and need.random - need.attention >= VISIBLE:
         return "Do not read this model's heatmaps as reasons: the words with the most attention matter less than random ones."
     if not needed and not sufficient:
         return (

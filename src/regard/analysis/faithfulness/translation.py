@@ -10,17 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.analysis.faithfulness.controls import kendall_tau
+from regard.analysis.faithfulness.report import CERTAIN, VISIBLE
 from regard.decoding import greedy
 from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
 from regard.evaluation.tables import table
 from regard.plurals import counted
-from regard.reweight import Reweight, flatten
+from regard.reweight import Reweight, flatten, rescaled
 from regard.tasks.requests import check_texts, counting_bar
 from regard.tasks.translation.predictor import Translator
 from regard.text.symbols import END, START
 
-_CERTAIN, _VISIBLE = 0.05, 0.005
 _MEANS = ("leave_one_out", "gradient", "uniform", "uniform_changed", "permuted")
 _COLUMNS = ("by attention", "random", "best tried", "p")
 
@@ -66,7 +66,7 @@ class TranslationFaithfulness:
         """Return what the measures mean for this model."""
         changed = f"With equal weights, {self.uniform_changed:.0%} of the next tokens change."
         margin = self.deleted.attention - self.deleted.random
-        if self.deleted.p >= _CERTAIN or abs(margin) < _VISIBLE:
+        if self.deleted.p >= CERTAIN or abs(margin) < VISIBLE:
             verdict = "The source token with the most attention matters no more to the next token than a random one."
         elif margin < 0:
             verdict = "The source token with the most attention matters less to the next token than a random one."
@@ -253,7 +253,7 @@ def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
     rows = torch.arange(len(weights), device=weights.device)
     kept = weights.clone()
     kept[rows, ..., rows] = 0
-    return kept / kept.sum(-1, keepdim=True).clamp(min=torch.finfo(kept.dtype).tiny) * weights.sum(-1, keepdim=True)
+    return rescaled(kept, weights)
 
 
 def _permute(orders: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
