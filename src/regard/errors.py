@@ -21,7 +21,10 @@ class RegardError(Exception):
     """Whether another process of the same run says it already."""
 
     def __str__(self) -> str:
-        """The message, as a terminal can show it: it may quote a stranger's file, with control characters and without end."""
+        """Return the message, as a terminal can show it.
+
+        It may quote a stranger's file, with control characters and without end.
+        """
         text = super().__str__()
         if not text.isprintable():
             shown = (x if x.isprintable() or x in "\n\t" else x.encode("unicode_escape").decode() for x in text)
@@ -66,7 +69,7 @@ class Interrupted(RegardError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error, one of PyTorch's among them, says that memory is short."""
+    """Return whether an error, one of PyTorch's among them, says that memory is short."""
     text = str(error).lower()
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return named or any(words in text for words in ("out of memory", "can't allocate memory", "alloc_failed"))

@@ -29,11 +29,11 @@ class Machine:
     """Number of processes that train together; each has a device of its own."""
 
     def autocast(self) -> torch.autocast:
-        """The context for the forward pass and the loss."""
+        """Return the context for the forward pass and the loss."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bfloat16)
 
     def to_dict(self) -> dict[str, str | int]:
-        """Plain data: two runs with equal ones, on one machine, give the same bits."""
+        """Return plain data: two runs with equal ones, on one machine, give the same bits."""
         return {
             "device": str(self.device),
             "threads": self.threads,
@@ -96,7 +96,7 @@ def _resolve_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device:
 
 
 def _is_amd() -> bool:
-    """Whether the processor is one of AMD's, which alone have the instructions SSE4a."""
+    """Return whether the processor is one of AMD's, which alone have the instructions SSE4a."""
     return bool(torch.cpu.get_capabilities().get("sse4a")) if hasattr(torch.cpu, "get_capabilities") else False
 
 

@@ -295,7 +295,7 @@ def _check_columns(name: str, columns: tuple[int, ...]) -> None:
 
 
 def _marked(columns: Collection[int], weights: Tensor) -> Tensor:
-    """(K): True at these columns; those that do not exist are skipped."""
+    """Return (K): True at these columns; those that do not exist are skipped."""
     width = weights.shape[-1]
     marked = torch.zeros(width, dtype=torch.bool, device=weights.device)
     marked[[column for column in columns if -width <= column < width]] = True

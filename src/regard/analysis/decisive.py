@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def decisive_share(
     classifier: "Classifier", texts: Sequence[str], decisive: Sequence[Sequence[int]], *, words: Sequence[Sequence[str]]
 ) -> float:
-    """Mean over texts of the part of the attention that lies on the decisive words, from 0 to 1.
+    """Return the mean over texts of the part of the attention that lies on the decisive words, from 0 to 1.
 
     Args:
         classifier: The classifier.

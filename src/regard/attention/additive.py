@@ -72,7 +72,7 @@ def additive_attention(
     attn_mask: Tensor | None = None,
     need_weights: bool = True,
 ) -> AttentionOutput:
-    """Additive attention from projected queries and keys: weights = softmax_j Σ_h v_h tanh(q_ih + k_jh), masked.
+    """Return additive attention from projected queries and keys: weights = softmax_j Σ_h v_h tanh(q_ih + k_jh), masked.
 
     Args:
         query: Projected queries.
@@ -163,7 +163,7 @@ class AdditiveBase(ScoredAttention):
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """The query's part of the sum under the tanh."""
+        """Return the query's part of the sum under the tanh."""
 
     def prepare(
         self,
@@ -197,12 +197,12 @@ class AdditiveBase(ScoredAttention):
         return super().attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """v·tanh(query part + key part)."""
+        """Return v·tanh(query part + key part)."""
         ready = memory.key_exponential if isinstance(memory, AdditiveMemory) else None
         return additive_scores(self.project_query(query), memory.key, self.score_vector(), ready)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
-        """v; the parameter itself by default."""
+        """Return v; the parameter itself by default."""
         return self.score_weight
 
     def _linear_score(self, query_weight: Tensor) -> LinearScore | None:
@@ -254,14 +254,14 @@ class Additive(AdditiveBase):
         self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """W_q q."""
+        """Return W_q q."""
         return self.query_projection(query)
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """W_q and v; see `Attention.linear_score`."""
+        """Return W_q and v; see `Attention.linear_score`."""
         return self._linear_score(self.query_projection.weight)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """W_k k (+ bias)."""
+        """Return W_k k (+ bias)."""
         return self.key_projection(key)

@@ -58,7 +58,7 @@ class ChunkedAttention(MonotonicAttention):
 
 
 def _prepare_chunk(scorer: ScoredAttention, key: Tensor, key_mask: Tensor | None) -> Memory:
-    """The keys for the scorer within the window, with values of no width: those of the process serve."""
+    """Return the keys for the scorer within the window, with values of no width: those of the process serve."""
     return scorer.prepare(key, key[..., :0], key_mask=key_mask)
 
 

@@ -147,13 +147,13 @@ class Coverage(HistoryAttention):
         return history
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """c_{t+1} = c_t + α_t (eq. 10)."""
+        """Return c_{t+1} = c_t + α_t (eq. 10)."""
         return history + weights
 
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """Eq. 12, averaged over the queries that may attend to anything."""
+        """Return eq. 12, averaged over the queries that may attend to anything."""
         query_mask = None if mask is None else mask.any(-1)
         return coverage_loss(weights.to(history.dtype), coverage=history, query_mask=query_mask)
 
@@ -261,5 +261,5 @@ class FertilityCoverage(Coverage):
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """None: the paper trains on the likelihood alone."""
+        """Return none: the paper trains on the likelihood alone."""
         return None

@@ -142,7 +142,7 @@ class HardMonotonic(MonotonicAttention):
     def points(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: HardMonotonicState | None, mask: Tensor | None
     ) -> tuple[Int[Tensor, "B Q"], HardMonotonicState]:
-        """Where each query stops, and the state after them."""
+        """Return where each query stops, and the state after them."""
         self.refuse_open_axis(query)
         previous = query.new_zeros(query.shape[0], dtype=torch.long) if state is None else state.position
         points = stopping_points(self.energies(query, memory), previous, mask=mask)

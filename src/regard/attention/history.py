@@ -76,16 +76,16 @@ class HistoryAttention(ScoredAttention):
 
     @abstractmethod
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """The history after one more row of weights."""
+        """Return the history after one more row of weights."""
 
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """The mechanism's own loss, from new weights, the history before them and the mask; none by default."""
+        """Return the mechanism's own loss, from new weights, the history before them and the mask; none by default."""
         return None
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """W_k k (+ b)."""
+        """Return W_k k (+ b)."""
         return self.key_projection(key)
 
     @abstractmethod

@@ -60,9 +60,9 @@ class LinearConcat(ScoredAttention):
         self.projection = nn.Linear(query_size + self.key_size, 1, device=device, dtype=dtype)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K 1"]:
-        """w_k·k + b, all that the weights depend on."""
+        """Return w_k·k + b, all that the weights depend on."""
         return nn.functional.linear(key, self.projection.weight[:, self.query_size :], self.projection.bias)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """w_q·q + (w_k·k + b)."""
+        """Return w_q·q + (w_k·k + b)."""
         return linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)

@@ -263,7 +263,7 @@ class LocalPredictive(_LocalAttention):
 
 
 def _positions(memory: Memory, keys: int) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:
-    """The position of each key among those that are there, and S, how many there are."""
+    """Return the position of each key among those that are there, and S, how many there are."""
     if memory.key_mask is None:
         batch, device = memory.value.shape[0], memory.value.device
         return torch.arange(keys, device=device).expand(batch, keys), torch.full((batch,), keys, device=device)

@@ -116,5 +116,5 @@ class LocationSensitive(HistoryAttention):
         return location_scores(projected, memory.key, features, self.feature_projection.weight, self.score_weight)
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """The weights just given take the place of those before."""
+        """Return the weights just given take the place of those before."""
         return weights

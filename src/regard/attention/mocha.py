@@ -58,7 +58,7 @@ def expected_chunks(
 
 
 def _windows(x: Tensor, before: int) -> Tensor:
-    """(B,Q,K,w): the window that ends at each key, from its first key to its last; zeros before the first key of all."""
+    """Return (B,Q,K,w): the window that ends at each key, from its first key to its last; zeros before the first key of all."""
     padded = nn.functional.pad(x, (before, 0))
     return torch.stack([padded[..., first : first + x.shape[-1]] for first in range(before + 1)], -1)
 
@@ -125,7 +125,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
         self._add_chunks(chunk_size, chunk_scorer, device, dtype)
 
     def hard(self) -> "HardMoChA":
-        """The form for decoding, with the same parameters: not a copy of them."""
+        """Return the form for decoding, with the same parameters: not a copy of them."""
         hard = HardMoChA(self.query_size, chunk_size=self.chunk_size, scorer=self.scorer, chunk_scorer=self.chunk_scorer)
         hard.offset = self.offset
         return hard.train(self.training)

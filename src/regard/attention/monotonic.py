@@ -63,7 +63,7 @@ class MonotonicAttention(Attention):
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
     def energies(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """e = scorer(q, k) + r, for all queries at once, in float32 at least."""
+        """Return e = scorer(q, k) + r, for all queries at once, in float32 at least."""
         return stopping_energies(self.scorer.scores(query, memory), self.offset)
 
 

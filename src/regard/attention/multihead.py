@@ -222,7 +222,7 @@ class MultiHead(Attention):
         return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate)
 
     def context_size(self, value_size: int) -> int:
-        """D, whatever the width of the values is."""
+        """Return D, whatever the width of the values is."""
         return self.query_size
 
     def _join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
@@ -241,7 +241,10 @@ class MultiHead(Attention):
         return HeadMemory(self.positions.rotate(memory.key, start), memory.value, memory.key_mask)
 
     def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
-        """The masks that were given and the mechanism's own, broadcasting to (B,H,Q,K); None where nothing is forbidden."""
+        """Return the masks that were given and the mechanism's own, broadcasting to (B,H,Q,K).
+
+        None where nothing is forbidden.
+        """
         if self.window is not None:
             before, after = self.window
             own = window_mask(queries, keys, before=before, after=0 if self.causal else after, device=device)
@@ -254,7 +257,7 @@ class MultiHead(Attention):
     def _plain(
         self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, reweight: Reweight | None
     ) -> tuple[Tensor, Tensor]:
-        """Context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
+        """Return the context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
         if reweight is None and self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
             return heads_attention(heads, memory.key, memory.value, bias, mask, scale=1 / math.sqrt(self.head_size))
         scores = head_scores(heads, memory.key)
@@ -263,12 +266,12 @@ class MultiHead(Attention):
         return head_product(kept, memory.value), weights
 
     def _simple(self) -> bool:
-        """Whether the weights are a softmax, each head has its keys, and nothing is dropped."""
+        """Return whether the weights are a softmax, each head has its keys, and nothing is dropped."""
         dropped = self.training and self.dropout > 0
         return is_softmax(self.normalizer) and self.num_kv_heads == self.num_heads and not dropped
 
     def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """The same context without weights, by PyTorch's fused kernels."""
+        """Return the same context without weights, by PyTorch's fused kernels."""
         if bias is not None:
             mask = bias[None] if mask is None else bias.masked_fill(~mask, -math.inf)
         return nn.functional.scaled_dot_product_attention(
@@ -282,7 +285,7 @@ class MultiHead(Attention):
         )
 
     def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """The same by two products, where those are quicker than the fused kernels. What is causal is so by the mask."""
+        """Return the same by two products, where those are quicker than the fused kernels. What is causal is so by the mask."""
         scores = head_scores(heads, memory.key)
         if bias is not None:
             scores = scores + bias
@@ -368,14 +371,17 @@ class MultiHead(Attention):
 
 
 def _some(mask: Tensor | None) -> Tensor:
-    """Where some head lets a query attend to some key: (Q,1) or (B,Q,1), or with Q = 1 where all queries are alike."""
+    """Return where some head lets a query attend to some key: (Q,1) or (B,Q,1), or with Q = 1 where all queries are alike."""
     assert mask is not None
     some = mask.any(-1)
     return (some.any(1) if some.ndim == 3 else some)[..., None]
 
 
 def _zero_where_not(some: Tensor, output: Tensor) -> Tensor:
-    """Zeros where a query had nothing to attend to; where all had something, which a CPU can tell at once, no copy is made."""
+    """Return zeros where a query had nothing to attend to.
+
+    Where all had something, which a CPU can tell at once, no copy is made.
+    """
     looks = output.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
     return output if looks and bool(some.all()) else output.masked_fill(~some, 0)
 

@@ -37,7 +37,7 @@ class _ProductAttention(ScoredAttention):
         return query
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """scale · query part · key part."""
+        """Return scale · query part · key part."""
         return product_scores(self.project_query(query), memory.key, self.scale)
 
     def attend(
@@ -69,7 +69,7 @@ class _PlainDot(_ProductAttention):
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """W = scale · 1; see `Attention.linear_score`."""
+        """Return W = scale · 1; see `Attention.linear_score`."""
         if not is_softmax(self.normalizer):
             return None
         return LinearScore(self.scale * torch.eye(self.query_size, dtype=torch.float64))
@@ -180,10 +180,10 @@ class General(_ProductAttention):
         self.projection = nn.Linear(query_size, self.key_size, bias=False, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dk"]:
-        """W q: there are fewer queries than keys in a decoder's step."""
+        """Return W q: there are fewer queries than keys in a decoder's step."""
         return self.projection(query)
 
     @capability
     def linear_score(self) -> LinearScore | None:
-        """W; see `Attention.linear_score`."""
+        """Return W; see `Attention.linear_score`."""
         return LinearScore(self.projection.weight) if is_softmax(self.normalizer) else None

@@ -80,7 +80,7 @@ class AttentionPooling(Pooling):
         self.normalizer = build_normalizer(type(self).__name__, normalizer)
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """normalizer(w·h + b)."""
+        """Return normalizer(w·h + b)."""
         with exactly(values):
             weights: Tensor = self.normalizer(linear_scores(values, self.projection.weight, self.projection.bias), key_mask)
         return weights
@@ -130,7 +130,7 @@ class AdditivePooling(Pooling):
         self.normalizer = build_normalizer(type(self).__name__, normalizer)
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """normalizer(v·tanh(W h + b))."""
+        """Return normalizer(v·tanh(W h + b))."""
         projected = self.projection(values).to(values.dtype)
         with exactly(values):
             weights: Tensor = self.normalizer(tanh_scores(projected, self.score_weight), key_mask)
@@ -185,7 +185,7 @@ class MultiHeadPooling(Pooling):
         self.normalizer = build_normalizer(type(self).__name__, normalizer)
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """normalizer(v_i·tanh(W h)) for each head."""
+        """Return normalizer(v_i·tanh(W h)) for each head."""
         projected = self.projection(values).to(values.dtype)
         with exactly(values):
             mask = None if key_mask is None else key_mask[:, None]
@@ -217,5 +217,5 @@ class MeanPooling(Pooling):
         super().__init__(size)
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """The same for everything that is there."""
+        """Return the same for everything that is there."""
         return equal_weights(values, key_mask)

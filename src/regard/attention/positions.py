@@ -24,7 +24,7 @@ class RelativePositions(nn.Module):
         """Refuse heads that this module was not made for, with a `ConfigError`. Called once, at construction."""
 
     def rotate(self, heads: Float[Tensor, "B H T Da"], start: int) -> Float[Tensor, "B H T Da"]:
-        """Queries or keys at the positions start, start + 1, …; unchanged by default."""
+        """Return queries or keys at the positions start, start + 1, …; unchanged by default."""
         return heads
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"] | None:
@@ -117,7 +117,7 @@ class ALiBi(RelativePositions):
         _check_heads("ALiBi", self.num_heads, num_heads)
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
-        """−m_h · |p_i − j|."""
+        """Return −m_h · |p_i − j|."""
         dtype = torch.promote_types(like.dtype, torch.float32)  # so that half types round the product only
         slopes = torch.tensor(self.slopes, dtype=dtype, device=like.device)
         return (-slopes[:, None, None] * _distance(queries, keys, like.device).abs()).to(like.dtype)
@@ -181,7 +181,7 @@ class RelativeBias(RelativePositions):
         _check_heads("RelativeBias", self.num_heads, num_heads)
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
-        """b[bucket(j − p_i), h]."""
+        """Return b[bucket(j − p_i), h]."""
         return self.weight[self.bucket(_distance(queries, keys, like.device))].permute(2, 0, 1).to(like.dtype)
 
     def bucket(self, distance: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
@@ -202,7 +202,7 @@ def _slopes(power_of_two: int) -> list[float]:
 
 
 def _distance(queries: int, keys: int, device: torch.device) -> Int[Tensor, "Q K"]:
-    """j − p_i: the key's position less the query's."""
+    """Return j − p_i: the key's position less the query's."""
     return torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
 
 

@@ -66,15 +66,15 @@ class SelfAttention(ScaledDot):
         return scaled_scores(self.project_query(query), memory.key)
 
     def context_size(self, value_size: int) -> int:
-        """D."""
+        """Return D."""
         return self.query_size
 
     def project_query(self, query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
-        """W_q x + b_q."""
+        """Return W_q x + b_q."""
         return self.query_projection(query)
 
     def project_key(self, key: Float[Tensor, "B K D"]) -> Float[Tensor, "B K D"]:
-        """W_k x + b_k."""
+        """Return W_k x + b_k."""
         return self.key_projection(key)
 
     def prepare(

@@ -142,7 +142,7 @@ class SoftMonotonic(MonotonicAttention):
         self.noise = check_noise(type(self).__name__, noise)
 
     def hard(self) -> "HardMonotonic":
-        """The form for decoding, with the same parameters: not a copy of them."""
+        """Return the form for decoding, with the same parameters: not a copy of them."""
         hard = HardMonotonic(self.query_size, scorer=self.scorer)
         hard.offset = self.offset
         return hard.train(self.training)
@@ -150,7 +150,7 @@ class SoftMonotonic(MonotonicAttention):
     def alignments(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: SoftMonotonicState | None, mask: Tensor | None
     ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
-        """α of each query, in float32 at least, and the state after them."""
+        """Return α of each query, in float32 at least, and the state after them."""
         self.refuse_open_axis(query)
         energies = self.energies(query, memory)
         if self.training and self.noise:
@@ -189,6 +189,6 @@ def check_noise(called: str, noise: float) -> float:
 
 
 def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:
-    """α_0."""
+    """Return α_0."""
     first = torch.arange(energies.shape[2], device=energies.device) == 0
     return first.to(energies.dtype).expand(energies.shape[0], -1)

@@ -94,7 +94,9 @@ def at_least_float32(scores: Tensor) -> Tensor:
 
 
 def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.0) -> Tensor:
-    """scale · (s − max s), at most 0. What is 2 or more below is put at −2: it is out of every support (which ends at −1), and
+    """Return scale · (s − max s), at most 0.
+
+    What is 2 or more below is put at −2: it is out of every support (which ends at −1), and
     so are the masked; bounded numbers keep the sums exact whatever the scores."""
     z = at_least_float32(scores)
     if mask is None:
@@ -105,12 +107,14 @@ def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.
 
 
 def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The row from the highest to the lowest, and 1, 2, …, K."""
+    """Return the row from the highest to the lowest, and 1, 2, …, K."""
     return z.sort(-1, descending=True).values, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
 
 
 def _above(z: Tensor, threshold: Tensor) -> Tensor:
-    """The support. A row with a NaN has a threshold of NaN and no order: all of it counts, so that its weights are NaN, as a
+    """Return the support.
+
+    A row with a NaN has a threshold of NaN and no order: all of it counts, so that its weights are NaN, as a
     softmax has it, and no index of no place is looked up."""
     return ~(z <= threshold)
 

@@ -72,5 +72,5 @@ class WeightNormAdditive(Additive):
         return self._linear_score(self.query_projection.weight)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
-        """g v/‖v‖."""
+        """Return g v/‖v‖."""
         return scaled_direction(self.score_weight, self.gain)

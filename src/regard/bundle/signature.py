@@ -25,7 +25,7 @@ _EVERY = {CONFIG, WEIGHTS, REPORT}
 
 
 def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The bundle's own facts, with format, versions and checksums. No time of day: the same run gives the same bytes.
+    """Return the bundle's own facts, with format, versions and checksums. No time of day: the same run gives the same bytes.
 
     Args:
         bundle: What is saved.
@@ -43,7 +43,7 @@ def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def checksum_of(signature: Mapping[str, Any]) -> str:
-    """The checksum of a signature's own content: against damage, not against forgery."""
+    """Return the checksum of a signature's own content: against damage, not against forgery."""
     content = {name: value for name, value in signature.items() if name != _CHECKSUM}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -142,7 +142,7 @@ def _versions(bundle: Bundle) -> dict[str, str]:
 
 @cache
 def _commit() -> str:
-    """The commit of regard itself, where it runs from a clone."""
+    """Return the commit of regard itself, where it runs from a clone."""
     root = PACKAGE.parents[1]
     if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
         return ""

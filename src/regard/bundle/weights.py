@@ -21,7 +21,10 @@ _WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
 
 
 def pack(model: nn.Module) -> bytes:
-    """The model's parameters and buffers; the same bytes for the same values. Of tied ones only the first name is kept."""
+    """Return the model's parameters and buffers; the same bytes for the same values.
+
+    Of tied ones only the first name is kept.
+    """
     return save({name: tensor.detach().cpu().contiguous() for name, tensor in _own(model).items()})
 
 
@@ -80,7 +83,7 @@ _DRAWING = (Tensor.normal_, Tensor.uniform_)
 
 
 def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
-    """Names and shapes by the file's header, without trusting it.
+    """Return the names and shapes by the file's header, without trusting it.
 
     Raises:
         BundleError: If there is no such header, or the tensors that it promises are not those that follow: so what a shape says
@@ -105,7 +108,7 @@ def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
 
 
 def _check_entry(name: str, entry: dict[str, Any]) -> int:
-    """The bytes that a tensor takes, by its shape and by its place in the file alike."""
+    """Return the bytes that a tensor takes, by its shape and by its place in the file alike."""
     shape, (begin, end) = entry["shape"], entry["data_offsets"]
     # Many axes, or numbers of thousands of digits, would take hours to multiply.
     if len(shape) > _MOST_AXES or not all(type(x) is int and 0 <= x < _LARGEST_NUMBER for x in (*shape, begin, end)):
@@ -116,7 +119,7 @@ def _check_entry(name: str, entry: dict[str, Any]) -> int:
 
 
 def _own(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, each tensor once."""
+    """Return the parameters and buffers by name, each tensor once."""
     tensors: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():

@@ -112,5 +112,5 @@ def _render(found: "Classification", options: argparse.Namespace, several: bool)
 
 
 def _in_line(label: str) -> str:
-    """A table's label may hold tabs and line ends."""
+    """Return a table's label may hold tabs and line ends."""
     return " ".join(label.split())

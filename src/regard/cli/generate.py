@@ -101,7 +101,7 @@ def _parser() -> Parser:
 
 
 def _is_piped() -> bool:
-    """Whether somebody may expect standard input to be read."""
+    """Return whether somebody may expect standard input to be read."""
     try:
         kind = os.fstat(0).st_mode
     except OSError:  # closed

@@ -34,7 +34,7 @@ _TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
 def read_lines(path: str, verb: str) -> Iterator[str]:
-    """The lines of a text file, .gz too, which is opened at once so that a missing one is found before anything else is done.
+    """Yield the lines of a text file, .gz too, which is opened at once so that a missing one is found before anything else is done.
 
     Args:
         path: The file.
@@ -78,7 +78,7 @@ def _decoded(path: str) -> Iterator[TextIOWrapper]:
 
 
 def _readable(lines: Iterable[str], where: str) -> Iterator[str]:
-    """Lines without their ends; at the end, a word on those that were not UTF-8."""
+    """Yield the lines without their ends; at the end, a word on those that were not UTF-8."""
     unreadable, first = 0, 0
     for number, line in enumerate(lines, 1):
         if "\ufffd" in line:
@@ -176,7 +176,7 @@ def _measure(path: str) -> tuple[int, str]:
 
 
 def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
-    """A name for all that decides what comes out, and how it is shared."""
+    """Return a name for all that decides what comes out, and how it is shared."""
     from regard.bundle.folder import read
 
     asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
@@ -188,7 +188,7 @@ def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
 
 
 def typed_lines(command: str, what: str) -> Iterator[list[str]]:
-    """Lines of standard input, in groups.
+    """Yield the lines of standard input, in groups.
 
     Args:
         command: Who asks, for messages.
@@ -205,7 +205,9 @@ def typed_lines(command: str, what: str) -> Iterator[list[str]]:
 
 
 def _available(stream: TextIO) -> Iterator[list[str]]:
-    """Lines in groups: wait for one, then take what is there already. A pipe that waits for each answer gets it at once,
+    """Yield the lines in groups: wait for one, then take what is there already.
+
+    A pipe that waits for each answer gets it at once,
     and a pipe that sends much is translated in large batches."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")

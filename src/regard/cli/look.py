@@ -90,7 +90,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
 
 
 def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | None:
-    """The sites that --heads asks for; None where it is not given."""
+    """Return the sites that --heads asks for; None where it is not given."""
     if options.heads is None:
         return None
     if not options.to:

@@ -253,7 +253,7 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
 
 
 def _named(arguments: Sequence[str]) -> set[str]:
-    """Last names of the settings on a command line."""
+    """Return the last names of the settings on a command line."""
     return {argument.partition("=")[0].rpartition(".")[2] for argument in arguments if argument.startswith("--")}
 
 

@@ -178,7 +178,7 @@ def _sampling(options: argparse.Namespace) -> "Sampling | None":
 
 
 def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, str, list[str]]:
-    """Text, prefix and constraints of a line."""
+    """Return the text, prefix and constraints of a line."""
     if not options.requests:
         return line, options.prefix or "", options.constraint
     try:
@@ -202,7 +202,7 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
 def _unzip(
     requests: Iterator[tuple[str, str, list[str]]],
 ) -> tuple[Iterator[str], Iterator[str], Iterator[list[str]]]:
-    """Three streams of one, which go on together."""
+    """Return three streams of one, which go on together."""
     texts, prefixes, constraints = tee(requests, 3)
     return (one[0] for one in texts), (one[1] for one in prefixes), (one[2] for one in constraints)
 

@@ -26,7 +26,7 @@ class Setting:
 
 
 def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
-    """All settings in order, simple ones before parts; each part begins with a heading, each kind of a part with one too.
+    """Yield all settings in order, simple ones before parts; each part begins with a heading, each kind of a part with one too.
 
     A part with the same kinds as an earlier one is not spelt out again.
     """

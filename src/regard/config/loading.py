@@ -216,7 +216,10 @@ def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(node: yaml.Node, path: str, name: str, places: dict[str, str]) -> Any:
-    """Mappings, lists, strings and None of a YAML document; no tags are resolved, so nothing is executed or guessed."""
+    """Return the mappings, lists, strings and None of a YAML document.
+
+    No tags are resolved, so nothing is executed or guessed.
+    """
     places[path] = f"{name}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.ScalarNode):
         empty = node.style is None and node.value in ("null", "~")
@@ -244,7 +247,7 @@ def _dump(value: Any) -> Any:
 
 @cache
 def field_types(cls: type) -> dict[str, Any]:
-    """Types of a dataclass's fields, evaluated."""
+    """Return the types of a dataclass's fields, evaluated."""
     hints = get_type_hints(cls)
     return {item.name: hints[item.name] for item in fields(cls)}
 
@@ -259,7 +262,7 @@ def kinds_of(hint: Any) -> dict[str, type]:
 
 
 def setting_names(cls: type, path: str = "") -> Iterator[str]:
-    """Full names of all settings, those of every kind included (a name can come more than once)."""
+    """Yield the full names of all settings, those of every kind included (a name can come more than once)."""
     for name, hint in field_types(cls).items():
         full = f"{path}.{name}" if path else name
         parts = list(kinds_of(hint).values()) or ([hint] if isinstance(hint, type) and is_dataclass(hint) else [])

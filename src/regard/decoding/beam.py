@@ -124,7 +124,7 @@ def _extension(beam_size: int, guidance: Guidance | None, restrictions: Restrict
 
 
 def _different(found: list[Hypothesis]) -> list[Hypothesis]:
-    """The first of those with the same words."""
+    """Return the first of those with the same words."""
     first: dict[tuple[int, ...], Hypothesis] = {}
     for hypothesis in found:
         first.setdefault(tuple(hypothesis.tokens), hypothesis)

@@ -25,7 +25,7 @@ _BLOCK_ROWS = 16
 def best_words(
     logits: Float[Tensor, "B N V"], count: int, *, forced: Int[Tensor, " B"] | None = None
 ) -> tuple[Float[Tensor, "B N C"], Int[Tensor, "B N C"]]:
-    """The most probable words of each hypothesis, and their log probabilities.
+    """Return the most probable words of each hypothesis, and their log probabilities.
 
     Padding and the start symbol are never produced: where they are among the words, their log probability is −∞.
     Probabilities are over the whole vocabulary all the same, so that they equal those of a given target.
@@ -62,7 +62,7 @@ def best_continuations(
     forced: Int[Tensor, " B"] | None = None,
     end_cost: Float[Tensor, " B"] | None = None,
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
-    """The most probable continuations of all hypotheses of a sentence together, the best first.
+    """Return the most probable continuations of all hypotheses of a sentence together, the best first.
 
     Where the vocabulary is large, the runs of all hypotheses compete first, so that the selection for a sentence reads
     64·`count` words in all, not for each of its hypotheses. Padding and the start symbol are never produced.
@@ -106,7 +106,7 @@ def best_continuations(
 def _best(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: Float[Tensor, " B"] | None
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """The best `count` log probabilities, compared as `less_end_cost` has them, and their places."""
+    """Return the best `count` log probabilities, compared as `less_end_cost` has them, and their places."""
     place = less_end_cost(values, words, end_cost).topk(min(count, values.shape[1]), 1).indices
     return values.gather(1, place), place
 
@@ -119,7 +119,7 @@ def less_end_cost(
 
 
 def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, " B"] | None) -> Float[Tensor, "B N M"]:
-    """The highest score of each run of 64 words, the last of which may be shorter, padding and the start symbol left out."""
+    """Return the highest score of each run of 64 words, the last of which may be shorter, padding and the start symbol left out."""
     covered = logits.shape[-1] // _RUN * _RUN
     maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
     allowed = [word for word in range(_RUN) if word not in (PAD, START, END)]
@@ -130,7 +130,7 @@ def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, "
 
 
 def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
-    """log Σ exp of each row, in blocks that stay in the cache."""
+    """Return log Σ exp of each row, in blocks that stay in the cache."""
     found = torch.empty(len(rows))
     buffer = torch.empty(min(_BLOCK_ROWS, len(rows)), rows.shape[1])
     for start in range(0, len(rows), _BLOCK_ROWS):
@@ -155,7 +155,7 @@ def check_scores(best: Float[Tensor, "*rows"]) -> None:
 
 
 def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N C"]) -> Float[Tensor, "B N C"]:
-    """log softmax of the logits in float32, for these words only."""
+    """Return log softmax of the logits in float32, for these words only."""
     rows, chosen = logits.flatten(0, 1), words.flatten(0, 1)
     if rows.device.type != "cpu":
         return rows.float().log_softmax(-1).gather(-1, chosen).view(words.shape)
@@ -170,7 +170,7 @@ def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N
 
 
 def _top(rows: Float[Tensor, "R V"], count: int) -> Int[Tensor, "R C"]:
-    """The places of the `count` highest scores of each row, through the maxima of runs where that is faster."""
+    """Return the places of the `count` highest scores of each row, through the maxima of runs where that is faster."""
     num_runs = rows.shape[-1] // _RUN
     if rows.device.type != "cpu" or num_runs <= 2 * count:
         return rows.topk(count, -1).indices

@@ -37,12 +37,12 @@ class _Progress:
     closed: Bool[Tensor, "B N"]  # whether the last word ended a phrase
 
     def pick(self, index: Int[Tensor, "B M"]) -> "_Progress":
-        """Those of the given hypotheses."""
+        """Return those of the given hypotheses."""
         met = self.met.gather(1, index[..., None].expand(-1, -1, self.met.shape[2]))
         return _Progress(met, self.phrase.gather(1, index), self.position.gather(1, index), self.closed.gather(1, index))
 
     def keep(self, kept: Int[Tensor, " M"]) -> "_Progress":
-        """Those of the given sentences."""
+        """Return those of the given sentences."""
         return _Progress(self.met[kept], self.phrase[kept], self.position[kept], self.closed[kept])
 
 
@@ -75,7 +75,10 @@ class _Phrases:
         return (met * self.lengths[:, None]).sum(-1)
 
     def next_words(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """The word that goes on with each phrase, or begins it; padding for those met, and for all but one of equal ones."""
+        """Return the word that goes on with each phrase, or begins it.
+
+        Padding for those met, and for all but one of equal ones.
+        """
         within = self._within(now)
         place = (within * now.position[..., None])[..., None]
         words = self.words[:, None].expand(-1, now.met.shape[1], -1, -1).gather(3, place)[..., 0]
@@ -83,7 +86,10 @@ class _Phrases:
         return words.masked_fill(now.met | (earlier & ~within), PAD)
 
     def broken(self, now: _Progress, words: Int[Tensor, "B N K"]) -> Int[Tensor, "B N K"]:
-        """Words met of the phrase a hypothesis is within after a word that does not go on with it: 1 where it begins again."""
+        """Return the words met of the phrase a hypothesis is within after a word that does not go on with it.
+
+        1 where it begins again.
+        """
         first = self.words[:, None, :, 0].expand_as(now.met).gather(2, now.phrase[..., None])
         return ((words == first) & (now.position[..., None] > 0)).long()
 
@@ -92,7 +98,7 @@ class _Phrases:
         return (now.phrase[..., None] == numbers) & (now.position[..., None] > 0)
 
     def reached(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """Words met of each phrase after its word in `next_words`."""
+        """Return the words met of each phrase after its word in `next_words`."""
         return self._within(now) * now.position[..., None] + 1
 
 
@@ -148,7 +154,10 @@ class Constrained:
     def _candidates(
         self, logits: Float[Tensor, "B N V"], forced: Int[Tensor, " B"] | None
     ) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
-        """The most probable words, then those that go on with phrases, then the end symbol; −∞ for what is there already."""
+        """Return the most probable words, then those that go on with phrases, then the end symbol.
+
+        −∞ for what is there already.
+        """
         values, words = best_words(logits, self.beam_size + 1, forced=forced)
         wanted = self._phrases.next_words(self._now)
         if forced is not None:  # an unknown word of a prefix is another one than a phrase's
@@ -196,7 +205,7 @@ class Constrained:
 
 
 def _deal(scores: Float[Tensor, "B K"], bank: Int[Tensor, "B K"], count: int) -> Int[Tensor, "B M"]:
-    """Which candidates get the places: the best of each bank, then the second best of each; the highest bank first."""
+    """Return which candidates get the places: the best of each bank, then the second best of each; the highest bank first."""
     by_score = scores.argsort(dim=1, descending=True, stable=True)
     order = by_score.gather(1, bank.gather(1, by_score).argsort(dim=1, stable=True))
     sorted_bank = bank.gather(1, order)

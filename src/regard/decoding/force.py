@@ -81,6 +81,6 @@ def force(
 
 
 def _cut(site: str, weights: np.ndarray, length: int, size: int) -> np.ndarray:
-    """The weights of a site without padding."""
+    """Return the weights of a site without padding."""
     rows, columns = ({"source": size, "target": length}[side] for side in sides(site))
     return weights[..., :rows, :columns]

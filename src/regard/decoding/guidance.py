@@ -52,7 +52,7 @@ class Guidance:
         return torch.tensor([len(prefix) + sum(map(len, phrases)) for prefix, phrases in pairs], device=device)
 
     def prefix(self, device: torch.device) -> "Prefix":
-        """The prefixes as a tensor."""
+        """Return the prefixes as a tensor."""
         return Prefix(padded(self.prefixes).to(device))
 
 
@@ -64,12 +64,12 @@ class Prefix:
     """Padding behind the end of each."""
 
     def at(self, step: int, rows: Int[Tensor, " M"]) -> Int[Tensor, " M"] | None:
-        """The word that each of these sentences has at a step, from 0; padding where it is free, None where all are."""
+        """Return the word that each of these sentences has at a step, from 0; padding where it is free, None where all are."""
         return self.words[rows, step] if step < self.words.shape[1] else None
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Int[Tensor, "R L"]:
-    """Lists of words as one tensor, with padding behind them."""
+    """Return the lists of words as one tensor, with padding behind them."""
     longest = max(map(len, rows), default=0)
     whole = [[*map(int, row), *[PAD] * (longest - len(row))] for row in rows]
     return torch.tensor(whole, dtype=torch.int64).view(len(rows), longest)

@@ -31,7 +31,7 @@ class Hypothesis:
 
 
 def score_of(log_probability: Total, length: Length, length_penalty: float, length_reward: float) -> Total:
-    """(log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α.
+    """Return (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α.
 
     Args:
         log_probability: log p(Y | X).
@@ -48,7 +48,7 @@ def score_of(log_probability: Total, length: Length, length_penalty: float, leng
 
 
 def length_penalty_of(length: Length, alpha: float) -> Length:
-    """((5 + length) / 6)^α, which a log probability is divided by.
+    """Return ((5 + length) / 6)^α, which a log probability is divided by.
 
     Args:
         length: Predicted symbols, the end symbol included.

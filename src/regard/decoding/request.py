@@ -19,7 +19,7 @@ MOST_STEPS = 100_000
 def length_limits(
     source_mask: Bool[Tensor, "B S"], max_length: int, guidance: Guidance | None = None, min_length: int = 0
 ) -> Int[Tensor, " B"]:
-    """Steps that each sentence may take.
+    """Return the steps that each sentence may take.
 
     Args:
         source_mask: True for the source's symbols.

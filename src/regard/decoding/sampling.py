@@ -159,7 +159,7 @@ def sample(
 
 
 def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"]) -> Float[Tensor, "B N T"]:
-    """Numbers in [0, 1) for each sentence, sample and step."""
+    """Return the numbers in [0, 1) for each sentence, sample and step."""
     chance = torch.zeros(len(limits), sampling.count, int(limits.amax()), dtype=torch.float64)
     for row, (number, limit) in enumerate(zip(numbers, limits.tolist(), strict=True)):
         generator = np.random.default_rng([sampling.seed, sampling.first + number])
@@ -168,7 +168,7 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
 
 
 def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance: Float[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """A word for each, some rows at a time so that they stay in the cache."""
+    """Return a word for each, some rows at a time so that they stay in the cache."""
     rows, each = log_probabilities.flatten(0, 1), chance.flatten()
     block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
     drawn = [_draw_rows(part, sampling, own) for part, own in zip(rows.split(block), each.split(block), strict=True)]
@@ -176,7 +176,7 @@ def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance:
 
 
 def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
-    """The word where chance falls in the distribution function of those that are left."""
+    """Return the word where chance falls in the distribution function of those that are left."""
     scores = log_probabilities / max(sampling.temperature, _COLDEST)
     scores[:, [PAD, START]] = -torch.inf
     check_scores(scores.amax(-1))
@@ -193,7 +193,7 @@ def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chan
 
 
 def _nucleus(probabilities: Float[Tensor, "R V"], sampling: Sampling) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """The words that the settings leave, the most probable first; zero for those they do not."""
+    """Return the words that the settings leave, the most probable first; zero for those they do not."""
     count = min(sampling.top_k or _NUCLEUS, probabilities.shape[-1])
     found, words = probabilities.topk(count, -1)
     if not sampling.top_k and bool((found.sum(-1) < sampling.top_p).any()):  # rarely: all words have to be sorted

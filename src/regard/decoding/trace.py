@@ -76,14 +76,14 @@ class Trace:
         )
 
     def best(self, count: int) -> list[list[Hypothesis]]:
-        """The best `count` of each sentence: finished ones first, then by score, then those that ended earlier."""
+        """Return the best `count` of each sentence: finished ones first, then by score, then those that ended earlier."""
         ended = self._endings()
         order = np.lexsort((ended.slot, ended.step, -ended.score, ~ended.finished, ended.row))
         rank = np.arange(len(order)) - np.searchsorted(ended.row[order], ended.row[order])
         return self._by_sentence(ended[order[rank < count]])
 
     def all(self) -> list[list[Hypothesis]]:
-        """All of each sentence, by their places."""
+        """Return all of each sentence, by their places."""
         ended = self._endings()
         return self._by_sentence(ended[np.lexsort((ended.slot, ended.row))])
 
@@ -146,18 +146,18 @@ class Trace:
 
 
 def source_sizes(source_mask: Bool[Tensor, "B S"]) -> Sequence[int]:
-    """The length of each source up to its last symbol."""
+    """Return the length of each source up to its last symbol."""
     positions = torch.arange(1, source_mask.shape[1] + 1, device=source_mask.device)
     sizes: list[int] = (source_mask * positions).amax(1).tolist()
     return sizes
 
 
 def _pick(attention: AttentionMaps, place: np.ndarray, slot: np.ndarray) -> dict[str, np.ndarray]:
-    """The weights of the given hypotheses: (W,S), with heads (W,H,S)."""
+    """Return the weights of the given hypotheses: (W,S), with heads (W,H,S)."""
     maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
     return {site: weights[place, slot] if weights.ndim == 3 else weights[place, :, slot] for site, weights in maps.items()}
 
 
 def _heads_first(weights: np.ndarray) -> np.ndarray:
-    """(T,S) as it is; (T,H,S) as (H,T,S)."""
+    """Return (T,S) as it is; (T,H,S) as (H,T,S)."""
     return weights if weights.ndim == 2 else weights.swapaxes(0, 1)

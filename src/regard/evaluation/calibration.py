@@ -37,11 +37,11 @@ class Calibration:
     bins: tuple[ReliabilityBin, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """The reliability diagram as text: a bar of accuracy for each bin, with a mark where the mean confidence is."""
+        """Return the reliability diagram as text: a bar of accuracy for each bin, with a mark where the mean confidence is."""
         rows = [
             [
                 f"{100 * one.low:3.0f}–{100 * one.high:.0f}%",
@@ -58,13 +58,13 @@ class Calibration:
 
 
 def softmax(logits: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
-    """exp(z) / Σ exp(z) over the labels."""
+    """Return exp(z) / Σ exp(z) over the labels."""
     scores = np.exp(logits - logits.max(-1, keepdims=True))
     return scores / scores.sum(-1, keepdims=True)
 
 
 def sigmoid(logits: Float[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
-    """1 / (1 + exp(−z)), without overflow."""
+    """Return 1 / (1 + exp(−z)), without overflow."""
     return 0.5 * (1 + np.tanh(logits / 2))
 
 

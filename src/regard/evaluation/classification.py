@@ -44,11 +44,11 @@ class Scores:
     """Texts by right label (row) and predicted label (column)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """The table of labels, and the confusions, for a terminal."""
+        """Return the table of labels, and the confusions, for a terminal."""
         summary = f"{counted(self.texts, 'text')}\naccuracy   {100 * self.accuracy:.2f}%\nmacro F1   {100 * self.macro_f1:.2f}"
         return f"{summary}\n\n{_render_labels(self.labels)}\n\n{self._render_confusion()}"
 
@@ -82,11 +82,11 @@ class SeveralScores:
     labels: tuple[LabelScores, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """The table of labels, for a terminal."""
+        """Return the table of labels, for a terminal."""
         return (
             f"{counted(self.texts, 'text')}\nexact match  {100 * self.accuracy:.2f}%\nmicro F1     {100 * self.micro_f1:.2f}\n"
             f"macro F1     {100 * self.macro_f1:.2f}\n\n{_render_labels(self.labels)}"
@@ -148,7 +148,7 @@ def score_several(
 def macro_f1(
     hits: Shaped[np.ndarray, "*R C"], given: Shaped[np.ndarray, "*R C"], support: Shaped[np.ndarray, "*R C"]
 ) -> Float[np.ndarray, "*R"] | np.floating:
-    """Mean over the labels of F1 = 2 · hits / (given + support); labels that no text has or was given do not count.
+    """Return the mean over the labels of F1 = 2 · hits / (given + support); labels that no text has or was given do not count.
 
     Args:
         hits: Texts that have a label and were given it.
@@ -166,7 +166,9 @@ def macro_f1(
 def negative_log_likelihood(
     logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"] | Shaped[np.ndarray, "N C"]
 ) -> float:
-    """Mean over texts of −log p(label | text), natural logarithm; of texts with several labels, −log p of all its decisions.
+    """Return the mean over texts of −log p(label | text), natural logarithm.
+
+    Of texts with several labels, −log p of all its decisions.
 
     Args:
         logits: Before the softmax, or before the sigmoid where texts have several labels.

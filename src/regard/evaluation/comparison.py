@@ -30,11 +30,11 @@ class McNemar:
     """How likely a split at least as uneven is if each such text falls to either with probability ½; two-sided."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """One line for a terminal."""
+        """Return one line for a terminal."""
         return (
             f"only the first right {self.only_first:,}, only the second {self.only_second:,}: McNemar's exact p = {self.p:.4f}"
         )
@@ -56,11 +56,11 @@ class Bootstrap:
     resamples: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return asdict(self)
 
     def render(self) -> str:
-        """One line for a terminal."""
+        """Return one line for a terminal."""
         return (
             f"{self.first:.4f} → {self.second:.4f}: {self.difference:+.4f}, 95% interval {self.low:+.4f} to {self.high:+.4f}, "
             f"p = {self.p:.4f}"

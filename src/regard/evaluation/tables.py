@@ -6,13 +6,13 @@ from rich.cells import cell_len, set_cell_size
 
 
 def shorten(text: str, width: int) -> str:
-    """The text itself, or its beginning and an ellipsis, in at most `width` cells."""
+    """Return the text itself, or its beginning and an ellipsis, in at most `width` cells."""
     text = " ".join(text.split())
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, widest: int = 32) -> str:
-    """Lines of aligned columns: the first to the left, the others to the right.
+    """Return the lines of aligned columns: the first to the left, the others to the right.
 
     Args:
         header: The columns' names.

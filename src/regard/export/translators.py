@@ -382,5 +382,5 @@ def _overriding_layer(override: Tensor, overridden: Tensor) -> Reweight:
 
 
 def _by_hypothesis(weights: Tensor) -> Tensor:
-    """(B,H,N,S) → (B,N,H,S); without heads (B,N,S) → (B,N,1,S)."""
+    """Return (B,H,N,S) → (B,N,H,S); without heads (B,N,S) → (B,N,1,S)."""
     return weights.transpose(1, 2) if weights.ndim == 4 else weights[:, :, None]

@@ -218,7 +218,7 @@ class PooledState:
         return replace(self, words=words.extended(), bias=torch.cat([bias, own], 2))
 
     def _own_bias(self) -> Float[Tensor, "RH N tM"] | None:
-        """The bias of self-attention; None if each sentence has one hypothesis, to which all words belong."""
+        """Return the bias of self-attention; None if each sentence has one hypothesis, to which all words belong."""
         if self.bias.shape[3] == 1:
             return None
         return self._place(self.bias.flatten(2))[:, None].expand(-1, self.decoder.num_heads, -1, -1).flatten(0, 1)
@@ -233,7 +233,7 @@ class PooledState:
         *,
         need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """Self-attention and its residual.
+        """Return self-attention and its residual.
 
         Args:
             heads: The packed maps.
@@ -256,7 +256,7 @@ class PooledState:
         return heads.residual.after(x, heads.output(self._take(context))), own
 
     def _attend_across(self, number: int, heads: PackedHeads, x: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """Attention to the source and its residual."""
+        """Return attention to the source and its residual."""
         query = self._place(_as(heads.read(heads.residual.before(x)), x)).unflatten(-1, (self.decoder.num_heads, -1))
         source = self.sources[number]
         context, weights = _attend(query, source.key.flatten(0, 1), source.value.flatten(0, 1), self.source_bias)
@@ -266,11 +266,11 @@ class PooledState:
         return after, self._take(weights.unflatten(0, (self.num_rows, -1)))
 
     def _place(self, x: Tensor) -> Tensor:
-        """(B,…) to (R,…): in the order of the pool, with zeros for finished sentences."""
+        """Return (B,…) to (R,…): in the order of the pool, with zeros for finished sentences."""
         return x if self.alive is None else x.new_zeros(self.num_rows, *x.shape[1:]).index_copy_(0, self.alive, x)
 
     def _take(self, x: Tensor) -> Tensor:
-        """(R,…) to (B,…)."""
+        """Return (R,…) to (B,…)."""
         return x if self.alive is None else x.index_select(0, self.alive)
 
 
@@ -288,7 +288,7 @@ def _rotated(rotate: Callable[[Tensor, int], Tensor], read: Float[Tensor, "R N 3
 def _attend(
     query: Float[Tensor, "R N H E"], key: Float[Tensor, "RH K E"], value: Float[Tensor, "RH K E"], bias: Tensor | None
 ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "RH N K"]]:
-    """softmax(q kᵀ / √E + bias) v, and the weights."""
+    """Return softmax(q kᵀ / √E + bias) v, and the weights."""
     rows, count, heads, width = query.shape
     keys, scale = key.transpose(1, 2), width**-0.5
     queries = query.transpose(1, 2).reshape(rows * heads, count, width)

@@ -62,7 +62,7 @@ class CausalLayer(EncoderLayer):
         reweight: Reweight | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
-        """The stream of one more word of each hypothesis; its keys join those of the words before."""
+        """Return the stream of one more word of each hypothesis; its keys join those of the words before."""
         context, weights, cache = attend_within(
             self.attention, self.attention_residual.before(x), cache, reweight=reweight, need_weights=need_weights
         )

@@ -25,12 +25,12 @@ NUM_GATES = {"gru": 3, "lstm": 4}
 
 
 def tanh_(x: Tensor) -> Tensor:
-    """tanh in place, as 2·σ(2x) − 1: several times as quick on a CPU, and as exact in absolute terms."""
+    """Return tanh in place, as 2·σ(2x) − 1: several times as quick on a CPU, and as exact in absolute terms."""
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
-    """One step by the formula: gates (…, 3·H) and state (…, H) to the next state."""
+    """Return one step by the formula: gates (…, 3·H) and state (…, H) to the next state."""
     x_r, x_z, x_n = x_gates.chunk(3, dim=-1)
     h_r, h_z, h_n = h_gates.chunk(3, dim=-1)
     reset, update = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
@@ -39,7 +39,7 @@ def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
 
 
 def lstm_cell(x_gates: Tensor, h_gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """One step by the formula: gates (…, 4·H) and cell state (…, H) to the next state and cell state."""
+    """Return one step by the formula: gates (…, 4·H) and cell state (…, H) to the next state and cell state."""
     ingate, forget, new, outgate = (x_gates + h_gates).chunk(4, dim=-1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(ingate) * torch.tanh(new)
     return torch.sigmoid(outgate) * torch.tanh(cell), cell
@@ -56,7 +56,7 @@ class StateMap:
         self.bias = bias.detach().to(dtype)
 
     def input_bias(self) -> Tensor:
-        """The part of the bias that may as well be added to the inputs: all but a GRU's b_hn, which r multiplies."""
+        """Return the part of the bias that may as well be added to the inputs: all but a GRU's b_hn, which r multiplies."""
         if not self.is_gru:
             return self.bias
         return torch.cat((self.bias[: 2 * self.width], self.bias.new_zeros(self.width)))
@@ -72,14 +72,17 @@ class StateMap:
         torch.addmm(self.bias[both:], state, self.weight[both:].T, out=slots[:, both + self.width :])
 
     def backward(self, d_slots: Tensor) -> Tensor:
-        """The gradient of the state (M, H), through this map alone."""
+        """Return the gradient of the state (M, H), through this map alone."""
         if not self.is_gru:
             return d_slots @ self.weight
         both = 2 * self.width
         return torch.addmm(d_slots[:, :both] @ self.weight[:both], d_slots[:, both + self.width :], self.weight[both:])
 
     def weight_gradient(self, d_slots: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of weight and bias, all the steps at once: d_slots (T·M, 4·H), states (T·M, H) before each step."""
+        """Return the gradients of weight and bias, all the steps at once.
+
+        d_slots (T·M, 4·H), states (T·M, H) before each step.
+        """
         exact = torch.float64 if d_slots.dtype == torch.float64 else torch.float32
         if not self.is_gru:
             return (d_slots.T @ states).to(exact), d_slots.sum(dim=0, dtype=exact)
@@ -169,5 +172,5 @@ class LSTMTape:
 
 
 def build_tape(num_steps: int, state: Tensor, cell: Tensor | None) -> GRUTape | LSTMTape:
-    """An LSTM's tape where there is a cell state, else a GRU's."""
+    """Return an LSTM's tape where there is a cell state, else a GRU's."""
     return GRUTape(num_steps, state) if cell is None else LSTMTape(num_steps, state, cell)

@@ -211,5 +211,5 @@ class _Walk:
 
 
 def _rows(limit: int) -> int:
-    """So many rows at most, an aligned number where that is possible."""
+    """Return so many rows at most, an aligned number where that is possible."""
     return max(1, limit - limit % ROW_ALIGNMENT if limit >= ROW_ALIGNMENT else limit)

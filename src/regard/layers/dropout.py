@@ -44,7 +44,7 @@ class Dropout(nn.Module):
 
 
 def _multiplier(x: Tensor, p: float) -> Tensor:
-    """b/(1 − p) in the shape of x."""
+    """Return b/(1 − p) in the shape of x."""
     count = x.numel()
     kept = min(max(round((1 - p) * _LEVELS), 1), _LEVELS - 1)
     bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)

@@ -51,14 +51,14 @@ class FeedbackInputs:
 
 
 def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Bahdanau's order, P = G·H. Returns the states (T,B,H) and the weights (T,B,S)."""
+    """Run Bahdanau's order, P = G·H, and return the states (T,B,H) and the weights (T,B,S)."""
     return _AttendFirst.apply(dtype, key_mask, *inputs.tensors())
 
 
 def cell_first(
     inputs: FeedbackInputs, key_mask: Tensor | None, feed: Tensor, combine: Tensor, bias: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,).
+    """Return luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,).
 
     Returns a (T,B,P) and the weights (T,B,S).
     """

@@ -30,7 +30,7 @@ class SinusoidalPositions(nn.Module):
 
 
 def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | None = None) -> Float[Tensor, "T D"]:
-    """The table of `SinusoidalPositions`, in float64: rounded once, when it is used."""
+    """Return the table of `SinusoidalPositions`, in float64: rounded once, when it is used."""
     position = torch.arange(start, start + length, device=device, dtype=torch.float64)
     rate = 10_000.0 ** (-torch.arange(0, size, 2, device=device, dtype=torch.float64) / size)
     angle = position[:, None] * rate

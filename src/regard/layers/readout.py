@@ -29,7 +29,7 @@ class Readout(nn.Module, ABC):
     def forward(
         self, output: Float[Tensor, "B T H"], context: Float[Tensor, "B T Dv"], embedded: Float[Tensor, "B T E"]
     ) -> Float[Tensor, "B T R"]:
-        """One step or all of them."""
+        """Return one step or all of them."""
 
     def maps(self) -> ReadoutMaps | None:
         """Return the maps if a call computes the formula of `ReadoutMaps` and nothing else."""

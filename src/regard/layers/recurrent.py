@@ -49,7 +49,7 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def reverse_index(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Positions that reverse each row within its length and leave its padding where it is."""
+    """Return the positions that reverse each row within its length and leave its padding where it is."""
     position = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - position, position)
 
@@ -200,7 +200,10 @@ class RecurrentLayer(nn.Module):
         return outputs.transpose(0, 1), (final, final_cell)
 
     def states(self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S E"]:
-        """The states alone, from zero: what `forward` gives first, but for rounding. A row may have no valid position."""
+        """Return the states alone, from zero: what `forward` gives first, but for rounding.
+
+        A row may have no valid position.
+        """
         if not inputs.shape[1]:
             return inputs.new_zeros(*inputs.shape[:2], self.num_directions * self.hidden_size)
         if not self._is_fused(inputs):
@@ -216,12 +219,12 @@ class RecurrentLayer(nn.Module):
         return torch.cat(outputs, dim=-1).to(self.weight_hh.dtype).transpose(0, 1)
 
     def _is_fused(self, inputs: Tensor) -> bool:
-        """Whether oneDNN's loop serves: not in float64, nor for a GRU."""
+        """Return whether oneDNN's loop serves: not in float64, nor for a GRU."""
         single = self.weight_hh.dtype == inputs.dtype == torch.float32
         return self.num_gates == 4 and single and inputs.device.type == "cpu" and torch.backends.mkldnn.is_available()
 
     def _fused(self, steps_first: Tensor, direction: int) -> Tensor:
-        """One direction's states (T,B,H) by oneDNN, in autocast's dtype."""
+        """Return one direction's states (T,B,H) by oneDNN, in autocast's dtype."""
         zeros = steps_first.new_zeros(1, steps_first.shape[1], self.hidden_size)
         weights = [p[direction] for p in (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)]
         # has_biases, num_layers, dropout, train, bidirectional, batch_first
@@ -231,7 +234,7 @@ class RecurrentLayer(nn.Module):
         return states
 
     def step(self, inputs: Float[Tensor, "*batch D"], state: State) -> State:
-        """One step forward in time, of any number of rows, by the formula."""
+        """Return one step forward in time, of any number of rows, by the formula."""
         hidden, cell = state
         x_gates = functional.linear(inputs, self.weight_ih[0], self.bias_ih[0])
         h_gates = functional.linear(hidden, self.weight_hh[0], self.bias_hh[0])
@@ -246,7 +249,7 @@ class RecurrentLayer(nn.Module):
         return CellWeights(self.weight_ih[0], self.bias_ih[0], self.weight_hh[0], self.bias_hh[0], cell)
 
     def _split(self, state: Tensor | None) -> Tensor | None:
-        """(B, directions · H) to (directions, B, H)."""
+        """Return (B, directions · H) to (directions, B, H)."""
         return None if state is None else state.unflatten(1, (self.num_directions, self.hidden_size)).transpose(0, 1)
 
 

@@ -33,7 +33,7 @@ class Residual(nn.Module, ABC):
 
     @abstractmethod
     def after(self, x: Float[Tensor, "*batch D"], added: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        """The stream, after the part gave `added`."""
+        """Return the stream, after the part gave `added`."""
 
 
 class PreNorm(Residual):
@@ -45,11 +45,11 @@ class PreNorm(Residual):
     ends_normed = False
 
     def before(self, x: Tensor) -> Tensor:
-        """norm(x)."""
+        """Return norm(x)."""
         return self.norm(x)
 
     def after(self, x: Tensor, added: Tensor) -> Tensor:
-        """x + dropout(added)."""
+        """Return x + dropout(added)."""
         return x + self.dropout(added)
 
 
@@ -71,10 +71,10 @@ class PostNorm(Residual):
         self.scale = scale
 
     def before(self, x: Tensor) -> Tensor:
-        """x."""
+        """Return x."""
         return x
 
     def after(self, x: Tensor, added: Tensor) -> Tensor:
-        """norm(α·x + dropout(added))."""
+        """Return norm(α·x + dropout(added))."""
         added = self.dropout(added)
         return self.norm(x + added if self.scale == 1 else self.scale * x + added)

@@ -37,7 +37,7 @@ class ScoreTape(ABC):
         self.queries = keys.new_empty(num_steps, batch, keys.shape[2])
 
     def forward(self, step: int, query: Tensor) -> Tensor:
-        """Query (B,A) to Σ_s weight_s value_s (B,P)."""
+        """Return query (B,A) to Σ_s weight_s value_s (B,P)."""
         self.queries[step] = query
         scores = self.scores(step)
         if self.blocked is not None:
@@ -55,12 +55,12 @@ class ScoreTape(ABC):
         return self.scores_backward(step, flow.addcmul_(weights, flow.sum(dim=-1, keepdim=True), value=-1))
 
     def values_gradient(self, d_contexts: Tensor) -> Tensor:
-        """The gradient of the values from those of all the contexts (T,B,P)."""
+        """Return the gradient of the values from those of all the contexts (T,B,P)."""
         return torch.bmm(self.weights.permute(1, 2, 0), d_contexts.transpose(0, 1))
 
     @abstractmethod
     def scores(self, step: int) -> Tensor:
-        """The scores (B,S) of the step's query."""
+        """Return the scores (B,S) of the step's query."""
 
     @abstractmethod
     def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class AdditiveTape(ScoreTape):
         return scores if self.exact else scores.mul_(-2)
 
     def _squash(self, step: int, out: Tensor) -> Tensor:
-        """tanh(q + k), or r = 1/(1 + e^{2q} e^{2k}) from which it follows: tanh = 1 − 2r."""
+        """Return tanh(q + k), or r = 1/(1 + e^{2q} e^{2k}) from which it follows: tanh = 1 − 2r."""
         query = self.queries[step, :, None]
         if self.exact:
             return torch.add(self.keys, query, out=out).tanh_()
@@ -108,7 +108,7 @@ class AdditiveTape(ScoreTape):
         return self.score_weight if self.exact else 4 * self.score_weight
 
     def finish(self) -> tuple[Tensor, Tensor]:
-        """Gradients of the keys and of the score weight."""
+        """Return the gradients of the keys and of the score weight."""
         return self.d_keys * self._scale(), self.d_score_weight if self.exact else -2 * self.d_score_weight
 
 
@@ -127,14 +127,14 @@ class BilinearTape(ScoreTape):
         return torch.bmm(d_scores[:, None], self.keys)[:, 0]
 
     def finish(self) -> tuple[Tensor, None]:
-        """Gradient of the keys."""
+        """Return gradient of the keys."""
         return torch.bmm(self.d_scores.permute(1, 2, 0), self.queries.transpose(0, 1)), None
 
 
 def build_score_tape(
     num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None, score_weight: Tensor | None
 ) -> AdditiveTape | BilinearTape:
-    """Additive where there is a score weight v, else bilinear."""
+    """Return additive where there is a score weight v, else bilinear."""
     if score_weight is None:
         return BilinearTape(num_steps, keys, values, key_mask)
     return AdditiveTape(num_steps, keys, values, key_mask, score_weight)

@@ -279,7 +279,7 @@ class TransformerDecoder(nn.Module):
         self.norm = norm
 
     def prepare(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None) -> tuple[Memory, ...]:
-        """The source's keys and values for each layer, computed once."""
+        """Return the source's keys and values for each layer, computed once."""
         return tuple(cast(DecoderLayer, layer).cross_attention.prepare(states, key_mask=mask) for layer in self.layers)
 
     def forward(
@@ -329,7 +329,7 @@ def attend_within(
     reweight: Reweight | None = None,
     need_weights: bool,
 ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
-    """Causal self-attention of one more word of each hypothesis to the words before it and itself.
+    """Return causal self-attention of one more word of each hypothesis to the words before it and itself.
 
     Args:
         attention: Causal.
@@ -363,7 +363,7 @@ def check_width(name: str, *attentions: Attention) -> None:
 
 
 def check_stack(name: str, layers: Sequence[nn.Module]) -> int:
-    """The width that all layers share."""
+    """Return the width that all layers share."""
     sizes = sorted({cast(int, layer.size) for layer in layers})
     if len(sizes) != 1:
         got = f"layers of widths {', '.join(map(str, sizes))}" if sizes else "no layer"

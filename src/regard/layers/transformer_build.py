@@ -41,11 +41,11 @@ class Blueprint:
     heads as in self-attention."""
 
     def build_norm(self) -> nn.Module:
-        """A norm of the stream."""
+        """Return a norm of the stream."""
         return nn.LayerNorm(self.size) if self.norm == "layer" else nn.RMSNorm(self.size, eps=1e-6)
 
     def build_residual(self, scale: float) -> Residual:
-        """How a part joins the stream; α = `scale` where the order is `deep`."""
+        """Return how a part joins the stream; α = `scale` where the order is `deep`."""
         match self.order:
             case "pre":
                 return PreNorm(self.build_norm(), dropout=self.dropout)
@@ -55,7 +55,7 @@ class Blueprint:
                 return PostNorm(self.build_norm(), dropout=self.dropout, scale=scale)
 
     def build_feed_forward(self) -> nn.Module:
-        """The part that sees each position by itself."""
+        """Return the part that sees each position by itself."""
         hidden, dropout = self.feed_forward_size, self.activation_dropout
         match self.feed_forward:
             case "relu":
@@ -85,7 +85,7 @@ class Blueprint:
 
 
 def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
-    """A stack of encoder layers.
+    """Return a stack of encoder layers.
 
     With the order `deep`, the stream counts α times, and values, outputs and feed-forward parts start β times as large:
     α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) under M decoder layers.
@@ -115,7 +115,7 @@ def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int 
 
 
 def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecoder:
-    """A stack of M = `num_layers` decoder layers over an encoder; with the order `deep`, α = (3M)^¼ and β = (12M)^−¼.
+    """Return a stack of M = `num_layers` decoder layers over an encoder; with the order `deep`, α = (3M)^¼ and β = (12M)^−¼.
 
     Reference: as `build_encoder`.
     """
@@ -136,7 +136,7 @@ def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecode
 
 
 def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
-    """A stack of L = `num_layers` causal layers; with the order `deep`, α = (2L)^¼ and β = (8L)^−¼.
+    """Return a stack of L = `num_layers` causal layers; with the order `deep`, α = (2L)^¼ and β = (8L)^−¼.
 
     Reference: as `build_encoder`.
     """

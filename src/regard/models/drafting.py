@@ -19,7 +19,7 @@ def draft(
     *,
     reweight: ReweightBySite | None = None,
 ) -> Int[Tensor, "B T"]:
-    """The words that are fed where not every word is gold: elsewhere the model's best word of the step before.
+    """Return the words that are fed where not every word is gold: elsewhere the model's best word of the step before.
 
     No gradient flows through a choice of words, so they are chosen first, without dropout; the target so drafted is then as
     known as any other. Sentences that are all gold take no part.

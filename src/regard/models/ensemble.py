@@ -82,7 +82,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
         return torch.cat([features for features, _ in found], -1), _mean([maps for _, maps in found])
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        """log p of the words, from the members' features side by side."""
+        """Return log p of the words, from the members' features side by side."""
         parts = features.split([member.output_weight()[0].shape[1] for member in self._each()], -1)
         return _pooled(member.logits(part) for member, part in zip(self._each(), parts, strict=True))
 
@@ -117,7 +117,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
 
 
 def _pooled(logits: Iterable[Tensor]) -> Tensor:
-    """log of the mean of the softmaxes, member by member, so that few sets of scores exist at once."""
+    """Return log of the mean of the softmaxes, member by member, so that few sets of scores exist at once."""
     count, pooled = 0, None
     for one in logits:
         each = one.log_softmax(-1, dtype=torch.promote_types(one.dtype, torch.float32))
@@ -128,7 +128,7 @@ def _pooled(logits: Iterable[Tensor]) -> Tensor:
 
 
 def _mean(maps: Sequence[AttentionMaps]) -> AttentionMaps:
-    """The mean of the members' weights at each site."""
+    """Return the mean of the members' weights at each site."""
     found = {}
     for site in maps[0]:
         weights = [one[site] for one in maps]

@@ -129,11 +129,11 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
 
     @abstractmethod
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        """Scores of the words, before the softmax."""
+        """Return the scores of the words, before the softmax."""
 
     @abstractmethod
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        """Weight and bias of `logits`, so that a loss can work through the vocabulary in chunks."""
+        """Return weight and bias of `logits`, so that a loss can work through the vocabulary in chunks."""
 
     @abstractmethod
     def step(

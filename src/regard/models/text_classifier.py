@@ -34,7 +34,7 @@ class TextClassifier(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """The input embeddings of the tokens, before any dropout."""
+        """Return the input embeddings of the tokens, before any dropout."""
 
     @abstractmethod
     def forward(
@@ -71,7 +71,10 @@ class TextClassifier(nn.Module, ABC):
         return {site: each if site.startswith("encoder") else without_steps(each) for site, each in reweight.items()}
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """The logits that training has a loss for each of: those of `forward`, or those of the members that are trained."""
+        """Return the logits that training has a loss for each of.
+
+        Those of `forward`, or those of the members that are trained.
+        """
         return [self(tokens, mask).logits]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:

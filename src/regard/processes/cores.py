@@ -23,7 +23,10 @@ def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OW
 
 
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
-    """Processors' worth of time, of each group that has a bound: version 2 of cgroups from the own group up, then version 1."""
+    """Yield processors' worth of time, of each group that has a bound.
+
+    Version 2 of cgroups from the own group up, then version 1.
+    """
     inner = ""
     with suppress(OSError, UnicodeDecodeError):
         inner = next((line[3:].strip("/") for line in own.read_text().splitlines() if line.startswith("0::")), "")
@@ -35,7 +38,7 @@ def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
 
 
 def _quota(*paths: Path) -> Iterator[float]:
-    """Microseconds in each period, and the period: `max` or -1 is no bound."""
+    """Yield the microseconds in each period, and the period: `max` or -1 is no bound."""
     with suppress(OSError, ValueError, UnicodeDecodeError):
         quota, period = (int(number) for path in paths for number in path.read_text().split())
         if quota > 0 and period > 0:

@@ -53,7 +53,7 @@ def alignment_error_rate(
 
 
 def _sentences(links: Iterable) -> list[set[Link]]:
-    """One sentence is a collection of pairs of numbers, many are a sequence of such collections."""
+    """Return one sentence is a collection of pairs of numbers, many are a sequence of such collections."""
     items = list(links)
     if items and isinstance(items[0], tuple) and len(items[0]) == 2 and not isinstance(items[0][0], tuple):
         return [set(items)]
@@ -63,7 +63,7 @@ def _sentences(links: Iterable) -> list[set[Link]]:
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:
-    """Links as other tools read them: `"0-0 1-2"`, source first, sorted."""
+    """Return the links as other tools read them: `"0-0 1-2"`, source first, sorted."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 

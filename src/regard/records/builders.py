@@ -165,7 +165,10 @@ class _Attributes:
 
 
 def _by_layer(family: str, layers: Sequence[Any], batch: int) -> dict[str, np.ndarray]:
-    """(H,Q,K) of each layer. What `generate` returns is by step, then by layer, and a step holds the rows that it computed."""
+    """Return (H,Q,K) of each layer.
+
+    What `generate` returns is by step, then by layer, and a step holds the rows that it computed.
+    """
     if not layers or not isinstance(layers[0], Sequence):
         # Hybrid models have layers without attention.
         given = {f"{family}.{number}": layer for number, layer in enumerate(layers) if layer is not None}
@@ -180,7 +183,7 @@ def _by_layer(family: str, layers: Sequence[Any], batch: int) -> dict[str, np.nd
 
 
 def _sentence(layer: Any, batch: int, site: str) -> np.ndarray:
-    """(H,Q,K) of one sentence."""
+    """Return (H,Q,K) of one sentence."""
     shape = tuple(getattr(layer, "shape", ()))
     if len(shape) != 4:
         raise ShapeError(

@@ -47,7 +47,7 @@ def fields(data: object, where: str, *, newest: int, known: Collection[str], nee
 
 
 def to_float32(name: str, array: Any) -> np.ndarray:
-    """A read-only float32 copy of an array, a tensor on any device, or nested lists."""
+    """Return a read-only float32 copy of an array, a tensor on any device, or nested lists."""
     if hasattr(array, "detach"):  # a torch tensor, told without importing torch; .float() because numpy has no bfloat16
         array = array.detach().float().cpu().numpy()
     try:
@@ -101,7 +101,7 @@ def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
 
 
 def strings(name: str, values: object) -> tuple[str, ...]:
-    """A tuple of strings, and nothing that only looks like one."""
+    """Return a tuple of strings, and nothing that only looks like one."""
     items = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if isinstance(values, str) or not all(isinstance(x, str) for x in items):
         shown = repr(values)
@@ -127,7 +127,7 @@ def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[in
 
 
 def number(name: str, value: Any) -> float:
-    """A finite number."""
+    """Return a finite number."""
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -138,7 +138,7 @@ def number(name: str, value: Any) -> float:
 
 
 def probabilities(values: object) -> dict[str, float]:
-    """A probability for each label. Rounding may leave one a little above 1, which is then 1."""
+    """Return a probability for each label. Rounding may leave one a little above 1, which is then 1."""
     if not isinstance(values, Mapping) or not all(isinstance(label, str) for label in values):
         shown = repr(values)
         raise DataError(f"probabilities must map labels to numbers, got {shown if len(shown) < 80 else shown[:77] + '…'}")

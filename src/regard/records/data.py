@@ -131,7 +131,7 @@ class AttentionRecord:
         return tuple(self.weights)
 
     def site(self, name: str | None = None) -> str:
-        """The site meant: the one named, else `cross`, else `pool`, else the only one.
+        """Return the site meant: the one named, else `cross`, else `pool`, else the only one.
 
         Raises:
             RequestError: If there is no such site, or none is named and there are several.
@@ -154,7 +154,7 @@ class AttentionRecord:
         return array.shape[0] if array.ndim == 3 else None
 
     def words(self, site: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The words of a site's rows and of its columns: output and source words, except within encoder or decoder."""
+        """Return the words of a site's rows and of its columns: output and source words, except within encoder or decoder."""
         rows, columns = views.sides(self.site(site))
         return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
 
@@ -193,7 +193,7 @@ class AttentionRecord:
     def matrix(
         self, site: str | None = None, head: int | None = None, *, step: Step = "produce"
     ) -> Float[np.ndarray, "rows columns"]:
-        """Weights over words: output words down, source words across.
+        """Return the weights over words: output words down, source words across.
 
             m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
 
@@ -225,7 +225,7 @@ class AttentionRecord:
         return views.merge(raw, getattr(self, f"{rows}_word_of"), self._columns_of(site)[1], (len(down), len(across)))
 
     def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
-        """How much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
+        """Return how much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
 
         Args:
             site: As for `matrix`.
@@ -265,7 +265,7 @@ class AttentionRecord:
     def alignment(
         self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
     ) -> list[Link]:
-        """Links (source word, output word), from 0, sorted.
+        """Return the links (source word, output word), from 0, sorted.
 
         Args:
             site: As for `matrix`.
@@ -288,11 +288,11 @@ class AttentionRecord:
     def pharaoh(
         self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
     ) -> str:
-        """The alignment as other tools read it: `"0-0 1-2"`, source first."""
+        """Return the alignment as other tools read it: `"0-0 1-2"`, source first."""
         return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
 
     def rollout(self, family: str = "encoder") -> "AttentionRecord":
-        """Attention followed through all layers, as a further site `family.rollout` to be drawn or saved like any other.
+        """Return attention followed through all layers, as a further site `family.rollout` to be drawn or saved like any other.
 
         Args:
             family: `encoder`, `decoder`, or `cross`: through decoder and encoder down to the source words (see
@@ -412,12 +412,12 @@ class AttentionRecord:
         return renderer().embed(self)
 
     def __repr__(self) -> str:
-        """One line: matrices are not for reading."""
+        """Return one line: matrices are not for reading."""
         sites = ", ".join(f"{site} {'×'.join(map(str, array.shape))}" for site, array in self.weights.items())
         return f"AttentionRecord({self.source_text!r} → {self.target_text!r}; {sites})"
 
     def __eq__(self, other: object) -> bool:
-        """Same words, same numbers."""
+        """Return same words, same numbers."""
         if not isinstance(other, AttentionRecord):
             return NotImplemented
         names = [each.name for each in fields(self) if each.name != "weights"]

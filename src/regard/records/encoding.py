@@ -82,7 +82,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: type) -> np.ndarray:
-    """One array of the archive. Its header may promise any size, so what it promises is compared with what is there."""
+    """Return one array of the archive. Its header may promise any size, so what it promises is compared with what is there."""
     content = io.BytesIO(archive.read(f"{name}.npy"))
     version = np.lib.format.read_magic(content)
     if version != (1, 0):

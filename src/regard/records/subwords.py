@@ -78,7 +78,7 @@ def _find_scheme(tokens: Sequence[str]) -> str:
 
 
 def _continues(scheme: str, token: str, before: str) -> bool:
-    """Whether a token goes on with the word of the one before it."""
+    """Return whether a token goes on with the word of the one before it."""
     match scheme:
         case "wordpiece":
             return token.startswith("##")
@@ -120,7 +120,7 @@ def record_of_tokens(
     special: Collection[str] | None = None,
     **settings: Any,
 ) -> AttentionRecord:
-    """The record of a model whose tokens are parts of words.
+    """Return the record of a model whose tokens are parts of words.
 
     Args:
         tokens: Tokens of the source.

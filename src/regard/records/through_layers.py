@@ -41,7 +41,7 @@ def rollout_across(
     own: Sequence[Float[np.ndarray, "*heads T T"]] | Float[np.ndarray, "L *heads T T"],
     across: Sequence[Float[np.ndarray, "*heads T S"]] | Float[np.ndarray, "L *heads T S"],
 ) -> Float[np.ndarray, "T S"]:
-    """The same through a decoder, down to the words of the source.
+    """Return the same through a decoder, down to the words of the source.
 
     Each of the decoder's states is made of source words (row of R) and of words that it was fed (row of Q); it starts with
     R = 0, Q = I. In layer l, with D_l its self-attention, C_l its attention to the encoder's states, E the encoder's rollout,
@@ -76,7 +76,7 @@ def rollout_across(
 
 
 def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarray, "rows columns"]:
-    """The rollout of a record's weights, from the sites `family.0`, `family.1`, …
+    """Return the rollout of a record's weights, from the sites `family.0`, `family.1`, …
 
     Args:
         weights: By site.
@@ -97,7 +97,7 @@ def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarr
 
 
 def _layers(weights: Mapping[str, np.ndarray], family: str) -> list[np.ndarray]:
-    """The weights of a family's layers, of which none may be missing."""
+    """Return the weights of a family's layers, of which none may be missing."""
     numbers = sorted(
         int(rest) for head, _, rest in (site.partition(".") for site in weights) if head == family and rest.isdecimal()
     )

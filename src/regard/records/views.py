@@ -10,7 +10,7 @@ from regard.records.alignment import Link
 
 
 def sides(site: str) -> tuple[str, str]:
-    """Whose tokens are a site's rows and its columns: encoder sites look at the source from the source, and so on."""
+    """Return whose tokens are a site's rows and its columns: encoder sites look at the source from the source, and so on."""
     if site.startswith("encoder"):
         return "source", "source"
     if site.startswith("decoder"):
@@ -45,7 +45,10 @@ def merge(
 
 
 def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:
-    """Links (source, output): the greatest weight of each row, or all that reach the threshold. Empty rows link to nothing."""
+    """Return the links (source, output): the greatest weight of each row, or all that reach the threshold.
+
+    Empty rows link to nothing.
+    """
     if threshold is not None:
         rows, columns = np.nonzero(matrix >= threshold)
     else:

@@ -68,7 +68,7 @@ def objective(
 
 
 def _one_head(weights: Tensor) -> Float[Tensor, "B T S"]:
-    """The mean of the heads, where there are some."""
+    """Return the mean of the heads, where there are some."""
     return weights.mean(1) if weights.ndim == 4 else weights
 
 
@@ -79,7 +79,7 @@ def mean_nll(
     machine: Machine,
     after_batch: Callable[[], None] = lambda: None,
 ) -> float:
-    """−log p of a target word, in nats, over batches of targets; called without gradients."""
+    """Return −log p of a target word, in nats, over batches of targets; called without gradients."""
     total, count = 0.0, 0
     for indices in batches:
         batch = to_device(corpus.batch(indices), machine.device)
@@ -120,7 +120,7 @@ def own_model(
 def alignment_loss(
     weights: Float[Tensor, "B T S"], gold: Float[Tensor, "B T S"], step: Literal["produce", "consume"]
 ) -> Float[Tensor, ""]:
-    """−Σ_t Σ_s gold_ts log a_ts, where a_t is the attention at the step that produces word t, or at the one that consumes it.
+    """Return −Σ_t Σ_s gold_ts log a_ts, where a_t is the attention at the step that produces word t, or at the one that consumes it.
 
     Args:
         weights: The model's site `cross`.

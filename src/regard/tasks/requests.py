@@ -12,7 +12,7 @@ from regard.text.bars import late_bars
 
 
 def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
-    """A list of texts.
+    """Return a list of texts.
 
     Raises:
         RequestError: If it is a single text, or contains something that is not a text.
@@ -27,7 +27,7 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name, or the best there is for `auto`.
+    """Return the device of that name, or the best there is for `auto`.
 
     Raises:
         RequestError: If there is no such device.

@@ -111,7 +111,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         )
 
     def __len__(self) -> int:
-        """Number of batches in any epoch, those before `position` included."""
+        """Return the number of batches in any epoch, those before `position` included."""
         return len(self._starts) - 1
 
     @property
@@ -141,7 +141,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, int]:
-        """The epoch and the position."""
+        """Return the epoch and the position."""
         return {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
@@ -160,7 +160,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             yield row[self._starts[batch] : self._starts[batch + 1]].astype(np.int64)
 
     def _draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """The row of all indices and the order of all batches, in an epoch."""
+        """Return the row of all indices and the order of all batches, in an epoch."""
         if not self.shuffle:
             return np.argsort(self._place, kind="stable").astype(np.int32), np.arange(len(self._starts) - 1)
         generator = np.random.Generator(np.random.PCG64([self.seed % 2**64, epoch]))
@@ -174,7 +174,7 @@ class BucketBatchSampler(Sampler[np.ndarray]):
 
 
 def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_sentences: int = 0) -> list[np.ndarray]:
-    """Batches of indices by length, the longest first, for decoding.
+    """Return the batches of indices by length, the longest first, for decoding.
 
     Args:
         lengths: Tokens of each sentence, (N,).
@@ -201,7 +201,7 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
-    """Where each pair stands in the row: by the longer side, then by how much longer the source is than the target.
+    """Return where each pair stands in the row: by the longer side, then by how much longer the source is than the target.
 
     The second runs up and down in turns, so that pairs on both sides of a step of the first are alike.
 

@@ -40,7 +40,7 @@ ABANDONED_AFTER = 24 * 3600.0
 
 
 def cache_folder(data: FileSettings) -> Path:
-    """`data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder (XDG_CACHE_HOME, ~/.cache)."""
+    """Return `data.cache`, else REGARD_CACHE, else `regard` in the user's cache folder (XDG_CACHE_HOME, ~/.cache)."""
     chosen = data.cache or os.environ.get("REGARD_CACHE", "")
     if chosen:
         return Path(chosen).expanduser()
@@ -76,18 +76,18 @@ def check_unchanged(paths: Sequence[str], digests: Sequence[str], what: str = "s
 
 
 def fingerprint_of(digests: Sequence[str]) -> str:
-    """One hash for a set of files, in their order."""
+    """Return one hash for a set of files, in their order."""
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def reading_settings(data: FileSettings) -> dict[str, Any]:
-    """The settings of `data` that decide what is read, but for the files."""
+    """Return the settings of `data` that decide what is read, but for the files."""
     beside = ("train", "dev", "alignments", "cache", "vectors", "vectors_size")
     return {key: value for key, value in asdict(data).items() if key not in beside}
 
 
 def endings(paths: Sequence[str]) -> list[str]:
-    """The endings of the files' names, which say how they are read."""
+    """Return the endings of the files' names, which say how they are read."""
     return ["".join(Path(path).suffixes).lower() for path in paths]
 
 
@@ -157,7 +157,7 @@ def publish(work: Path, entry: Path) -> None:
 
 
 def is_whole(entry: Path) -> bool:
-    """Whether an entry is there and every file in it is the one that was written."""
+    """Return whether an entry is there and every file in it is the one that was written."""
     try:
         files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
         sizes = all((entry / name).stat().st_size == size for name, (size, _) in files.items())

@@ -41,7 +41,7 @@ class EncodedCorpus(MappedCorpus):
         """With the end symbol."""
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
-        """Tensors of some pairs, padded to the longest of each side.
+        """Return the tensors of some pairs, padded to the longest of each side.
 
         Args:
             indices: Positions of B pairs, in [0, len(self)).
@@ -70,7 +70,7 @@ class EncodedCorpus(MappedCorpus):
         )
 
     def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], list[str]]:
-        """The raw texts of both sides of some pairs, in the order asked for.
+        """Return the raw texts of both sides of some pairs, in the order asked for.
 
         Raises:
             IndexError: If a position is out of range.
@@ -79,7 +79,7 @@ class EncodedCorpus(MappedCorpus):
         return source, target
 
     def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Rows of ids with the end symbol after each, padded, and the mask of both."""
+        """Return the rows of ids with the end symbol after each, padded, and the mask of both."""
         ids, mask = pad_rows(self._file.flat, starts, lengths - 1, int(lengths.max(initial=1)))
         rows = np.arange(len(ids))
         ids[rows, lengths - 1], mask[rows, lengths - 1] = END, True
@@ -144,7 +144,7 @@ class LabelledCorpus(MappedCorpus):
         return self._labels_of(np.arange(len(self)))
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> LabelledBatch:
-        """Tensors of some texts, padded to the longest.
+        """Return the tensors of some texts, padded to the longest.
 
         Args:
             indices: Positions of B texts, in [0, len(self)).
@@ -164,7 +164,7 @@ class LabelledCorpus(MappedCorpus):
         )
 
     def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
-        """The raw texts, in the order asked for.
+        """Return the raw texts, in the order asked for.
 
         Raises:
             IndexError: If a position is out of range.
@@ -183,7 +183,7 @@ class LabelledCorpus(MappedCorpus):
 
 
 def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """Rows as a classifier gets them: of longer ones the first `longest` tokens, of empty ones one unknown symbol.
+    """Return the rows as a classifier gets them: of longer ones the first `longest` tokens, of empty ones one unknown symbol.
 
     Args:
         ids: The tokens of n texts one after another.
@@ -217,7 +217,7 @@ class TextCorpus(MappedCorpus):
         """Tokens that are predicted in each row, the end symbol included."""
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
-        """Tensors of some rows, padded to the longest: targets of a source that says nothing.
+        """Return the tensors of some rows, padded to the longest: targets of a source that says nothing.
 
         Args:
             indices: Positions of B rows, in [0, len(self)).
@@ -230,7 +230,7 @@ class TextCorpus(MappedCorpus):
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
-    """Rows as targets: what is fed and, one step ahead, what is predicted. The source of each is an end symbol.
+    """Return the rows as targets: what is fed and, one step ahead, what is predicted. The source of each is an end symbol.
 
     Args:
         flat: Where the rows stand.
@@ -254,7 +254,7 @@ def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int
 
 
 def cut_blocks(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Texts as rows with their start and end symbols, the long ones in blocks.
+    """Return the texts as rows with their start and end symbols, the long ones in blocks.
 
     Args:
         ids: The tokens of n texts one after another, without special symbols.

@@ -102,7 +102,7 @@ class MappedFile:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def rows(self, name: str) -> tuple[Offsets, Ids]:
-        """Where each row of a column of numbers begins in `flat`, and its length."""
+        """Return where each row of a column of numbers begins in `flat`, and its length."""
         starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
         for batch in self._batches:
             column = batch.column(name)
@@ -114,7 +114,7 @@ class MappedFile:
         return np.concatenate(starts), np.concatenate(lengths)
 
     def texts(self, names: Sequence[str], indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], ...]:
-        """The texts of some rows in columns of text, in the order asked for.
+        """Return the texts of some rows in columns of text, in the order asked for.
 
         Raises:
             IndexError: If a position is out of range.

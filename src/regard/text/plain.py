@@ -73,7 +73,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 
 
 def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[list[str], list[int]]]:
-    """The lines up to an empty one, joined; where each began. An over-long line ends a paragraph, and stands alone."""
+    """Yield the lines up to an empty one, joined; where each began. An over-long line ends a paragraph, and stands alone."""
     waiting: list[str] = []
     size = begin = 0
     for lines, numbers in blocks:

@@ -27,7 +27,7 @@ class Split:
 
 
 def hash_texts(texts: Sequence[str]) -> Hashes:
-    """64-bit hashes of texts, comparable within this process only.
+    """Return 64-bit hashes of texts, comparable within this process only.
 
     Python's own SipHash costs nothing (strings keep it) and is keyed, so that no file can be made to collide. With ten
     million different texts, the chance that any two collide is below 1 in 300,000. Only equality of hashes is ever used,
@@ -37,7 +37,7 @@ def hash_texts(texts: Sequence[str]) -> Hashes:
 
 
 def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
-    """64-bit hashes of whole pairs, from those of their sides (the finalizer of MurmurHash3 between the two)."""
+    """Return 64-bit hashes of whole pairs, from those of their sides (the finalizer of MurmurHash3 between the two)."""
     mixed = source.astype(np.uint64)
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed ^= mixed >> np.uint64(33)
@@ -47,14 +47,14 @@ def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
 
 
 def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
-    """True where a value stands for the first time."""
+    """Return true where a value stands for the first time."""
     first = np.zeros(len(hashes), np.bool_)
     first[np.unique(hashes, return_index=True)[1]] = True
     return first
 
 
 def find_components(source: Hashes, target: Hashes) -> Indices:
-    """The group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
+    """Return the group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
 
     Labels are hooked onto smaller neighbours and shortened until nothing changes (Zhang, Azad & Hu 2020, "FastSV"): a few
     passes over arrays, also for long chains.
@@ -79,7 +79,7 @@ def find_components(source: Hashes, target: Hashes) -> Indices:
 
 
 def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
-    """A stable order that puts equal values together, where each run of them starts in it, and how long it is."""
+    """Return a stable order that puts equal values together, where each run of them starts in it, and how long it is."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(values) else np.zeros(0, np.int64)
@@ -114,7 +114,7 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
 
 
 def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) -> Indices:
-    """Positions of whole groups, drawn at random until `wanted` positions are found or no group fits any more."""
+    """Return the positions of whole groups, drawn at random until `wanted` positions are found or no group fits any more."""
     if not wanted:
         return np.zeros(0, np.int64)
     groups, sizes = np.unique(label, return_counts=True)

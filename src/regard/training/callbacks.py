@@ -177,7 +177,7 @@ class Display(Callback):
 
 
 def log_row(run: Run, scores: Scores | None) -> Row:
-    """One row of the logs."""
+    """Return one row of the logs."""
     progress = run.progress
     row: Row = {
         "step": progress.step,
@@ -198,7 +198,7 @@ def log_row(run: Run, scores: Scores | None) -> Row:
 
 
 def describe_validation(run: Run, scores: Scores | None, *, better: bool) -> str:
-    """The scores, and a few examples, for the terminal."""
+    """Return the scores, and a few examples, for the terminal."""
     progress = run.progress
     head = f"epoch {run.epoch:,}, update {progress.step:,}"
     if progress.recent_count:

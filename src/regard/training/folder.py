@@ -56,7 +56,7 @@ class RunFolder:
         self._kept: list[int] = []
 
     def holds_run(self) -> bool:
-        """Whether a run, or a model, is in here."""
+        """Return whether a run, or a model, is in here."""
         return (self.checkpoints / "config.yaml").exists() or (self.path / WEIGHTS).exists()
 
     def check_free(self, *, overwrite: bool) -> None:
@@ -286,7 +286,7 @@ class RunFolder:
             raise write_error(previous, error) from error
 
     def has_checkpoint(self) -> bool:
-        """Whether a checkpoint has been written."""
+        """Return whether a checkpoint has been written."""
         return any((self.checkpoints / name).exists() for name in (_LAST, _PREVIOUS))
 
     def load_checkpoint(self) -> tuple[dict[str, Any] | None, str]:

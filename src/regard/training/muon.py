@@ -56,7 +56,7 @@ class Muon(torch.optim.Optimizer):
                 torch._foreach_add_(matrices, directions.unbind(), alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
 
     def _look_ahead(self, matrices: list[Tensor]) -> list[Tensor]:
-        """The momentum after this gradient, and once more towards it (Nesterov)."""
+        """Return the momentum after this gradient, and once more towards it (Nesterov)."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix in matrices:
             if not self.state[matrix]:

@@ -43,7 +43,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
 
 
 def _is_vector(name: str, parameter: nn.Parameter) -> bool:
-    """A recurrent layer's biases stand in one tensor for both directions, and are vectors all the same."""
+    """Return a recurrent layer's biases stand in one tensor for both directions, and are vectors all the same."""
     return parameter.ndim <= 1 or name.rpartition(".")[2].startswith("bias")
 
 
@@ -59,7 +59,10 @@ def _build_adam(
 
 
 def _tables(model: nn.Module) -> set[int]:
-    """The identities of weights with an axis for words, positions or labels; an embedding's may be an output layer's too."""
+    """Return the identities of weights with an axis for words, positions or labels.
+
+    An embedding's may be an output layer's too.
+    """
     outputs = {id(model.output_weight()[0])} if isinstance(model, Seq2Seq) else set()
     return outputs | {
         id(weight)
@@ -92,7 +95,7 @@ class Together(Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Those of the parts."""
+        """Return those of the parts."""
         return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -120,11 +120,14 @@ class Run:
         return self.total_steps / self.epoch_steps
 
     def settles_at(self, step: int) -> bool:
-        """Whether processes agree, and losses are looked at, after this update: not after each where that means waiting."""
+        """Return whether processes agree, and losses are looked at, after this update.
+
+        Not after each where that means waiting.
+        """
         return self.machine.device.type == "cpu" or step % CHECKED_EVERY == 0
 
     def learning_rate(self, step: int) -> float:
-        """The learning rate of an update, numbered from 1."""
+        """Return the learning rate of an update, numbered from 1."""
         training = self.config.training
         factor = learning_rate_factor(training.schedule, step, self.total_steps)
         rate = training.learning_rate * factor * self.plateau.scale
@@ -183,11 +186,11 @@ class Run:
         return better
 
     def final_steps(self) -> list[int]:
-        """The validations whose weights make the final model, by their updates."""
+        """Return the validations whose weights make the final model, by their updates."""
         return self.progress.last_steps if self.config.training.average_last else [self.progress.best_step]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything an exact resume needs, as tensors and plain values.
+        """Return everything an exact resume needs, as tensors and plain values.
 
         Random numbers are missing because each update's are a function of the seed and its number.
         """
@@ -229,5 +232,5 @@ class Run:
         self.history = list(state["history"])
 
     def weights_are_finite(self) -> bool:
-        """Whether every weight is a finite number."""
+        """Return whether every weight is a finite number."""
         return bool(torch.stack([parameter.detach().sum() for parameter in self.model.parameters()]).isfinite().all())

@@ -19,7 +19,7 @@ from regard.training.run import Run
 
 
 def open_folder(path: str | Path, team: Team) -> RunFolder:
-    """A run's folder, for one process or several."""
+    """Return a run's folder, for one process or several."""
     return RunFolder(path) if team.ranks.alone else SharedFolder(path, team)
 
 

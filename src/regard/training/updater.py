@@ -196,5 +196,5 @@ def not_finite(run: Run, wrong: str) -> TrainingError:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of a model's weights on the CPU."""
+    """Return a copy of a model's weights on the CPU."""
     return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}

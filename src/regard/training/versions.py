@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """A line for each version or part of the machine that is another than when the run began, and what may differ for it."""
+    """Return a line for each version or part of the machine that is another than when the run began, and what may differ for it."""
     return [
         f"{name} was {before[name]} and is {now[name]}: {_MAY_DIFFER.get(name, 'results may differ')}"
         for name in now
@@ -47,7 +47,7 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def symbols_of(corpus: Any) -> str:
-    """A hash of what texts became symbols by: other versions may learn other vocabularies from the same bytes.
+    """Return a hash of what texts became symbols by: other versions may learn other vocabularies from the same bytes.
 
     Args:
         corpus: Encoded examples, which lie beside their tokenizers.
@@ -62,7 +62,7 @@ def symbols_of(corpus: Any) -> str:
 
 @cache
 def _code() -> str:
-    """A hash of regard's modules."""
+    """Return a hash of regard's modules."""
     root, digest = PACKAGE, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())

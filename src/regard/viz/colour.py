@@ -36,7 +36,7 @@ _TO_LAB = np.array(
 
 
 def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
-    """A ramp of colours through the anchors.
+    """Return a ramp of colours through the anchors.
 
     Args:
         anchors: `#rrggbb`, in order of lightness.
@@ -57,18 +57,18 @@ def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
 
 
 def ink(colour: Float[np.ndarray, " 3"]) -> str:
-    """Black or white, whichever reads better on a colour: the contrast is at least 4.58, as WCAG asks (4.5)."""
+    """Return black or white, whichever reads better on a colour: the contrast is at least 4.58, as WCAG asks (4.5)."""
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "#ffffff"
 
 
 def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
-    """`#rrggbb`."""
+    """Return `#rrggbb`."""
     return "#" + "".join(f"{round(255 * float(x)):02x}" for x in colour)
 
 
 def full_scale(*matrices: np.ndarray) -> float:
-    """The weight that gets the darkest colour: 1, unless all weights are far from it; then the next of 0.5, 0.2, 0.1, ….
+    """Return the weight that gets the darkest colour: 1, unless all weights are far from it; then the next of 0.5, 0.2, 0.1, ….
 
     A round number, so that pictures of like sentences have like colours; the colour bar says which.
     """

@@ -92,7 +92,10 @@ def draw(
 
 
 def most_confused(counts: ArrayLike, limit: int = 5) -> list[tuple[int, int]]:
-    """The pairs (true label, predicted label) of the greatest counts off the diagonal, the greatest first; none of zero."""
+    """Return the pairs (true label, predicted label) of the greatest counts off the diagonal, the greatest first.
+
+    None of zero.
+    """
     errors = np.array(counts)
     np.fill_diagonal(errors, 0)
     order = np.argsort(-errors, axis=None, kind="stable")[:limit]

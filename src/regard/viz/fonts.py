@@ -33,7 +33,7 @@ def _characters(path: str, index: int) -> frozenset[int]:
 
 
 def _installed() -> dict[str, tuple[str, int]]:
-    """Upright, regular faces by family; the preferred families first, then by name."""
+    """Return upright, regular faces by family; the preferred families first, then by name."""
     found: dict[str, tuple[str, int]] = {}
     for entry in sorted(font_manager.fontManager.ttflist, key=lambda entry: (entry.name, entry.fname)):
         if entry.style == "normal" and entry.weight in (400, "normal", "regular") and "Last" not in entry.name:

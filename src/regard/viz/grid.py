@@ -60,7 +60,7 @@ class _Layout:
 
 
 def sites_of(record: AttentionRecord, family: str) -> list[str]:
-    """The sites of a family, such as encoder.0 and encoder.1 of `encoder` or `encoder.*`, in the order of the record."""
+    """Return the sites of a family, such as encoder.0 and encoder.1 of `encoder` or `encoder.*`, in the order of the record."""
     family = family.removesuffix(".*")
     return [site for site in record.sites if site.startswith(f"{family}.")] or [site for site in record.sites if site == family]
 

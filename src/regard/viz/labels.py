@@ -10,7 +10,7 @@ LEFT_TO_RIGHT = "\u200e"
 
 
 def label(word: str, limit: int = 48) -> str:
-    """A word as it is shown.
+    """Return a word as it is shown.
 
     Control characters are written with a caret (escape is ^[), so that no word can move a terminal's cursor or break a
     file; direction marks go, and lone surrogates become �; a word of nothing or of spaces shows as ␣; a long one is cut,

@@ -43,13 +43,13 @@ def _sentences(sentences: Sequence[str]) -> str:
 
 
 def script_data(data: object) -> str:
-    """JSON in a script element, which it cannot end."""
+    """Return JSON in a script element, which it cannot end."""
     content = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json">{content}</script>\n'
 
 
 def facts(items: Iterable[tuple[str, str]]) -> str:
-    """Names and what they stand for; nothing without items."""
+    """Return the names and what they stand for; nothing without items."""
     rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(value)}</dd>' for name, value in items)
     return f"<dl>{rows}</dl>\n" if rows else ""
 
@@ -80,7 +80,7 @@ def _colours(light: Float[np.ndarray, " 3"], dark: Float[np.ndarray, " 3"]) -> s
 
 
 def legend(top: str, negative: bool) -> str:
-    """The bar of shades from zero, or from the least, to the full scale."""
+    """Return the bar of shades from zero, or from the least, to the full scale."""
     bar = "".join(f'<i class="a{level}"></i>' for level in range(LEVELS + 1))
     low = "0"
     if negative:

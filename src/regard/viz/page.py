@@ -86,7 +86,7 @@ def _hash(content: str) -> str:
 
 
 def _sites(record: AttentionRecord) -> list[str]:
-    """The sites, the one meant when none is named first."""
+    """Return the sites, the one meant when none is named first."""
     first = next((site for site in ("cross", "pool") if site in record.weights), record.sites[0])
     return [first, *(site for site in record.sites if site != first)]
 

@@ -81,7 +81,7 @@ class Picture(Figure):
         self.set_dpi(min(dpi, _MAX_PIXELS / max(width, height)))
 
     def box(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
-        """A rectangle in inches from the top left corner, as `add_axes` wants it."""
+        """Return a rectangle in inches from the top left corner, as `add_axes` wants it."""
         whole, tall = self.get_size_inches()
         return left / whole, 1 - (top + height) / tall, width / whole, height / tall
 
@@ -110,7 +110,7 @@ class Picture(Figure):
             self.write(line, left, EDGE + number * step, ha=side, fontsize=size)
 
     def measure(self, texts: Sequence[str], size: float) -> list[float]:
-        """Widths in inches."""
+        """Return the widths in inches."""
         renderer = self.canvas.get_renderer()  # type: ignore[attr-defined]
         artist = self.text(0, 0, "", fontsize=size, parse_math=False)
         widths = []
@@ -136,7 +136,7 @@ class Picture(Figure):
         return [*lines, line]
 
     def _fitting(self, word: str, width: float, size: float) -> int:
-        """The number of a word's characters, at least one, that are not wider than a line."""
+        """Return the number of a word's characters, at least one, that are not wider than a line."""
         return max(1, bisect_right(range(1, len(word) + 1), width, key=lambda end: self.measure([word[:end]], size)[0]))
 
     def save(self, path: str | Path | None) -> None:
@@ -146,7 +146,7 @@ class Picture(Figure):
 
 
 def check(what: str, path: str | Path | None, dpi: float) -> str:
-    """The ending of the file to be written, "" for none.
+    """Return the ending of the file to be written, "" for none.
 
     Raises:
         RequestError: If it is not the ending of a picture, or `dpi` is out of range.
@@ -160,7 +160,7 @@ def check(what: str, path: str | Path | None, dpi: float) -> str:
 
 
 def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str], list[str]]:
-    """The font families that draw the texts, and small print on characters that none has; that is warned of, too."""
+    """Return the font families that draw the texts, and small print on characters that none has; that is warned of, too."""
     families, missing = fonts.families(texts)
     if not missing or ending == ".svg":  # an SVG keeps its text, and is drawn with the fonts of whoever looks at it
         return families, []
@@ -192,7 +192,7 @@ def _encode(picture: Picture, ending: str) -> bytes:
 
 
 def colours(values: np.ndarray, scale: float) -> tuple[ListedColormap, Normalize]:
-    """Colours from zero to the full scale, and on both sides of zero where there are negative values."""
+    """Return the colours from zero to the full scale, and on both sides of zero where there are negative values."""
     positive = colour.ramp(colour.LIGHT, 256)
     if (values >= 0).all():
         return ListedColormap(positive, "regard"), Normalize(0, scale)

@@ -12,12 +12,12 @@ _STEPS = 20
 
 
 def colourless(console: Console) -> bool:
-    """Whether colours are not shown: no terminal, one without, or NO_COLOR is set."""
+    """Return whether colours are not shown: no terminal, one without, or NO_COLOR is set."""
     return console.color_system is None or console.no_color
 
 
 def can_encode(console: Console, letters: str) -> bool:
-    """Whether the output's encoding has the letters."""
+    """Return whether the output's encoding has the letters."""
     try:
         letters.encode(console.encoding)
     except (UnicodeEncodeError, LookupError):
@@ -26,7 +26,7 @@ def can_encode(console: Console, letters: str) -> bool:
 
 
 def paint(share: float) -> Style:
-    """The style of a weight that is this share of the full scale, from −1 to 1."""
+    """Return the style of a weight that is this share of the full scale, from −1 to 1."""
     back, ink = _BACKS[share < 0][round(min(1.0, abs(share)) * _STEPS)]
     return Style(color=Color.parse(ink), bgcolor=Color.parse(back))
 

@@ -39,7 +39,7 @@ def _coloured(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 
 def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
-    """The words with the greatest weights underlined, where a terminal can, and their figures after them in any case."""
+    """Return the words with the greatest weights underlined, where a terminal can, and their figures after them in any case."""
     top = greatest(weights)
     least, places = 0.1 * top, decimals(top)
     marked = [index for index in np.argsort(-np.abs(weights), kind="stable")[:_FIGURES] if abs(weights[index]) >= least > 0]
@@ -51,7 +51,7 @@ def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 
 def _flow(chips: Sequence[Text], room: int) -> list[Text]:
-    """Lines of words; no word is broken, and one that is wider than a line is cut."""
+    """Return the lines of words; no word is broken, and one that is wider than a line is cut."""
     lines = [Text()] if chips else [Text("The text has no words.", style="dim")]
     for chip in chips:
         chip.truncate(room, overflow="ellipsis")
@@ -62,7 +62,7 @@ def _flow(chips: Sequence[Text], room: int) -> list[Text]:
 
 
 def _probabilities(record: AttentionRecord, console: Console) -> list[Text]:
-    """A bar for each label, the most probable first."""
+    """Return a bar for each label, the most probable first."""
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
     shown = [(label(name), value) for name, value in ranked[:_MOST_LABELS]]
     width = min(max(cell_len(name) for name, _ in shown), max(5, console.width // 3))

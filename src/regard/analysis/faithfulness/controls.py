@@ -49,7 +49,7 @@ def permuted_distance(
 
 
 def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
-    """How alike two orders are.
+    """Return how alike two orders are.
 
         τ_b = (concordant − discordant) / √((pairs − ties in the first) (pairs − ties in the second))
 
@@ -70,7 +70,7 @@ def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"])
 
 
 def divergence(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
-    """Jensen–Shannon divergence of two distributions of attention: ½ KL(p ‖ m) + ½ KL(q ‖ m), m = ½ (p + q).
+    """Return Jensen–Shannon divergence of two distributions of attention: ½ KL(p ‖ m) + ½ KL(q ‖ m), m = ½ (p + q).
 
     Args:
         first: Weights ≥ 0, which are brought to a sum of one.

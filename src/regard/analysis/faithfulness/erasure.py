@@ -29,7 +29,7 @@ class Deletions:
         return self._known[key]
 
     def run(self) -> Float[np.ndarray, "V C"]:
-        """The model's probabilities for all that was asked for."""
+        """Return the model's probabilities for all that was asked for."""
         return self._probe.probabilities(self._variants)
 
 
@@ -39,14 +39,14 @@ def num_deleted(words: int, share: int) -> int:
 
 
 def rank(importance: Float[np.ndarray, " W"], generator: np.random.Generator) -> Int[np.ndarray, " W"]:
-    """Words from the most important to the least; equals in random order."""
+    """Return the words from the most important to the least; equals in random order."""
     return np.lexsort((generator.random(len(importance)), -importance))
 
 
 def erase(
     probe: Probe, texts: Sequence[WordedText], orders: Sequence[Sequence[np.ndarray]]
 ) -> tuple[Float[np.ndarray, "R N K"], Float[np.ndarray, "R N K"]]:
-    """Comprehensiveness and sufficiency of rationales: the first 1, 5, 10, 20 and 50% of the words in some order.
+    """Return the comprehensiveness and sufficiency of rationales: the first 1, 5, 10, 20 and 50% of the words in some order.
 
         comprehensiveness = m(x)_j − m(x \\ r)_j        sufficiency = m(x)_j − m(r)_j
 

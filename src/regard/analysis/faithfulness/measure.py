@@ -150,7 +150,7 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
 
 
 def worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedText]:
-    """Texts as the classifier reads them, with the word of each token."""
+    """Return the texts as the classifier reads them, with the word of each token."""
     longest = classifier.config.data.max_tokens
     encodings = (classifier.tokenizer.encode(text) for text in texts)
     return [WordedText(np.array(one.ids[:longest], np.int32), np.array(one.word_of[:longest], np.int64)) for one in encodings]
@@ -164,7 +164,7 @@ def probe_of(classifier: Classifier) -> Probe:
 def _erasures(
     probe: Probe, texts: Sequence[WordedText], attention: list[np.ndarray], lost: list[np.ndarray], seed: int
 ) -> tuple[Erasure, Erasure]:
-    """Comprehensiveness and sufficiency of attention's order, of random ones, and of leaving one out where that is known."""
+    """Return the comprehensiveness and sufficiency of attention's order, of random ones, and of leaving one out where that is known."""
     generator = np.random.default_rng(seed)
     orders = [[rank(row, generator) for row in attention]]
     orders += [[generator.permutation(text.num_words) for text in texts] for _ in range(_RANDOM_ORDERS)]

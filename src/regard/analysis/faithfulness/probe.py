@@ -36,7 +36,7 @@ class WordedText:
         return int(self.word_of.max(initial=-1)) + 1
 
     def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
-        """The ids without the other words' tokens; a text without any is one unknown word, as predictions have it."""
+        """Return the ids without the other words' tokens; a text without any is one unknown word, as predictions have it."""
         kept = self.ids[(self.word_of < 0) | words[self.word_of]]
         return kept if len(kept) else np.array([UNKNOWN], self.ids.dtype)
 
@@ -63,7 +63,7 @@ class Probe:
 
     @torch.inference_mode()
     def probabilities(self, texts: Sequence[np.ndarray], *, reweight: Reweight | None = None) -> Float[np.ndarray, "N C"]:
-        """p(label | text) of each text.
+        """Return p(label | text) of each text.
 
         Args:
             texts: Ids of each.
@@ -80,7 +80,7 @@ class Probe:
 
     @torch.inference_mode()
     def attention(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Pooling weights of each text's tokens, (S,); with several heads, their mean."""
+        """Return the pooling weights of each text's tokens, (S,); with several heads, their mean."""
         found: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
             weights = self.model(tokens, mask, record=("pool",)).attention["pool"].double()
@@ -90,7 +90,7 @@ class Probe:
         return found
 
     def gradients(self, texts: Sequence[np.ndarray], labels: Int[np.ndarray, " N"]) -> list[np.ndarray]:
-        """Σ_e x_e ∂ log p(label) / ∂x_e of each token's embedding x, (S,); the pooling weights count as constants.
+        """Return Σ_e x_e ∂ log p(label) / ∂x_e of each token's embedding x, (S,); the pooling weights count as constants.
 
         The order of tokens that log p gives is that of p, and does not vanish where the model is sure.
         """
@@ -109,11 +109,14 @@ class Probe:
         return found
 
     def decide(self, probabilities: Float[np.ndarray, "N C"]) -> np.ndarray:
-        """The most probable label's number (N,), or where texts have several whether each is more than ½ (N,C)."""
+        """Return the most probable label's number (N,), or where texts have several whether each is more than ½ (N,C)."""
         return probabilities > 0.5 if self.several else probabilities.argmax(-1)
 
     def distance(self, first: Float[np.ndarray, "*#N C"], second: Float[np.ndarray, "*#N C"]) -> Float[np.ndarray, "*#N"]:
-        """Total variation distance of two predictions, ½ Σ |p − q|; where texts have several labels, the mean of |p − q|."""
+        """Return the total variation distance of two predictions, ½ Σ |p − q|.
+
+        Where texts have several labels, the mean of |p − q|.
+        """
         gaps = abs(first - second)
         return gaps.mean(-1) if self.several else gaps.sum(-1) / 2
 

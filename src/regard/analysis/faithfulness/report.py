@@ -102,12 +102,12 @@ class Faithfulness:
         return describe(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON: the sentence and the measures; null where a number is missing."""
+        """Return plain data, for JSON: the sentence and the measures; null where a number is missing."""
         measures = _plain(asdict(self))
         return {"sentence": self.sentence, "texts": measures.pop("texts"), "measures": measures}
 
     def render(self) -> str:
-        """The table, and the sentence below it."""
+        """Return the table, and the sentence below it."""
         return f"{counted(self.texts, 'text')}\n\n{self._render_erasure()}\n\n{self._render_rest()}\n\n{self.sentence}"
 
     def _render_erasure(self) -> str:

@@ -52,7 +52,7 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """The same scores by blocks of E and F; half types are computed in float32, under autocast too.
+    """Return the same scores by blocks of E and F; half types are computed in float32, under autocast too.
 
     Args:
         query: Projected queries.
@@ -77,7 +77,7 @@ def additive_scores_backward(
     *,
     needs: tuple[bool, bool, bool] = (True, True, True),
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the scores for query, key and score weight, for loops that walk back by hand.
+    """Return the gradients of the scores for query, key and score weight, for loops that walk back by hand.
 
     dq_i = v Σ_j g_ij t'_ij, dk_j = v Σ_i g_ij t'_ij, dv = Σ_ij g_ij t_ij with t = tanh(q_i + k_j), t' = 1 − t².
 
@@ -93,14 +93,17 @@ def additive_scores_backward(
 
 
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
-    """Whether the blocked form serves these sizes and this device. On a GPU every block would wait for its check."""
+    """Return whether the blocked form serves these sizes and this device. On a GPU every block would wait for its check."""
     (batch, queries, width), keys = query.shape, key.shape[1]
     enough = batch * queries * keys * width >= _small(query, key)
     return query.device.type == "cpu" and enough and (queries >= FEW or key_exponential is not None)
 
 
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
-    """e^{2x}, NaN where a product of two of them might leave the floating type; float32 for half types. Has no gradient."""
+    """Return e^{2x}, NaN where a product of two of them might leave the floating type; float32 for half types.
+
+    Has no gradient.
+    """
     return torch.ops.regard.additive_exponential(x.detach())
 
 
@@ -133,7 +136,7 @@ def _compute_type(dtype: torch.dtype) -> torch.dtype:
 
 
 def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index]]:
-    """Indices of query, key and scores, block by block.
+    """Yield the indices of query, key and scores, block by block.
 
     Either one sentence, many queries and many keys: (n,H), (1,k,H), (n,k). Or one query and all keys of many sentences: (n,H),
     (n,K,H), (n,K), which is better for single steps of a decoder and for many small sentences.
@@ -169,11 +172,11 @@ class _Blocks:
         self.workspace = self.e.new_empty(min(max(BLOCK, QUERIES * width), batch * queries * keys * width))
 
     def in_range(self, at_q: _Index, at_k: _Index) -> bool:
-        """Whether no product of this block can leave the floating type."""
+        """Return whether no product of this block can leave the floating type."""
         return math.isfinite((self.e[at_q].sum() + self.f[at_k].sum()).item())
 
     def fast(self, at_q: _Index, at_k: _Index) -> Tensor:
-        """1 − 2 / (1 + E·F), (n,k,H)."""
+        """Return 1 − 2 / (1 + E·F), (n,k,H)."""
         e, f = self.e[at_q], self.f[at_k]
         shape = (e.shape[0], f.shape[1], e.shape[1])
         x = self.workspace[: math.prod(shape)].view(shape)
@@ -181,7 +184,7 @@ class _Blocks:
         return torch.addcdiv(self.one, self.one, x, value=-2, out=x)
 
     def exact(self, at_q: _Index, at_k: _Index) -> Tensor:
-        """tanh itself, (n,k,H)."""
+        """Return tanh itself, (n,k,H)."""
         return (self.query[at_q][:, None].to(self.e.dtype) + self.key[at_k].to(self.e.dtype)).tanh_()
 
 
@@ -329,6 +332,6 @@ def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tupl
 
 
 def _rows(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """One call's arguments for each index of a vmapped axis."""
+    """Yield one call's arguments for each index of a vmapped axis."""
     for row in range(info.batch_size):
         yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))

@@ -37,13 +37,13 @@ _CEILING = 0x4E800000
 
 
 def is_compiled(query: Tensor, key: Tensor) -> bool:
-    """Whether the compiled loops serve these sizes, on this machine."""
+    """Return whether the compiled loops serve these sizes, on this machine."""
     enough = query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2] >= LARGE
     return enough and query.device.type == "cpu" and query.dtype == key.dtype != torch.float64 and has_compiler()
 
 
 def in_range(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
-    """Whether all exponentials are ordinary numbers of float32 (False with a NaN)."""
+    """Return whether all exponentials are ordinary numbers of float32 (False with a NaN)."""
     if key_exponential is not None:  # NaN where a key is too large
         return _in_range(query) and math.isfinite(key_exponential.sum().item())
     return _in_range(query) and _in_range(key)
@@ -60,7 +60,7 @@ def scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Σ_h v_h tanh(q_ih + k_jh) for inputs `in_range`; `key_exponential` is e^{2·key}, if it is at hand."""
+    """Return Σ_h v_h tanh(q_ih + k_jh) for inputs `in_range`; `key_exponential` is e^{2·key}, if it is at hand."""
     e, f, v = _exponential(query), _exponential(key) if key_exponential is None else key_exponential, score_weight.float()
     if v.shape[0] % 2:
         e, f, v = (functional.pad(x, (0, 1)) for x in (e, f, v))
@@ -75,7 +75,7 @@ def gradients(
     key_exponential: Float[Tensor, "B K H"] | None,
     needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients for query, key and score weight; an empty tensor for one that is not wanted."""
+    """Return the gradients for query, key and score weight; an empty tensor for one that is not wanted."""
     e, f = _exponential(query), _exponential(key) if key_exponential is None else key_exponential
     v, g = 4 * score_weight.float(), grad.float().contiguous()
     grad_q, grad_k, grad_v = v.new_empty(3, 0).unbind()

@@ -60,7 +60,7 @@ def fused_additive_attention(
     attn_mask: Tensor | None = None,
     need_weights: bool = True,
 ) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None]:
-    """Context and, where asked for, weights.
+    """Return the context and, where asked for, weights.
 
     Args:
         query: Projected queries.
@@ -155,7 +155,7 @@ def _attend(
     attn_mask: Tensor | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Context, weights (empty unless asked for) and logarithms of the softmax's denominators, all float32."""
+    """Return the context, weights (empty unless asked for) and logarithms of the softmax's denominators, all float32."""
     (batch, queries, _), (keys, value_size) = query.shape, value.shape[1:]
     context = query.new_zeros(batch, queries, value_size, dtype=torch.float32)
     log_sum = query.new_zeros(batch, queries, dtype=torch.float32)
@@ -189,7 +189,7 @@ def _backward(
     attn_mask: Tensor | None,
     log_sum: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients for query, key, value and score weight."""
+    """Return the gradients for query, key, value and score weight."""
     grads = [torch.zeros_like(x, dtype=torch.float32, memory_format=torch.contiguous_format) for x in (query, key, value)]
     grad_q, grad_k, grad_value = grads
     grad_v = torch.zeros_like(score_weight, dtype=torch.float32)
@@ -213,7 +213,7 @@ def _backward(
 
 
 def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
-    """The weights of some queries (B,n,K), again."""
+    """Return the weights of some queries (B,n,K), again."""
     q, k, count = problem.query, problem.key, rows.stop - rows.start
     weights = q.rows.new_empty(problem.batch, count, problem.keys)
     grid = (problem.batch * _blocks(count, q.block) * _blocks(problem.keys, k.block),)
@@ -261,7 +261,7 @@ def _on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
 
 
 def _block(size: int, most: int) -> int:
-    """A power of two from 16, the least that a matrix product of Triton takes, to `most`."""
+    """Return a power of two from 16, the least that a matrix product of Triton takes, to `most`."""
     return min(most, max(16, 1 << (size - 1).bit_length()))
 
 
@@ -274,7 +274,7 @@ def _round_up(size: int, block: int) -> int:
 
 
 def _rows_contiguous(mask: Tensor) -> Tensor:
-    """(B,Q,K) whose rows are contiguous; an axis that is only expanded stays so."""
+    """Return (B,Q,K) whose rows are contiguous; an axis that is only expanded stays so."""
     return mask if mask.stride(2) == 1 or mask.shape[2] == 1 else mask.contiguous()
 
 
@@ -372,6 +372,6 @@ def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tupl
 
 
 def _per_row(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """One call's arguments for each index of a vmapped axis."""
+    """Yield one call's arguments for each index of a vmapped axis."""
     for row in range(info.batch_size):
         yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))

@@ -60,7 +60,7 @@ def heads_attention(
     *,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Context (B,H,Q,Dv) and weights (B,H,Q,K); bias and mask broadcast to the weights, each may be None."""
+    """Return the context (B,H,Q,Dv) and weights (B,H,Q,K); bias and mask broadcast to the weights, each may be None."""
     return torch.ops.regard.heads_attention(query, key, value, bias, mask, scale)
 
 

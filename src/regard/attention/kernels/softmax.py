@@ -15,7 +15,7 @@ LANES = 16
 
 
 def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None) -> Float[Tensor, "*batch K"]:
-    """exp(s_k) / Σ_j exp(s_j) over the last axis, among keys of −∞ up to a vector's length where they are fewer.
+    """Return exp(s_k) / Σ_j exp(s_j) over the last axis, among keys of −∞ up to a vector's length where they are fewer.
 
     Args:
         scores: Any real numbers, in any floating type.

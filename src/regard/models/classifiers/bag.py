@@ -134,7 +134,7 @@ def count_texts(
 
 
 def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, "R C"]:
-    """How much more often texts of a label have each row than texts without the label; zero for rows that none has."""
+    """Return how much more often texts of a label have each row than texts without the label; zero for rows that none has."""
     total = counts.sum(dim=1, keepdim=True)
     seen = total > 0
     shares = [(side + smoothing).where(seen, 0) for side in (counts, total - counts)]
@@ -143,12 +143,12 @@ def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, 
 
 
 def ngram_rows(ngrams: Int[Tensor, "B S N"], *, num_rows: int) -> Int[Tensor, "B S"]:
-    """Which row of a table an n-gram has."""
+    """Return which row of a table an n-gram has."""
     return hash_ngrams(ngrams).remainder(num_rows)
 
 
 def hash_ngrams(ngrams: Int[Tensor, "B S N"]) -> Int[Tensor, "B S"]:
-    """A hash of the words in their order, and of how many they are.
+    """Return a hash of the words in their order, and of how many they are.
 
     Integer products wrap around 64 bits, on every device alike.
     """

@@ -31,7 +31,7 @@ class CombinedClassifier(TextClassifier):
         self.sites = ("pool", *names)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """The members' embeddings side by side."""
+        """Return the members' embeddings side by side."""
         return torch.cat([member.embed(tokens) for member in self._members()], dim=-1)
 
     def forward(
@@ -62,7 +62,7 @@ class CombinedClassifier(TextClassifier):
         return torch.stack([share * one for share, one in zip(self.shares, found, strict=True)]).sum(dim=0)
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """The logits of each member that is trained; one that was fitted by `prime` is not."""
+        """Return the logits of each member that is trained; one that was fitted by `prime` is not."""
         return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:

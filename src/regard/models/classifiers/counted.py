@@ -34,7 +34,7 @@ class MagnitudePooling(Pooling):
     """weight_k = value_kD / Σ_j value_jD: the last feature of a state, which is not negative, says how much it counts."""
 
     def weigh(self, values: Tensor, key_mask: Tensor | None) -> Tensor:
-        """Weights (B,K); zeros in rows without any magnitude."""
+        """Return the weights (B,K); zeros in rows without any magnitude."""
         magnitude = values[..., -1]
         return magnitude / magnitude.sum(dim=1, keepdim=True).clamp(min=torch.finfo(magnitude.dtype).tiny)
 
@@ -81,7 +81,7 @@ class CountedClassifier(TextClassifier):
         self.pooling = MagnitudePooling(num_labels + 1)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """The evidence of each word and of the n-grams that end with it; E is the number of labels."""
+        """Return the evidence of each word and of the n-grams that end with it; E is the number of labels."""
         rows, real = self._rows(tokens)
         return functional.embedding(rows, self.evidence).where(real.unsqueeze(-1), 0).sum(dim=2)
 
@@ -186,7 +186,7 @@ class CountedClassifier(TextClassifier):
         self.keys.copy_(torch.from_numpy(np.where(before == 0, keys, before)))
 
     def _read(self, examples: Iterable[Example]) -> "tuple[_Texts, Int[Tensor, ' R']]":
-        """The texts, and the rows of the table that they have; only of these is anything known."""
+        """Return the texts, and the rows of the table that they have; only of these is anything known."""
         counts = torch.zeros_like(self.evidence)
         rows, sizes, scales, labels = [], [], [], []
         for tokens, mask, label in examples:

@@ -66,7 +66,7 @@ class HierarchicalClassifier(TextClassifier):
         self.output = nn.Linear(self.sentence_pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """The input embeddings of the tokens, before any dropout."""
+        """Return the input embeddings of the tokens, before any dropout."""
         embedded: Tensor = self.embedding(tokens)
         return embedded
 
@@ -118,7 +118,10 @@ class SentenceLayout:
     """(B,N)."""
 
     def at_tokens(self, mask: Tensor, word_weights: Tensor, sentence_weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights (M,[H,]W) of words and (B,[H,]N) of sentences, at each token (B,[H,]S): its own, and its sentence's."""
+        """Return the weights (M,[H,]W) of words and (B,[H,]N) of sentences, at each token (B,[H,]S).
+
+        Its own, and its sentence's.
+        """
         sizes = self.word_mask.sum(dim=1)  # words of each sentence, in the order of the text
         found = [
             word_weights.movedim(-1, 1)[self.word_mask],
@@ -159,12 +162,12 @@ def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_s
 
 
 def _take(rows: Float[Tensor, "M D"], index: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """The rows at the places."""
+    """Return the rows at the places."""
     return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 def _flags(ids: Sequence[int], size: int) -> Tensor:
-    """(size,) True at the ids."""
+    """Return (size,) True at the ids."""
     wrong = [number for number in ids if not 0 <= number < size]
     if wrong:
         raise ConfigError(

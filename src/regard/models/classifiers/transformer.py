@@ -72,7 +72,7 @@ class TransformerClassifier(TextClassifier):
         self.sites = ("pool", *(f"encoder.{number}" for number in range(len(encoder.layers))))
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """The embeddings alone: neither mapped nor with positions."""
+        """Return the embeddings alone: neither mapped nor with positions."""
         embedded: Tensor = self.embedding(tokens)
         return embedded
 

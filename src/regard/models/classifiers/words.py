@@ -8,7 +8,7 @@ from regard.text.symbols import PAD, UNKNOWN
 
 
 def build_embedding(vocabulary_size: int, embedding_size: int) -> nn.Embedding:
-    """Word embeddings, drawn from a normal distribution of variance 1/E; that of padding is zero and stays so.
+    """Return word embeddings, drawn from a normal distribution of variance 1/E; that of padding is zero and stays so.
 
     With variance 1, as PyTorch draws them, a recurrent classifier learns several times slower, and less (`benchmarks/log.md`).
     """
@@ -31,12 +31,12 @@ class WordDropout(nn.Module):
         self.probability = probability
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-        """The tokens, some replaced."""
+        """Return the tokens, some replaced."""
         if not self.training or not self.probability:
             return tokens
         hidden = torch.rand(tokens.shape, device=tokens.device) < self.probability
         return tokens.masked_fill(hidden & mask, UNKNOWN)
 
     def extra_repr(self) -> str:
-        """The probability, for `print`."""
+        """Return the probability, for `print`."""
         return f"probability={self.probability}"

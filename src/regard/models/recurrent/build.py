@@ -54,7 +54,7 @@ def build_recurrent(
 
 
 def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
-    """Words as vectors drawn from a normal distribution, padding at zero."""
+    """Return the words as vectors drawn from a normal distribution, padding at zero."""
     embedding = nn.Embedding(size, width, padding_idx=PAD)
     with torch.no_grad():
         embedding.weight.normal_(0, std)[PAD] = 0
@@ -62,7 +62,7 @@ def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
 
 
 def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size: int, context_size: int) -> RecurrentDecoder:
-    """The decoder of the configured order."""
+    """Return the decoder of the configured order."""
     readout = build_readout(config, embedding_size=embedding_size, context_size=context_size)
     kind: type[RecurrentDecoder]
     match config:
@@ -84,7 +84,7 @@ def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size
 
 
 def build_readout(config: DecoderConfig, *, embedding_size: int, context_size: int) -> Readout:
-    """The configured readout; those with a map of their own are as wide as the embedding, so that it can be tied."""
+    """Return the configured readout; those with a map of their own are as wide as the embedding, so that it can be tied."""
     hidden = config.hidden_size
     match config.readout:
         case "output":
@@ -98,7 +98,7 @@ def build_readout(config: DecoderConfig, *, embedding_size: int, context_size: i
 
 
 def build_bridge(config: RecurrentConfig, encoder: RecurrentEncoder) -> Bridge:
-    """The configured bridge.
+    """Return the configured bridge.
 
     Raises:
         ConfigError: If `copy` does not fit.

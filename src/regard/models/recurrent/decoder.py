@@ -187,7 +187,7 @@ class RecurrentDecoder(nn.Module, ABC):
         return made
 
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """One step of all the layers."""
+        """Return one step of all the layers."""
         hidden, cells = [], []
         for depth in range(len(self.layers)):
             before = state.hidden[depth], None if state.cell is None else state.cell[depth]
@@ -228,13 +228,15 @@ class RecurrentDecoder(nn.Module, ABC):
         return AttentionOutput(out.context.view(batch, count, -1), weights, out.loss), replace(state, attention=carried)
 
     def _loss_mask(self, real: Tensor | None, memory: Memory) -> Tensor | None:
-        """(B,Q,S): a query that is padding attends to nothing, and so counts in no loss; None where there is no loss."""
+        """Return (B,Q,S): a query that is padding attends to nothing, and so counts in no loss; None where there is no loss."""
         if real is None or not self.attention.has_loss:
             return None
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
     def _loop_scores(self, state: RecurrentState, reweight: Reweight | None) -> LinearScore | None:
-        """The score's weights where the hand-written loop serves: one layer, one hypothesis, and weights that nobody sees or
+        """Return the score's weights where the hand-written loop serves.
+
+        One layer, one hypothesis, and weights that nobody sees or
         changes on the way."""
         if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None or self.attention.observed:
             return None
@@ -411,7 +413,7 @@ class InputFeedingDecoder(RecurrentDecoder):
 
 
 def _mean_loss(outputs: Sequence[AttentionOutput], real: Tensor | None) -> Tensor | None:
-    """The mean over all words of what each step gives as the mean over its own."""
+    """Return the mean over all words of what each step gives as the mean over its own."""
     losses = [output.loss for output in outputs if output.loss is not None]
     if not losses:
         return None

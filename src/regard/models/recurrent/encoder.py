@@ -33,7 +33,7 @@ class RecurrentEncoder(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S D"], list[State]]:
-        """The states of the topmost layer, and the last state of each layer."""
+        """Return the states of the topmost layer, and the last state of each layer."""
         states, finals = self.embedding_dropout(embedded), []
         for depth, layer in enumerate(self.layers):
             states, final = layer(self.layer_dropout(states) if depth else states, mask)

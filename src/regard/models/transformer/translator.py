@@ -173,7 +173,7 @@ class TransformerTranslator(TransformerModel):
 
 
 def _numbers(kind: str, record: Collection[str]) -> set[int]:
-    """The layers that sites of a kind name."""
+    """Return the layers that sites of a kind name."""
     return {int(site.partition(".")[2]) for site in record if site.startswith(f"{kind}.")}
 
 

@@ -40,11 +40,11 @@ class ClassifierComparison:
         return f"These {self.texts:,} texts show no difference ({points})."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return {**asdict(self), "conclusion": self.conclusion}
 
     def render(self) -> str:
-        """A table and the conclusion, for a terminal."""
+        """Return a table and the conclusion, for a terminal."""
         rows = [
             [
                 name,
@@ -121,5 +121,5 @@ def _decide(classifier: Classifier, texts: Sequence[str], progress: bool) -> np.
 
 
 def _indicators(chosen: np.ndarray, size: int) -> np.ndarray:
-    """Numbers of labels (N,) as rows with a single one; rows of several labels as they are."""
+    """Return the numbers of labels (N,) as rows with a single one; rows of several labels as they are."""
     return np.eye(size, dtype=bool)[chosen] if chosen.ndim == 1 else chosen.astype(bool)

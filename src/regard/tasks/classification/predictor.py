@@ -163,11 +163,11 @@ class Classifier:
         )
 
     def scores(self, texts: Sequence[str], *, progress: bool = False) -> Float[np.ndarray, "N C"]:
-        """Scores of the labels before the temperature and the softmax, or the sigmoid where texts have several."""
+        """Return the scores of the labels before the temperature and the softmax, or the sigmoid where texts have several."""
         return self._run(self.encode(check_texts("scores", texts)), [], progress=progress)[0]
 
     def probabilities(self, scores: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
-        """Probabilities of the labels from `scores`."""
+        """Return the probabilities of the labels from `scores`."""
         scaled = scores.astype(np.float64) / self.temperature
         return sigmoid(scaled) if self.labels.multiple else softmax(scaled)
 
@@ -197,7 +197,7 @@ class Classifier:
         reweight: Reweight | ReweightBySite | None = None,
         progress: bool,
     ) -> tuple[Float[np.ndarray, "N C"], list[dict[str, np.ndarray]]]:
-        """Scores of each text, and its attention, in batches of similar length."""
+        """Return the scores of each text, and its attention, in batches of similar length."""
         scores = np.empty((len(ids), len(self.labels.names)), np.float32)
         attention: list[dict[str, np.ndarray]] = [{}] * len(ids)
         lengths = np.array([len(own) for own in ids], dtype=np.int64)
@@ -226,7 +226,7 @@ class Classifier:
 
 
 def _rows(maps: dict[str, Tensor], lengths: list[int]) -> Iterator[dict[str, np.ndarray]]:
-    """Each text's own part of a batch's attention: (…,S) as one row for the label, (…,S,S) as it is."""
+    """Yield each text's own part of a batch's attention: (…,S) as one row for the label, (…,S,S) as it is."""
     arrays = {site: weights.float().cpu().numpy() for site, weights in maps.items()}
     for row, length in enumerate(lengths):
         own = {}

@@ -45,7 +45,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         self._label_weight = _label_weight(config, data)
 
     def sampler(self) -> BucketBatchSampler:
-        """Batches by length."""
+        """Return the batches by length."""
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
@@ -63,7 +63,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return torch.stack(losses).sum(), plain
 
     def validator(self, machine: Machine) -> "ClassificationValidator | None":
-        """Loss, accuracy, macro F1 and calibration of all dev texts."""
+        """Return the loss, accuracy, macro F1 and calibration of all dev texts."""
         if not len(self.data.dev):
             return None
         training = self.config.training
@@ -139,7 +139,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         )
 
     def bundle(self, signature: dict[str, Any]) -> ClassificationBundle:
-        """Model, tokenizer, labels, settings and report."""
+        """Return the model, tokenizer, labels, settings and report."""
         return ClassificationBundle(
             config=self.config,
             model=self.model,
@@ -209,7 +209,7 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
 
 
 def _label_weight(config: ClassificationConfig, data: LabelledData) -> Tensor | None:
-    """N / (C · n_c), so that the mean over texts is 1; None where all labels count alike."""
+    """Return N / (C · n_c), so that the mean over texts is 1; None where all labels count alike."""
     if config.training.class_weights == "none":
         return None
     counts = torch.tensor(data.labels.counts, dtype=torch.float32).clamp(min=1)

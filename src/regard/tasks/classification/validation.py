@@ -27,7 +27,7 @@ from regard.training.data import to_device
 def label_loss(
     logits: Float[Tensor, "B C"], label: Tensor, *, weight: Tensor | None = None, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Σ −log p(label), by a softmax where a text has one label (B,), by a sigmoid each where it has several (B,C).
+    """Return Σ −log p(label), by a softmax where a text has one label (B,), by a sigmoid each where it has several (B,C).
 
     Args:
         logits: Scores of the labels.
@@ -60,7 +60,7 @@ class ClassificationScores(LikelihoodScores):
     """Expected calibration error of the probabilities at this temperature, over 15 bins."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a bundle's signature."""
+        """Return plain data for a bundle's signature."""
         return {
             "loss": self.nll,
             "accuracy": self.accuracy,
@@ -75,11 +75,11 @@ class ClassificationScores(LikelihoodScores):
         }
 
     def to_row(self) -> dict[str, float]:
-        """Columns of the logs."""
+        """Return the columns of the logs."""
         return {"dev_nll": self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """The figures."""
+        """Return the figures."""
         return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}, macro F1 {self.macro_f1:.3f}", []
 
 

@@ -173,7 +173,7 @@ class LanguageModel:
         record: Collection[str] = (),
         progress: bool = False,
     ) -> list[ScoredText]:
-        """How likely given texts are, word by word.
+        """Return how likely given texts are, word by word.
 
         Args:
             texts: The texts; one of more than `data.max_tokens` tokens is read in blocks, as in training.
@@ -285,7 +285,10 @@ class LanguageModel:
         )
 
     def _joined(self, prompt: str, row: np.ndarray, tokens: Sequence[int]) -> str:
-        """The prompt as it was given, and what was added: the model may not know all of the prompt, or see it in lower case."""
+        """Return the prompt as it was given, and what was added.
+
+        The model may not know all of the prompt, or see it in lower case.
+        """
         known, whole = self.tokenizer.decode(row.tolist()), self.tokenizer.decode(tokens)
         return prompt.rstrip() + whole[len(known) :] if whole.startswith(known) else whole
 
@@ -300,7 +303,7 @@ class LanguageModel:
         )
 
     def _settings(self, **given: Any) -> GenerationConfig:
-        """The configuration's, but for what is given."""
+        """Return the configuration's, but for what is given."""
         settings = replace(self.config.generation, **{name: value for name, value in given.items() if value is not None})
         try:
             check_config(settings)
@@ -332,7 +335,7 @@ class _Request:
 
 
 def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
-    """The places of rows of one length, at most so many together: the length of a prompt decides how far it may go."""
+    """Yield the places of rows of one length, at most so many together: the length of a prompt decides how far it may go."""
     by_length: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         by_length.setdefault(len(row), []).append(place)
@@ -342,7 +345,7 @@ def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
 
 
 def _in_blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Square maps (…,T,T) along the diagonal of one."""
+    """Return square maps (…,T,T) along the diagonal of one."""
     if len(parts) == 1:
         return parts[0]
     size = sum(part.shape[-1] for part in parts)

@@ -33,7 +33,7 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
     data: TextData
 
     def sampler(self) -> BucketBatchSampler:
-        """Batches by length."""
+        """Return the batches by length."""
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
@@ -45,17 +45,17 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
         return objective(self.model, batch, label_smoothing=self.config.training.label_smoothing)
 
     def validator(self, machine: Machine) -> "LanguageValidator | None":
-        """Loss and perplexity of all dev texts."""
+        """Return the loss and perplexity of all dev texts."""
         if not len(self.data.dev):
             return None
         return LanguageValidator(self.data.dev, machine, batch_tokens=self.config.training.batch_tokens)
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Loss and perplexity."""
+        """Return the loss and perplexity."""
         return f"loss {scores['loss']:.3f}, perplexity {scores['perplexity']:,.2f}"
 
     def bundle(self, signature: dict[str, Any]) -> LanguageBundle:
-        """Model, tokenizer, settings and report."""
+        """Return the model, tokenizer, settings and report."""
         return LanguageBundle(
             config=self.config,
             model=self.model,
@@ -74,15 +74,15 @@ class LanguageScores(LikelihoodScores):
     """Number of tokens, end symbols included."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a bundle's signature."""
+        """Return plain data for a bundle's signature."""
         return {"loss": self.nll, "perplexity": self.perplexity, "tokens": self.num_tokens}
 
     def to_row(self) -> dict[str, float]:
-        """Columns of the logs."""
+        """Return the columns of the logs."""
         return {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """The figures."""
+        """Return the figures."""
         return f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})", []
 
 

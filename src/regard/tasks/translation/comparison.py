@@ -52,11 +52,11 @@ class TranslatorComparison:
         return f"{self.names[sure[0].second > sure[0].first]} is better{scores} on these pairs ({told})."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return {**asdict(self), "conclusion": self.conclusion}
 
     def render(self) -> str:
-        """A table, the signatures and the conclusion, for a terminal."""
+        """Return a table, the signatures and the conclusion, for a terminal."""
         rows = [
             [
                 score.name,
@@ -128,7 +128,7 @@ def compare_translators(
 
 
 def _score(name: str, signature: str, first: Any, second: Any) -> TranslationScore:
-    """One metric of sacrebleu's results; it calls chrF chrF2, by its β."""
+    """Return one metric of sacrebleu's results; it calls chrF chrF2, by its β."""
     return TranslationScore(
         name=name.rstrip("2"),
         first=float(first.score),

@@ -37,7 +37,7 @@ def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized
 
 
 def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-    """chrF of each text (rows) against each other (columns), as `sacrebleu.sentence_chrf` gives it.
+    """Return chrF of each text (rows) against each other (columns), as `sacrebleu.sentence_chrf` gives it.
 
     chrF = 100·(1 + β²)·P·R / (β²·P + R), with the means P and R of precision and recall over the orders that both texts have.
     """
@@ -55,7 +55,7 @@ def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
 
 
 def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.ndarray, "N N"]:
-    """BLEU of each text (rows) against each other (columns), as `sacrebleu.sentence_bleu` gives it."""
+    """Return BLEU of each text (rows) against each other (columns), as `sacrebleu.sentence_bleu` gives it."""
     cut = Tokenizer13a()
     words = [(text if tokenized else cut(text.rstrip())).split() for text in texts]
     found = [_matches([extract_word_ngrams(own, order) for own in words]) for order in range(1, _WORDS + 1)]

@@ -287,7 +287,7 @@ class Translator:
         )
 
     def decoding(self, **given: Any) -> DecodingConfig:
-        """How a search goes: as the configuration says, but for what is given and not None."""
+        """Return how a search goes: as the configuration says, but for what is given and not None."""
         return replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
 
     def save(self, folder: str | Path) -> None:
@@ -311,7 +311,7 @@ class Translator:
         *,
         progress: bool,
     ) -> list[tuple[np.ndarray, Hypothesis]]:
-        """The ids of each source, and its target as the model sees it."""
+        """Return the ids of each source, and its target as the model sees it."""
         if len(sources) != len(targets):
             raise RequestError(f"{caller}: got {len(sources)} sources and {len(targets)} targets, expected as many of each")
         ids = [
@@ -367,7 +367,7 @@ class Translator:
         return joined
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
-        """The translation that is most like all of them, and the others by falling likeness; of equal ones the first."""
+        """Return the translation that is most like all of them, and the others by falling likeness; of equal ones the first."""
         from regard.tasks.translation.minimum_risk import expected_utilities
 
         candidates = [translation, *translation.alternatives]
@@ -403,7 +403,9 @@ class Translator:
 
 
 def ensemble(translators: Sequence[Translator]) -> Translator:
-    """One translator of several, whose probabilities are averaged at each step; the rest of its settings are the first's.
+    """Return one translator of several, whose probabilities are averaged at each step.
+
+    The rest of its settings are the first's.
 
     Args:
         translators: One or more, of the same vocabularies and on one device.

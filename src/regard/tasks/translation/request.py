@@ -64,7 +64,10 @@ class TargetConstraints:
         return Guidance(prefixes, phrases, self._continues)
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
-        """The words with unknown symbols that a translation was made to hold, by position; empty where a word goes on."""
+        """Return the words with unknown symbols that a translation was made to hold, by position.
+
+        Empty where a word goes on.
+        """
         replaced = _unknown_at(self._tokenizer, self._prefixes[number], 0)
         for phrase in self._phrases[number]:
             size = len(phrase.ids)
@@ -75,7 +78,10 @@ class TargetConstraints:
 
 
 def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[int, str]:
-    """The words that are unknown in part or whole, by the position of the first symbol; nothing at that of their others."""
+    """Return the words that are unknown in part or whole, by the position of the first symbol.
+
+    Nothing at that of their others.
+    """
     space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space  # a symbol of its own, which stays
     replaced: dict[int, str] = {}
     for word in {owner for owner, number in zip(encoding.word_of, encoding.ids, strict=True) if number == UNKNOWN}:
@@ -86,7 +92,7 @@ def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[in
 
 
 def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
-    """The symbols that go on with a word: letters and digits without the mark of a space before them."""
+    """Return the symbols that go on with a word: letters and digits without the mark of a space before them."""
     if not tokenizer.scheme.leading_space:
         return None
     mark = tokenizer.scheme.space

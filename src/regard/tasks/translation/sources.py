@@ -32,7 +32,7 @@ class Source:
     """Ids, each with an end symbol."""
 
     def describe(self, tokenizer: Tokenizer) -> tuple[list[str], list[str], list[int]]:
-        """Tokens with the end symbols, words, and the word of each token (−1 for end symbols)."""
+        """Return the tokens with the end symbols, words, and the word of each token (−1 for end symbols)."""
         encoding = tokenizer.encode(self.text)
         tokens, word_of, start = [], [], 0
         for piece in self.pieces:
@@ -44,7 +44,7 @@ class Source:
 
 
 def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> list[Source]:
-    """Encode texts, and cut those of more than `longest` tokens."""
+    """Return encode texts, and cut those of more than `longest` tokens."""
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
     for number, text in enumerate(texts):
@@ -56,12 +56,12 @@ def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> 
 
 
 def guided(source: Source) -> Source:
-    """Source whose translation has constraints; it is translated even if it is empty."""
+    """Return the source whose translation has constraints; it is translated even if it is empty."""
     return source if source.pieces else Source(source.text, (np.array([END]),))
 
 
 def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Rows of ids as one tensor, and the mask of what is not padding."""
+    """Return the rows of ids as one tensor, and the mask of what is not padding."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
     ids = np.full(mask.shape, PAD, dtype=np.int64)
@@ -70,7 +70,7 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
 
 
 def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
-    """The hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks.
+    """Return the hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks.
 
     Finished if all are; whether it ends with an end symbol is the last one's affair.
     """
@@ -102,7 +102,7 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
 
 
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
-    """Where to cut a long text: the last end of a sentence in reach, else the last end of a word, else anywhere."""
+    """Return where to cut a long text: the last end of a sentence in reach, else the last end of a word, else anywhere."""
     words, owner = encoding.words, encoding.word_of
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
     sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]

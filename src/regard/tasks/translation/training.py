@@ -48,11 +48,11 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
     data: PreparedData
 
     def sampler(self) -> BucketBatchSampler:
-        """Batches by the longer side of each pair."""
+        """Return the batches by the longer side of each pair."""
         return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
 
     def count(self, indices: np.ndarray) -> int:
-        """Target words."""
+        """Return target words."""
         return int(self.data.train.target_lengths[indices].sum())
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
@@ -76,7 +76,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         self._attention_loss = before[0] + total, before[1] + count
 
     def validator(self, machine: Machine) -> TranslationValidator | None:
-        """Loss of all dev pairs, BLEU and chrF of some."""
+        """Return the loss of all dev pairs, BLEU and chrF of some."""
         if not len(self.data.dev):
             return None
         return TranslationValidator(
@@ -89,7 +89,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         )
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
-        """How often the gold word is fed, and the mean loss of the attention since the last row."""
+        """Return how often the gold word is fed, and the mean loss of the attention since the last row."""
         row = {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
         if self._attention_loss is not None:
             total, count = self._attention_loss
@@ -98,13 +98,13 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return row
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Loss, and BLEU and chrF if there are some."""
+        """Return the loss, and BLEU and chrF if there are some."""
         how = scores["decoding"]
         bleu = f", BLEU {scores['bleu']:.1f} ({how}), chrF {scores['chrf']:.1f} ({how})" if scores["translated_pairs"] else ""
         return f"loss {scores['loss']:.3f}{bleu}"
 
     def bundle(self, signature: dict[str, Any]) -> TranslationBundle:
-        """Model, tokenizers, settings and report."""
+        """Return the model, tokenizers, settings and report."""
         return TranslationBundle(
             config=self.config,
             model=self.model,

@@ -51,7 +51,7 @@ class TranslationScores(LikelihoodScores):
     samples: tuple[Sample, ...] = ()
 
     def to_dict(self) -> dict[str, float | int | str]:
-        """Plain data for a bundle's signature."""
+        """Return plain data for a bundle's signature."""
         return {
             "loss": self.nll,
             "perplexity": self.perplexity,
@@ -65,11 +65,11 @@ class TranslationScores(LikelihoodScores):
         }
 
     def to_row(self) -> dict[str, float]:
-        """Columns of the logs."""
+        """Return the columns of the logs."""
         return {"dev_nll": self.nll, "dev_perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """The figures, and a few translations."""
+        """Return the figures, and a few translations."""
         head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
         lines = []
         if self.num_translated:

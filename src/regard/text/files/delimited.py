@@ -85,7 +85,7 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
 
 
 def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Comma-separated rows with real quoting; or separated by semicolons or tabs where that fits better.
+    """Yield comma-separated rows with real quoting; or separated by semicolons or tabs where that fits better.
 
     Raises:
         DataError: If a quote is not closed, or something follows a closing one; else as `read_tsv`.
@@ -104,7 +104,7 @@ def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[
 
 
 def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
-    """The next rows, fewer where they are long."""
+    """Return the next rows, fewer where they are long."""
     taken, size = [], 0
     for row in islice(rows, most):
         taken.append(row)
@@ -117,7 +117,7 @@ def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
 def _fitting(
     rows: Sequence[list[str]], numbers: Sequence[int], layout: Layout, report: ReadingReport
 ) -> tuple[list[list[str]], list[int]]:
-    """The rows with enough columns, and not too many."""
+    """Return the rows with enough columns, and not too many."""
     width = layout.width or max(layout.places) + 1
     kept, places = [], []
     for row, number in zip(rows, numbers, strict=True):
@@ -145,7 +145,7 @@ def _without_first(rows: Iterable[NumberedRow], reason: str, report: ReadingRepo
 
 
 def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[NumberedRow]:
-    """The rows with the number of the line each starts on."""
+    """Yield the rows with the number of the line each starts on."""
     lines = _csv_lines(path, encoding)
     head: list[str] = []
     while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:

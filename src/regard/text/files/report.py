@@ -116,7 +116,7 @@ class ReadingReport:
         return sum(entry.count for reason, entry in self.skipped.items() if reason.partition(IN_FILE)[0] in reasons)
 
     def render(self) -> str:
-        """The report as a few lines for a terminal."""
+        """Return the report as a few lines for a terminal."""
         columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
         counts = f"{self.read:,} {self.unit} read, {self.kept:,} {self.kind} kept"
         rows = [f"{' + '.join(self.files)} ({self.form}{columns}): {counts}"]
@@ -134,12 +134,12 @@ class ReadingReport:
         return "\n".join(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain data for JSON."""
+        """Return the report as plain data for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "ReadingReport":
-        """The report that `to_dict` was called on."""
+        """Return the report that `to_dict` was called on."""
         skipped = {reason: Skipped(**entry) for reason, entry in plain["skipped"].items()}
         return cls(**{**plain, "skipped": skipped})
 

@@ -139,7 +139,7 @@ def _pick(row: Mapping[str, Any], keys: Keys, where: str, wanted: TwoColumns) ->
 
 
 def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Columns of a Parquet file. A null is an empty text.
+    """Yield the columns of a Parquet file. A null is an empty text.
 
     Raises:
         DataError: If the file is no Parquet or damaged, has fewer than two columns that would do, or not those asked for.
@@ -200,7 +200,7 @@ def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema) -> list
 
 
 def _parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:
-    """Ranges of rows with not too many characters in each."""
+    """Yield the ranges of rows with not too many characters in each."""
     begin = size = 0
     for end, row in enumerate(zip(*columns, strict=True)):
         size += sum(len(value) for value in row if isinstance(value, str | list))
@@ -227,7 +227,7 @@ def _is_text(schema: pa.Schema, keys: Keys) -> bool:
 
 
 def _kind_of(kind: pa.DataType) -> type | None:
-    """The Python type of a column's values, where it is a plain one."""
+    """Return the Python type of a column's values, where it is a plain one."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -254,7 +254,7 @@ def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """The values, and in place of over-long texts their beginning, which is still over-long."""
+    """Return the values, and in place of over-long texts their beginning, which is still over-long."""
     empty: Any = [] if _kind_of(column.type) is list else ""
     try:
         values = [empty if value is None else value for value in column.to_pylist()]

@@ -43,7 +43,7 @@ class Labels:
         return len(self.names)
 
     def number(self, name: str, where: str = "") -> int:
-        """The number of a label.
+        """Return the number of a label.
 
         Args:
             name: The label.
@@ -80,12 +80,12 @@ class Labels:
         return gold if self.multiple else gold.argmax(axis=-1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {"names": list(self.names), "multiple": self.multiple, "counts": list(self.counts)}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Labels":
-        """The labels that `to_dict` was called on.
+        """Return the labels that `to_dict` was called on.
 
         Raises:
             DataError: If they are not.
@@ -106,12 +106,15 @@ class Labels:
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-    """Natural order: numbers by their value, before words; numbers inside words by theirs too (`class 2`, `class 10`)."""
+    """Return natural order: numbers by their value, before words.
+
+    Numbers inside words by theirs too (`class 2`, `class 10`).
+    """
     return sorted(names, key=_natural)
 
 
 def show_names(names: Sequence[str]) -> str:
-    """The names, or the first of them and how many there are."""
+    """Return the names, or the first of them and how many there are."""
     shown = ", ".join(f"'{name[:60]}'" for name in names[:_SHOWN])
     return f"{shown}, … ({len(names):,} in all)" if len(names) > _SHOWN else shown
 

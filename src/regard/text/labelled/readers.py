@@ -47,7 +47,7 @@ class LabelFile:
 
 
 def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[list[LabelFile], str]:
-    """The files that were named or lie in the folders that were named, and how to read them.
+    """Return the files that were named or lie in the folders that were named, and how to read them.
 
     Args:
         paths: One table, one text file for each label, or a folder of such files.
@@ -93,7 +93,10 @@ def _expand(path: Path) -> list[Path]:
 
 
 def _name_labels(files: Sequence[Path]) -> list[str]:
-    """The files' names without their endings; or the endings, where only these differ (`polarity.pos`, `polarity.neg`)."""
+    """Return the files' names without their endings.
+
+    Or the endings, where only these differ (`polarity.pos`, `polarity.neg`).
+    """
     names = [file.name.removesuffix(".gz").removesuffix(".GZ") for file in files]
     stems = [name.rpartition(".")[0] or name for name in names]
     if len(set(stems)) == len(stems):
@@ -188,7 +191,7 @@ class _Cleaner:
     def clean(
         self, texts: Sequence[Any], cells: Sequence[Any], lines: Sequence[int], where: str = ""
     ) -> Iterator[LabelledChunk]:
-        """At most one chunk of what is usable.
+        """Yield at most one chunk of what is usable.
 
         Args:
             texts: As read.
@@ -237,7 +240,7 @@ class _Cleaner:
         return None if is_unicode(whole) else NOT_UNICODE
 
     def _labels(self, cell: Any) -> tuple[str, ...] | None:
-        """The labels in a cell; None if one cannot be one."""
+        """Return the labels in a cell; None if one cannot be one."""
         if isinstance(cell, list):
             return self._clean_labels([spell(item) for item in cell if item is not None])
         cell = cell if isinstance(cell, str) else spell(cell)
@@ -260,12 +263,12 @@ class _Cleaner:
 
 
 def _whole(label: str) -> str:
-    """A label as the other forms of files give it: `1.0` of a CSV file is `1`, as it is where numbers have types."""
+    """Return a label as the other forms of files give it: `1.0` of a CSV file is `1`, as it is where numbers have types."""
     return label[:-2] if label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() else label
 
 
 def spell(value: Any) -> str:
-    """A value of JSON or Parquet as text: whole numbers without a point, true and false in lower case."""
+    """Return a value of JSON or Parquet as text: whole numbers without a point, true and false in lower case."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

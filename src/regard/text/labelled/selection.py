@@ -206,7 +206,7 @@ def _check_labels(
 
 
 def _label_sets(labels: LabelRows) -> Hashes:
-    """A hash of each text's set of labels, whatever their order."""
+    """Return a hash of each text's set of labels, whatever their order."""
     mixed = hash_pairs(labels.flat.astype(np.int64), np.zeros(len(labels.flat), np.int64)).astype(np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     return (sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]).astype(np.int64)

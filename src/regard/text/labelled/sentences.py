@@ -9,7 +9,9 @@ _MARKS = frozenset(ENDS + "．｡‼⁇⁈⁉")
 
 
 def sentence_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The ids of tokens that end a sentence: of nothing but full stops, exclamation marks, question marks, ellipses and their
+    """Return the ids of tokens that end a sentence.
+
+    Of nothing but full stops, exclamation marks, question marks, ellipses and their
     full-width and other forms."""
     spelled = (token.removeprefix(SPACE_MARK) for token in tokenizer.vocabulary())
     return tuple(

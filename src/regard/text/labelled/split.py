@@ -24,14 +24,14 @@ class LabelRows:
         return len(self.offsets) - 1
 
     def take(self, places: Indices) -> "LabelRows":
-        """Those of some texts."""
+        """Return those of some texts."""
         counts = np.diff(self.offsets)[places]
         ends = np.cumsum(counts)
         flat = np.repeat(self.offsets[places] - (ends - counts), counts) + np.arange(int(counts.sum()))
         return LabelRows(self.flat[flat], np.r_[0, ends].astype(np.int64))
 
     def counts(self, num_labels: int) -> npt.NDArray[np.int64]:
-        """Texts with each label."""
+        """Return the texts with each label."""
         return np.bincount(self.flat, minlength=num_labels)
 
     def owners(self) -> Indices:
@@ -72,7 +72,7 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
 
 
 def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Which texts to hold out, (N,).
+    """Return which texts to hold out, (N,).
 
     Each stratum gives its share of `dev_size`, rounded so that the shares sum up to it, in whole groups drawn at random; a
     group larger than what is left of the share is passed over. A label never goes whole: what would leave none of its texts for
@@ -105,7 +105,7 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
 
 
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Which texts belong to one of the folds, (N,). Each text belongs to exactly one of them.
+    """Return which texts belong to one of the folds, (N,). Each text belongs to exactly one of them.
 
     The groups of each stratum are dealt out in turn, large ones first, so that every fold gets as many of them, but for one.
 
@@ -123,7 +123,7 @@ def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArra
 
 
 def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
-    """The first texts of each stratum, as many as its share of `size`, but one at least; in ascending order.
+    """Return the first texts of each stratum, as many as its share of `size`, but one at least; in ascending order.
 
     Args:
         labels: The texts' labels.
@@ -140,13 +140,13 @@ def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
 
 
 def _shuffled(groups: Groups, seed: int) -> Indices:
-    """All groups in an order drawn at random, stratum by stratum."""
+    """Return all groups in an order drawn at random, stratum by stratum."""
     order = np.random.default_rng(seed).permutation(len(groups.sizes))
     return order[np.argsort(groups.stratum[order], kind="stable")]
 
 
 def _shares(counts: npt.NDArray[np.int64], wanted: int) -> npt.NDArray[np.int64]:
-    """`wanted` in proportion to `counts`, in whole numbers: the largest remainders are rounded up."""
+    """Return `wanted` in proportion to `counts`, in whole numbers: the largest remainders are rounded up."""
     exact = wanted * counts / max(int(counts.sum()), 1)
     shares = np.floor(exact).astype(np.int64)
     up = np.argsort(shares - exact, kind="stable")[: wanted - int(shares.sum())]

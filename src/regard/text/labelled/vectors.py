@@ -74,7 +74,7 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers; without the space that fastText leaves at the end."""
+    """Yield the lines that are not blank, with their numbers; without the space that fastText leaves at the end."""
     for first, block in line_blocks(path):
         for number, line in enumerate(block, first):
             if "\0" in line:
@@ -86,7 +86,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _read_header(line: str) -> tuple[int, int] | None:
-    """The number of words and the width, if the line is these two."""
+    """Return the number of words and the width, if the line is these two."""
     cells = line.split(" ")
     if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
         return int(cells[0]), int(cells[1])
@@ -94,13 +94,13 @@ def _read_header(line: str) -> tuple[int, int] | None:
 
 
 def _find_width(lines: Sequence[str]) -> int:
-    """One less than the number of columns that most lines have."""
+    """Return one less than the number of columns that most lines have."""
     widths = Counter(line.count(" ") for line in lines)
     return max(widths, key=lambda width: (widths[width], -width), default=0)
 
 
 def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, str]:
-    """The word and the text of its numbers."""
+    """Return the word and the text of its numbers."""
     spaces = line.count(" ")
     if spaces == width:
         word, _, numbers = line.partition(" ")
@@ -116,7 +116,7 @@ def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, st
 
 
 def _is_number(cell: str) -> bool:
-    """Whether what stands before the numbers is one more, as numbers are written in these files."""
+    """Return whether what stands before the numbers is one more, as numbers are written in these files."""
     return "." in cell and cell.strip("+-.eE0123456789") == "" and any(digit.isdigit() for digit in cell)
 
 

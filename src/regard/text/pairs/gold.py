@@ -91,7 +91,7 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
 
 
 def _read(data: DataConfig) -> Mapping[int, Place]:
-    """Pair → its line and links, where it has some."""
+    """Return pair → its line and links, where it has some."""
     lines = _lines(data.alignments)
     wanted: dict[int, str] = {}
     for number, line in enumerate(lines, 1):

@@ -155,7 +155,7 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
 
 
 def find_format(paths: Sequence[Path], data: DataConfig) -> str:
-    """How to read the files: as `data.format` says, else by their number, names and first bytes.
+    """Return how to read the files: as `data.format` says, else by their number, names and first bytes.
 
     Raises:
         DataError: If the number of files does not fit the format, or a file cannot be read.
@@ -197,7 +197,7 @@ def clean(
 
 
 def _sound(texts: list[str]) -> bool:
-    """Whether no text of a block has a fault, found out without looking at each."""
+    """Return whether no text of a block has a fault, found out without looking at each."""
     if not texts or not all(texts) or max(map(len, texts)) > LONGEST_SIDE:
         return not texts
     block = "\n".join(texts)

@@ -105,7 +105,7 @@ class _Joiner:
         return None
 
     def spaceless(self, before: str, word: str) -> bool:
-        """Whether two words follow each other in a writing without spaces."""
+        """Return whether two words follow each other in a writing without spaces."""
         if not before:
             return False
         one, other = bool(_CJK.match(before[-1])), bool(_CJK.match(word[:1]))

@@ -14,7 +14,7 @@ _CLOSING = "\"'“”‘’«»‹›)]} \t"
 
 
 def is_tokenised(texts: Sequence[str]) -> bool:
-    """Whether text is tokenised already, so that punctuation stands apart from words: `she kissed him .`
+    """Return whether text is tokenised already, so that punctuation stands apart from words: `she kissed him .`
 
     It is if at least 95% of the full stops and the like at the end have a space before them, at least 95% of the commas behind
     a word have one too, and there is one of these marks for every second sentence. Text without punctuation counts as not

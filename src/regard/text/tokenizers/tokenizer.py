@@ -69,7 +69,7 @@ class Tokenizer:
         return len(self.symbols.tokens)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """The spellings of all symbols, by id."""
+        """Return the spellings of all symbols, by id."""
         return self.symbols.tokens
 
     def digest(self) -> str:
@@ -161,7 +161,7 @@ class Tokenizer:
         return _clean(text, self.normalization)
 
     def _chunk_words(self, chunk: str, *, at_start: bool) -> Iterable[tuple[str, list[int]]]:
-        """The words of a chunk between two spaces and their ids; `at_start` says that no word stands before it."""
+        """Return the words of a chunk between two spaces and their ids; `at_start` says that no word stands before it."""
         for word, units in _units(self.scheme, chunk, self.lowercase, spaced=not at_start or self.scheme.leading_space):
             yield word, self._look_up(units)
 
@@ -173,7 +173,10 @@ class Tokenizer:
         return [number if number >= _NUM_SPECIAL else UNKNOWN for number in found]
 
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
-        """Flat ids and the number of ids of each text: cut at spaces, look each different chunk up, and spread the result."""
+        """Return flat ids and the number of ids of each text.
+
+        Cut at spaces, look each different chunk up, and spread the result.
+        """
         import pyarrow as pa  # a quarter of a second, and no prediction needs it
         import pyarrow.compute as pc
 
@@ -268,7 +271,7 @@ class _Counts:
             self.first.update(next(filter(None, chunks), "") for chunks in cut)
 
     def units(self) -> Counter[str]:
-        """How often each unit was seen."""
+        """Return how often each unit was seen."""
         result: Counter[str] = Counter()
         for chunk, count in self.chunks.items():
             cleaned = _clean(chunk, self.normalization)
@@ -381,7 +384,7 @@ def _clean(text: str, normalization: str) -> str:
 
 
 def _units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:
-    """The words of a chunk and the units of each; `spaced` says whether the first has the mark of a space before it."""
+    """Return the words of a chunk and the units of each; `spaced` says whether the first has the mark of a space before it."""
     first = True
     for part in chunk.split() if scheme.kind != "whitespace" else (chunk,):
         at_start = True

@@ -119,7 +119,7 @@ def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0) -> set[str]:
-    """The characters that get a symbol: the rarest give way where the vocabulary is small."""
+    """Return the characters that get a symbol: the rarest give way where the vocabulary is small."""
     room = size - len(SPECIAL_TOKENS) - spare
     if room < 1:
         raise ConfigError(
