@@ -202,7 +202,7 @@ def __dir__() -> list[str]:
 
 
 def _submodules() -> set[str]:
-    """Return the names of the public modules and packages in this one, which are attributes without an import of their own."""
+    """Return the names of the public modules and packages in this one; each is an attribute that needs no import of its own."""
     return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
 
 

@@ -1,1 +1,1 @@
-"""Models in other people's code: as a scikit-learn estimator, and as calls in the manner of Hugging Face's pipelines."""
+"""Models behind the interfaces of other libraries: scikit-learn's estimators and Hugging Face's pipelines."""

@@ -1,4 +1,4 @@
-"""Calls in the manner of Hugging Face's `pipeline`: the same arguments, and the same plain results."""
+"""Functions with the arguments and results of Hugging Face's `pipeline`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,12 +25,12 @@ class Pipeline(ABC):
         self.model = model
 
     def __call__(self, inputs: str | Iterable[str], *, batch_size: int | None = None, **options: Any) -> Any:
-        """Return the results of one text, of a list, or, of any other iterable, a generator of results.
+        """Return the result of one text, the results of a list, or a generator of results for any other iterable.
 
         Args:
             inputs: The text or texts.
-            batch_size: Number of texts that the model gets at once; None for all.
-            options: As for the task's model.
+            batch_size: Maximum number of texts in one call of the model; None for all texts.
+            options: Options of the model's method, such as `beam_size`.
 
         Raises:
             RequestError: If an option is unknown or out of range.
@@ -54,12 +54,12 @@ class Pipeline(ABC):
         """Return a result for each text."""
 
     def _single(self, result: Any, options: dict[str, Any]) -> Any:
-        """Return the result of a single text, which is a list too."""
+        """Return the result of a single text. It is a list, as for Hugging Face."""
         return result if isinstance(result, list) else [result]
 
 
 class TranslationPipeline(Pipeline):
-    """Returns `{"translation_text": …}` for each text; options are those of `Translator.translate`, and `num_beams`."""
+    """Returns `{"translation_text": …}` for each text. The options are those of `Translator.translate`, and `num_beams`."""
 
     task: ClassVar = "translation"
 
@@ -70,7 +70,10 @@ class TranslationPipeline(Pipeline):
 
 
 class TextClassificationPipeline(Pipeline):
-    """Returns `{"label": …, "score": …}` for each text; with `top_k`, a list of the k most probable labels, None for all."""
+    """Returns `{"label": …, "score": …}` for each text.
+
+    With `top_k=k`, it returns a list of the k most probable labels (None for all).
+    """
 
     task: ClassVar = "classification"
 
@@ -90,8 +93,8 @@ class TextClassificationPipeline(Pipeline):
 class TextGenerationPipeline(Pipeline):
     """Returns a list of `{"generated_text": …}` for each prompt.
 
-    Options are those of `LanguageModel.generate`, and by their names at Hugging Face `max_new_tokens`, `num_return_sequences`,
-    `do_sample` and `return_full_text`.
+    The options are those of `LanguageModel.generate`, and Hugging Face's `max_new_tokens`, `num_return_sequences`, `do_sample`
+    and `return_full_text`.
     """
 
     task: ClassVar = "language"
@@ -118,7 +121,7 @@ _KINDS: dict[str, type[Pipeline]] = {
 
 
 def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:
-    """Load a model, and return a function that is called like Hugging Face's pipelines and returns what they return.
+    """Load a model, and return a function with the arguments and results of Hugging Face's pipelines.
 
     Args:
         task: `translation` (or `translation_en_to_de`), `text-classification` (or `sentiment-analysis`), or `text-generation`.
@@ -127,7 +130,7 @@ def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:
 
     Raises:
         BundleError: If the folder is not a trained model.
-        RequestError: If the task is unknown, or the model is of another one.
+        RequestError: If the task is unknown, or the model was trained for another task.
 
     Example:
         translate = regard.pipeline("translation", "runs/deu")

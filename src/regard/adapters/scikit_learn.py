@@ -34,8 +34,8 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         preset: Name of a preset, such as `bag` or `bilstm`; empty to choose from the data.
-        max_epochs: Maximum number of epochs; None for the preset's.
-        learning_rate: Learning rate; None for the preset's.
+        max_epochs: Maximum number of epochs; None for that of the preset.
+        learning_rate: Learning rate; None for that of the preset.
         settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They take precedence.
         random_state: Seed of the run, a whole number.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
@@ -84,7 +84,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
             y: The label of each text.
 
         Raises:
-            ValueError: If they differ in number, or there are fewer than two labels.
+            ValueError: If the numbers of texts and labels differ, or there are fewer than two different labels.
             ConfigError: If a setting is wrong.
             TrainingError: If the loss is not finite.
         """
@@ -140,7 +140,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return choose_config("classification", {**given, **(self.settings or {})}, *layers)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: the model as the files of its bundle."""
+        """Return the state to pickle, with the model as the files of its bundle."""
         state = dict(super().__getstate__())
         if (model := state.pop("model_", None)) is not None:
             with tempfile.TemporaryDirectory(prefix="regard-") as folder:
@@ -149,7 +149,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Load the model from the files of its bundle, which are checked."""
+        """Load the model from the files of its bundle, and check them."""
         files: Mapping[str, bytes] | None = state.pop("model_files", None)
         super().__setstate__(state)
         if files is not None:
@@ -163,7 +163,7 @@ def _texts(X: Sequence[str]) -> list[str]:
     """Return texts as a list.
 
     Raises:
-        ValueError: If they are one text, a table, or not texts.
+        ValueError: If `X` is a single text, a table, or does not contain texts.
     """
     if isinstance(X, str):
         raise ValueError("got one text, expected a list of texts; write [text]")

@@ -1,4 +1,4 @@
-"""How well a translator's attention aligns words, where the right alignment is known."""
+"""Alignment error of a translator's attention, measured on pairs whose correct alignment is known."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from regard.records.data import Step
 from regard.tasks.translation.predictor import Translator
 
 _AT_ONCE = 1024
-"""Pairs whose attention records are held at once."""
+"""Number of pairs whose attention records are in memory at the same time."""
 
 
 def evaluate_alignment(
@@ -23,35 +23,35 @@ def evaluate_alignment(
     head: int | None = None,
     step: Step | None = None,
 ) -> float:
-    """Feed the model given translations, link each target word to the source word it attends to most, and compare.
+    """Link each word of given translations to the source word it attends to most, and compare the links with known ones.
 
-    Of a Transformer, what is best depends on the model: by default the heads' mean of its alignment layer (the last but one) is
-    read at the step that produces the word, and `norm.i` weighs layer i by norms. One pass over few pairs with known links
-    tells which layer, site and step to take.
+    Which attention aligns best depends on the model. For a Transformer, the default is the mean over the heads of its alignment
+    layer (the last but one), at the step that produces the word; `norm.i` is layer i weighted by norms. To choose layer, site
+    and step, measure them on a few pairs with known links.
 
     Args:
         translator: A trained model.
         sources: Sentences.
         targets: A translation of each.
-        sure: The right links (source word, target word) of each pair, from 0.
-        possible: Links that are not wrong either.
-        words: The words of each pair that the links count, to be compared with those of the model.
-        site: The attention that is read, such as `cross.2` or `norm.2`; `cross` if left out.
-        head: One head of it, from 0; the mean over heads if left out.
-        step: `produce`: the step that predicts the word; `consume`: the next, which is fed it. If left out, the model's own:
-            `produce`, unless a model of yours says otherwise.
+        sure: The correct links (source word, target word) of each pair, from 0.
+        possible: Further links that do not count as errors.
+        words: The words of each pair that the links refer to. They are compared with the words of the model.
+        site: The attention to use, such as `cross.2` or `norm.2`; `cross` by default.
+        head: A head of that site, from 0; by default the mean over heads.
+        step: `produce` for the step that predicts the word, or `consume` for the next step, which reads it. By default the
+            model's own, which is `produce` for every model of regard.
 
     Returns:
         The alignment error rate, from 0 to 1 (see `regard.alignment_error_rate`).
 
     Raises:
         RequestError: If the model has no attention, or no such site or head.
-        DataError: If the model sees other words in a pair than the links count.
+        DataError: If the words of the model and the words that the links refer to differ.
 
     Reference:
         Kobayashi et al. 2020, section 5; Chen et al. 2020, Accurate Word Alignment Induction from Neural Machine Translation,
-        section 3.2 (the step that consumes a word aligns it much better: error 29.8 against 47.7 for German–English; on
-        regard's built-in corpus it is the other way round, see `benchmarks/log.md`).
+        section 3.2. There, the step that consumes a word aligns it much better (error 29.8 against 47.7 for German–English); on
+        regard's built-in corpus, the step that produces it aligns better (`benchmarks/log.md`).
     """
     step = translator.model.alignment_step if step is None else step
     sites = None if site is None else (site,)

@@ -1,4 +1,4 @@
-"""The attention inside any PyTorch module, caught while it runs.
+"""Capture the attention weights inside any PyTorch module while it runs.
 
 with regard.capture(model) as caught:
     model(tokens)
@@ -25,26 +25,26 @@ from regard.records.data import NOTE
 from regard.records.subwords import Scheme, record_of_tokens
 
 _ACROSS = ("cross", "encoder_attn", "encdec")
-"""Parts of the names of modules that attend to another sequence."""
+"""Substrings of the names of modules that attend to another sequence."""
 _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of one attention."""
+    """One call of an attention module."""
 
     name: str
-    """Of the module that was called, as `named_modules` has it; empty for the module itself."""
+    """Name of the called module in `named_modules`; empty for the module given to `capture`."""
     weights: Tensor
-    """(B,H,Q,K), or (B,Q,K) of a mechanism without heads; detached."""
+    """Weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
     within: bool
-    """Whether the queries were the keys."""
+    """Whether queries and keys were the same tensor."""
 
 
 class Captured(Mapping[str, Tensor]):
-    """The captured weights by the name of their attention; those of the last call if there were several.
+    """Captured weights by the name of the attention module; if it was called several times, those of the last call.
 
-    The names are those of `module.named_modules()`; `calls` has all calls in order.
+    The names are those of `module.named_modules()`. The list `calls` has all calls in order.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Captured(Mapping[str, Tensor]):
         self.calls.append(Call(name, observation.weights, observation.within))
 
     def take_weights(self, name: str, weights: Tensor) -> None:
-        """Add a call of `scaled_dot_product_attention`; the name of the module tells attention to another sequence."""
+        """Add a call of `scaled_dot_product_attention`. The module's name shows whether it attends to another sequence."""
         across = (
             any(part in name.lower() for part in ("cross", "encoder_attn", "encdec")) or weights.shape[-1] != weights.shape[-2]
         )
@@ -97,24 +97,24 @@ class Captured(Mapping[str, Tensor]):
         name has `decoder` in it and targets are given.
 
         Args:
-            tokens: S of them, special ones and padding included.
-            target_tokens: T of them, where the module reads a target too: those that it reads, the start symbol with them.
-            batch: Which sentence of the batch, from 0.
-            families: Module name → `encoder`, `decoder` or `cross`, where the above would not fit.
-            subwords: How tokens mark words; see `regard.join_subwords`.
-            special: Tokens that belong to no word; see there.
-            source_text: The text as it was given; by default its words with spaces between.
-            target_text: Likewise.
-            note: Statement for the captions of what the pictures prove and what they don't.
+            tokens: The S source tokens, including special tokens and padding.
+            target_tokens: The T target tokens that the module reads, including the start symbol, if it reads a target.
+            batch: Index of the sentence in the batch, from 0.
+            families: Mapping of module names to `encoder`, `decoder` or `cross`, for modules that the rules above misplace.
+            subwords: How tokens mark the beginning of a word; see `regard.join_subwords`.
+            special: Tokens that belong to no word; see `regard.join_subwords`.
+            source_text: The original source text; by default its words joined by spaces.
+            target_text: The original target text; by default its words joined by spaces.
+            note: Sentence for the captions on what the pictures prove and what they don't.
 
         Raises:
-            RequestError: If nothing was caught, there is no such sentence, or `families` names a module that was not called or
-                has no attention.
-            ShapeError: If weights and tokens differ in number: did the module run more than once?
+            RequestError: If nothing was captured, the batch has no sentence with this index, or `families` names a module that
+                was not called or has no attention.
+            ShapeError: If the numbers of weights and tokens differ, for example because the module ran more than once.
         """
         if not self.calls:
             raise RequestError(
-                "to_record: nothing was caught: run the module within `with capture(module)`; what is caught are calls of "
+                "to_record: nothing was captured: run the module inside `with capture(module)`, which captures calls of "
                 "nn.MultiheadAttention, of scaled_dot_product_attention and of regard's own attention"
             )
         _check_families(families or {}, list(self))
@@ -142,25 +142,27 @@ class Captured(Mapping[str, Tensor]):
 
 @contextmanager
 def capture(module: nn.Module) -> Iterator[Captured]:
-    """Catch the attention weights of every `nn.MultiheadAttention`, of regard's own mechanisms, and of all calls of
-    `scaled_dot_product_attention`, inside a module.
+    """Capture all attention weights inside a module.
 
-    The weights of `scaled_dot_product_attention` are computed again from its arguments, before dropout, under the name of the
-    innermost module that called it; what the model returns stays bit-identical.
+    `nn.MultiheadAttention`, `scaled_dot_product_attention`, regard's own mechanisms.
 
-    Each is made to compute the weights of all its heads, and returns what it would have returned. PyTorch's fused path through
-    `nn.TransformerEncoder`, which has no weights, is switched off for the time (for the whole process), so padding's outputs
-    are not zeroed there. In training mode `nn.MultiheadAttention` gives weights after dropout. Afterwards, and after an
-    exception too, the module is as it was. What is compiled or scripted already is not caught.
+    The weights of `scaled_dot_product_attention` are computed again from its arguments, before dropout, and are stored under
+    the name of the innermost module that called it. The model's results stay bit-identical.
+
+    Each module computes the weights of all its heads and still returns its usual results. While the context is open, PyTorch's
+    fused path through `nn.TransformerEncoder`, which computes no weights, is switched off for the whole process; without that
+    path, the outputs of padding are not set to zero. In training mode, `nn.MultiheadAttention` gives weights after dropout.
+    When the context ends, also by an exception, the module is restored. Modules that are already compiled or scripted are not
+    captured.
 
     Args:
-        module: Any.
+        module: Any PyTorch module.
 
     Yields:
-        What has been caught so far.
+        The weights captured so far.
 
     Raises:
-        RequestError: If there is no such attention in the module, and it made no such call.
+        RequestError: If the module contains no such attention and did not call `scaled_dot_product_attention`.
     """
     found = {name: part for name, part in module.named_modules() if isinstance(part, nn.MultiheadAttention | Attention)}
     caught = Captured()
@@ -184,8 +186,8 @@ def capture(module: nn.Module) -> Iterator[Captured]:
 
 
 def _hook(module: nn.MultiheadAttention, name: str, catch: Callable[[Call], None], stack: ExitStack) -> None:
-    """Let a module of PyTorch's compute the weights of all heads, and give back what it was asked for."""
-    asked: list[tuple[bool, bool, bool]] = []  # a stack, should a call be made within another
+    """Make an `nn.MultiheadAttention` compute the weights of all heads, and still return what its caller asked for."""
+    asked: list[tuple[bool, bool, bool]] = []  # a stack, because a call may happen inside another
 
     def before(_: nn.Module, positional: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         bound = _SIGNATURE.bind(module, *positional, **named)
@@ -204,7 +206,7 @@ def _hook(module: nn.MultiheadAttention, name: str, catch: Callable[[Call], None
             return context, None
         return context, weights.mean(-3) if average else weights
 
-    # First of all before the call and last of all after it: other hooks see what they would have seen.
+    # The first hook before the call and the last one after it, so that other hooks see the usual arguments and results.
     stack.callback(module.register_forward_hook(after, prepend=True).remove)
     stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
 

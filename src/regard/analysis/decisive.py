@@ -1,4 +1,4 @@
-"""How much of a classifier's attention lies on the words that are known to decide."""
+"""Share of a classifier's attention on the words that are known to decide the label."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 def decisive_share(
     classifier: "Classifier", texts: Sequence[str], decisive: Sequence[Sequence[int]], *, words: Sequence[Sequence[str]]
 ) -> float:
-    """Return the mean over texts of the part of the attention that lies on the decisive words, from 0 to 1.
+    """Return the share of attention on the decisive words, from 0 to 1, as a mean over texts.
 
     Args:
         classifier: The classifier.
         texts: The texts.
         decisive: For each text, the positions of the words that decide its label.
-        words: The words of each text that these positions count in.
+        words: The words of each text, to which these positions refer.
 
     Raises:
-        RequestError: If there are no texts, or the classifier cuts one into other words.
+        RequestError: If there are no texts, or the classifier splits a text into other words.
     """
     if not texts:
         raise RequestError("decisive_share: there are no texts, expected at least one")

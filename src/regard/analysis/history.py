@@ -1,4 +1,4 @@
-"""The metrics that a run has logged (`logs/metrics.csv`) as plain columns, and their curves."""
+"""The logged metrics of a run (`logs/metrics.csv`) as columns, and their curves."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""The weights of `scaled_dot_product_attention`, which returns none: computed again from what each call was given."""
+"""The weights of `scaled_dot_product_attention`, computed again from its arguments because it does not return them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -64,7 +64,7 @@ def catch_scaled_dot_products(module: nn.Module, take: Callable[[str, Tensor], N
 
     Args:
         module: The module. What it returns stays bit-identical.
-        take: Gets the name of the innermost module that made the call, and the weights.
+        take: Function of two arguments: the name of the innermost module that made the call, and the weights.
     """
     running: list[str] = []
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Attention mechanisms behind one contract (`base.Attention`), each of which stands alone."""
+"""Attention mechanisms with one contract (`base.Attention`); each can be used on its own."""
 
 from regard.attention.additive import Additive, AdditiveMemory, additive_attention, additive_scores
 from regard.attention.base import Attention, AttentionOutput, Memory

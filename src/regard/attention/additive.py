@@ -1,11 +1,11 @@
-"""Additive attention: the score of a query and a key is a network with one hidden layer between them.
+"""Additive attention: a network with one hidden layer scores each pair of query and key.
 
     score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
-In code, for queries W_q q and keys W_k k that are projected already: `plain_additive_scores`. `Additive` is below. `concat` and
-`weight_norm` have the variants, which differ in W_q, W_k and v only. The score is useful wherever each of many rows is compared
-with each of many others: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al. 2022), speech
-(Chorowski et al. 2015).
+In code: `plain_additive_scores`, for projected queries W_q q and keys W_k k. The class `Additive` follows below. The modules
+`concat` and `weight_norm` contain variants, which differ in W_q, W_k and v only. The score also serves other tasks that compare
+each row of one set with each row of another: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al.
+2022), speech (Chorowski et al. 2015).
 """
 
 from abc import abstractmethod
@@ -30,7 +30,7 @@ from regard.shapes import check_shape
 def plain_additive_scores(
     query: Float[Tensor, "B Q H"], key: Float[Tensor, "B K H"], score_weight: Float[Tensor, " H"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh), for projected queries and keys: the formula as it is written."""
+    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) for projected queries and keys, computed as the formula is written."""
     hidden = (query[:, :, None] + key[:, None]).tanh()
     return hidden @ score_weight.to(hidden.dtype)
 
@@ -41,15 +41,16 @@ def additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh), without a (B,Q,K,H) tensor where that would be large.
+    """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) without a large (B,Q,K,H) tensor.
 
-    The sizes and the device choose the form: `kernels.additive` works in blocks on a CPU, the plain formula serves small sizes.
+    Sizes and device decide which code runs: `kernels.additive` works in blocks on a CPU, and the plain formula serves small
+    sizes.
 
     Args:
         query: Projected queries W_q q.
         key: Projected keys W_k k.
         score_weight: v.
-        key_exponential: `kernels.additive.exponential(key)`, if the same keys meet one query after the other.
+        key_exponential: `kernels.additive.exponential(key)`; give it if the same keys are used for one query after another.
 
     Raises:
         ShapeError: If an axis does not fit.
@@ -72,12 +73,12 @@ def additive_attention(
     attn_mask: Tensor | None = None,
     need_weights: bool = True,
 ) -> AttentionOutput:
-    """Return additive attention from projected queries and keys: weights = softmax_j Σ_h v_h tanh(q_ih + k_jh), masked.
+    """Apply additive attention to projected queries and keys: weights = softmax_j Σ_h v_h tanh(q_ih + k_jh), masked.
 
     Args:
         query: Projected queries.
         key: Projected keys.
-        value: What is averaged.
+        value: The values, of which the context is a weighted mean.
         score_weight: v.
         key_mask: Boolean (B,K); True where there is a key.
         attn_mask: Boolean (Q,K) or (B,Q,K); True where a query may attend to a key.
@@ -90,7 +91,7 @@ def additive_attention(
         ShapeError: If an axis does not fit, or a mask is not boolean.
 
     Example:
-        A pointer network's choice among the encoder's states, by the decoder's:
+        In a pointer network, each decoder state chooses among the encoder's states:
         `additive_attention(to_query(decoder), to_key(encoder), encoder, v, key_mask=mask).weights`.
     """
     sizes = check_shape("value", value, "B K Dv", check_shape("key", key, "B K H"))
@@ -113,7 +114,7 @@ def _fused(
     attn_mask: Tensor | None,
     need_weights: bool,
 ) -> AttentionOutput:
-    """By Triton's kernels. The masks stay two: joined they would be a tensor of B·Q·K."""
+    """Run the Triton kernels. The two masks stay separate, because joined they would be a tensor of B·Q·K."""
     for pair in ((key_mask, None), (None, attn_mask)):
         combine_masks(*pair, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     key, value = zero_masked(key, key_mask), zero_masked(value, key_mask)
@@ -125,10 +126,10 @@ def _fused(
 
 @dataclass(frozen=True)
 class AdditiveMemory(Memory):
-    """Projected keys, and their exponentials for decoders that come with one query at a time."""
+    """Projected keys, and their exponentials for decoders that attend with one query at a time."""
 
     key_exponential: Tensor | None = None
-    """e^{2·key} (B,K,Da), without gradient; None where it would not pay."""
+    """e^{2·key} (B,K,Da), without gradient; None if it would not save time."""
 
     def select(self, index: Int[Tensor, " M"]) -> "AdditiveMemory":
         """Keep the given rows of the batch, in the given order."""
@@ -141,7 +142,7 @@ torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.att
 
 
 class AdditiveBase(ScoredAttention):
-    """v · tanh(query part + key part): what the additive mechanisms have in common."""
+    """Base of the additive mechanisms: score = v · tanh(query part + key part)."""
 
     supports_fused = Unchanged("scores")
 
@@ -163,7 +164,7 @@ class AdditiveBase(ScoredAttention):
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return the query's part of the sum under the tanh."""
+        """Return the query's term of the sum inside the tanh."""
 
     def prepare(
         self,
@@ -172,7 +173,7 @@ class AdditiveBase(ScoredAttention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> AdditiveMemory:
-        """Project the keys once, and make their exponentials ready where that pays."""
+        """Project the keys once, and compute their exponentials if that saves time."""
         memory = super().prepare(key, value, key_mask=key_mask)
         return AdditiveMemory(memory.key, memory.value, key_mask, ready_exponential(memory.key))
 
@@ -186,7 +187,7 @@ class AdditiveBase(ScoredAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query; see `Attention.attend`. On a GPU in one pass, where that serves (`is_fused`)."""
+        """Attend with each query; see `Attention.attend`. On a GPU, a single kernel does it if `is_fused`."""
         self.refuse_state(state)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
@@ -220,7 +221,7 @@ class Additive(AdditiveBase):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias (it belongs to the key's projection, which is made once).
+        bias: Whether the sum has a bias. It is part of the key's projection, which is computed once.
         normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
             None for a softmax.
         device: Device of the parameters, as in `torch.nn`.

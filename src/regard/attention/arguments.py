@@ -1,7 +1,7 @@
-"""Check the arguments of constructors and calls: the only place that knows what a mistaken argument probably meant.
+"""Check the arguments of constructors and calls, and suggest the correct argument for a wrong one.
 
-People come with the names of `nn.MultiheadAttention`, `scaled_dot_product_attention`, Keras and x-transformers. Several names
-mean the opposite here (`key_padding_mask`) or two different things (`attention_mask`), so errors show the right call.
+Users know the names of `nn.MultiheadAttention`, `scaled_dot_product_attention`, Keras and x-transformers. Some of them have the
+opposite meaning here (`key_padding_mask`) or two meanings (`attention_mask`), so errors show the correct call.
 """
 
 import inspect
@@ -67,10 +67,12 @@ _AT_CALL = {
 
 
 def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str, object]) -> None:
-    """Refuse arguments that a constructor does not have. Called before it, with its arguments.
+    """Raise an error for arguments that a constructor does not have.
+
+    It is called before the constructor, with the same arguments.
 
     Raises:
-        ArgumentError: If a name is unknown, or more arguments come by position than the class takes so.
+        ArgumentError: If a name is unknown, or there are more positional arguments than the class takes.
     """
     parameters = list(inspect.signature(made.__init__).parameters.values())[1:]  # type: ignore[misc]
     kinds = {p.kind for p in parameters}
@@ -87,17 +89,17 @@ def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str,
 
 
 def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
-    """Refuse what the call of a mechanism or a pooling does not take.
+    """Raise an error for arguments that the call of a mechanism or a pooling does not have.
 
     Args:
         called: Name of the class.
-        given: Arguments by position beyond those that it takes.
-        named: Names that it does not have.
-        known: Names that it has.
-        advice: What to do about those by position.
+        given: Surplus positional arguments.
+        named: Unknown names.
+        known: Known names.
+        advice: Advice for surplus positional arguments.
 
     Raises:
-        ArgumentError: If there is any.
+        ArgumentError: If `given` or `named` is not empty.
     """
     if given:
         raise ArgumentError(f"{called} got {len(given)} argument{'s' * (len(given) > 1)} too many by position; {advice}")
@@ -117,7 +119,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def check_tensor(called: str, name: str, given: object) -> None:
-    """Refuse anything but a tensor.
+    """Raise an error for anything but a tensor.
 
     Raises:
         ArgumentError: If it is something else.
@@ -132,10 +134,10 @@ def check_tensor(called: str, name: str, given: object) -> None:
 
 
 def check_size(called: str, name: str, size: int, *, least: int = 1) -> None:
-    """Refuse a width or a count that is no whole number, or too small.
+    """Raise an error for a width or a count that is not an int, or is too small.
 
     Raises:
-        ConfigError: If it is no int, or below `least`.
+        ConfigError: If it is not an int, or is below `least`.
     """
     if isinstance(size, bool) or not isinstance(size, Integral):
         whole = f", such as {name}={int(size)}" if isinstance(size, float) and size >= 1 and math.isfinite(size) else ""
@@ -145,7 +147,7 @@ def check_size(called: str, name: str, size: int, *, least: int = 1) -> None:
 
 
 def check_number(called: str, name: str, number: float) -> None:
-    """Refuse what is no real number.
+    """Raise an error for anything but a real number.
 
     Raises:
         ConfigError: If it is something else.
@@ -155,7 +157,7 @@ def check_number(called: str, name: str, number: float) -> None:
 
 
 def check_flag(called: str, name: str, flag: bool) -> None:
-    """Refuse anything but True and False.
+    """Raise an error for anything but True and False.
 
     Raises:
         ConfigError: If it is something else.
@@ -165,7 +167,7 @@ def check_flag(called: str, name: str, flag: bool) -> None:
 
 
 def check_dropout(called: str, dropout: float) -> None:
-    """Refuse anything but a share of at least 0 and below 1.
+    """Raise an error for anything but a number from 0 to below 1.
 
     Raises:
         ConfigError: If it is something else.
@@ -176,7 +178,7 @@ def check_dropout(called: str, dropout: float) -> None:
 
 
 def check_window(called: str, window: tuple[int, int] | None) -> None:
-    """Refuse anything but two whole numbers of 0 or more.
+    """Raise an error for anything but two whole numbers of 0 or more.
 
     Raises:
         ConfigError: If it is something else.
@@ -195,17 +197,17 @@ def check_window(called: str, window: tuple[int, int] | None) -> None:
 
 
 def check_instance(called: str, name: str, given: object, kind: type, example: str) -> None:
-    """Refuse anything but an instance of a class.
+    """Raise an error for anything but an instance of a class.
 
     Args:
-        called: Name of what is constructed.
+        called: Name of the class that is constructed.
         name: Name of its argument.
         given: The argument.
         kind: Expected class.
         example: A call that makes one, for the message.
 
     Raises:
-        ConfigError: If it is a class, or an instance of another one.
+        ConfigError: If it is a class, or an instance of another class.
     """
     if isinstance(given, type):
         own = f"{name}={given.__name__}(…)" if issubclass(given, kind) else f"{name}={example}"
@@ -216,7 +218,7 @@ def check_instance(called: str, name: str, given: object, kind: type, example: s
 
 
 def describe_arguments(module: nn.Module) -> str:
-    """Return what `repr` shows of a module: sizes, and what differs from the constructor's defaults.
+    """Return the text of a module's `repr`: sizes, and arguments that differ from the constructor's defaults.
 
     Arguments that the module keeps under another name, or as a submodule (which `repr` lists below), are left out.
     """

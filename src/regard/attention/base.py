@@ -1,8 +1,8 @@
-"""The contract of every attention mechanism: one call, and the two steps that it is made of.
+"""The contract of every attention mechanism: one call, which consists of two steps.
 
     context, weights = attention(query, key, value, key_mask=…, attn_mask=…, need_weights=True)
 
-is the sum of two steps that decoders call themselves: `prepare` projects the keys once, `attend` uses them for each query.
+consists of two steps, which decoders call directly: `prepare` projects the keys once, and `attend` uses them for each query.
 Masks are boolean, and True means "may attend". A row with nothing to attend to gives zero weights, a zero context and finite
 gradients. Nothing is kept on the module between calls.
 """
@@ -23,7 +23,7 @@ from regard.errors import RequestError, ShapeError
 
 @dataclass(frozen=True)
 class AttentionOutput:
-    """Context and weights of a batch of queries; unpacks to these two, as the result of `nn.MultiheadAttention` does.
+    """Context and weights of a batch of queries. It unpacks to these two, like the result of `nn.MultiheadAttention`.
 
     If the inputs have no batch axis, these have none either.
 
@@ -37,9 +37,9 @@ class AttentionOutput:
     context: Float[Tensor, "*B Q Dv"]
     """Σ_k weight_k value_k."""
     weights: Float[Tensor, "*heads Q K"] | None = None
-    """(B,Q,K), with heads (B,H,Q,K), before dropout; None if they were not asked for."""
+    """Weights (B,Q,K), or (B,H,Q,K) with heads, before dropout; None if `need_weights` was False."""
     loss: Float[Tensor, ""] | None = None
-    """A scalar if the mechanism has a loss of its own (coverage). Not gathered by `nn.DataParallel`."""
+    """A scalar if the mechanism has a loss of its own (coverage). `nn.DataParallel` does not gather it."""
 
     def __post_init__(self) -> None:
         # nn.DataParallel gathers the parts of its replicas' outputs and builds an output from an iterator over them.
@@ -63,14 +63,14 @@ class AttentionOutput:
 
 @dataclass(frozen=True)
 class Memory:
-    """Keys and values prepared once, to be attended to many times."""
+    """Prepared keys and values, computed once and used by many queries."""
 
     key: Float[Tensor, "B K Da"]
-    """The keys of the scores: projected, if the mechanism projects them."""
+    """The keys, projected if the mechanism projects them."""
     value: Float[Tensor, "B K Dv"]
-    """Zero where `key_mask` is False."""
+    """The values; zero where `key_mask` is False."""
     key_mask: Bool[Tensor, "B K"] | None = None
-    """(B,K) booleans, True where there is a key; None if there is one everywhere."""
+    """Booleans (B,K), True where a key exists; None if all exist."""
 
     def select(self, index: Int[Tensor, " M"]) -> "Memory":
         """Keep the given rows of the batch, in the given order."""
@@ -84,16 +84,16 @@ for _cls in (AttentionOutput, Memory):
 
 @dataclass(frozen=True)
 class HeadMaps:
-    """The maps of an attention by scaled dot products: W_o [head_1; …; head_H] with head_h = softmax(q_h k_hᵀ / √E) v_h."""
+    """The linear maps of attention by scaled dot products: W_o [head_1; …; head_H] with head_h = softmax(q_h k_hᵀ / √E) v_h."""
 
     query: nn.Linear
     key: nn.Linear
     value: nn.Linear
     output: nn.Linear
     num_heads: int
-    """The number of heads H, of queries and keys alike."""
+    """Number of heads H, the same for queries and keys."""
     rotate: Callable[[Tensor, int], Tensor] | None = None
-    """Rotates queries or keys (B,H,T,E) at the positions from a given one on; None if positions play no role."""
+    """Function that rotates queries or keys (B,H,T,E) whose first position is given; None if positions play no role."""
 
 
 _ARGUMENTS = ("query", "key", "value", "key_mask", "attn_mask", "reweight", "need_weights")
@@ -106,8 +106,8 @@ _BY_POSITION = (
 class Attention(Observable, nn.Module, ABC):
     """Base of every mechanism that has a query: weights = f(query, key), context = Σ_k weight_k value_k.
 
-    A mechanism of your own overrides `prepare` and `attend`; one with a score for each query and key is shorter as a
-    `ScoredAttention`.
+    Your own mechanism overrides `prepare` and `attend`. If it computes a score for each query and key, `ScoredAttention` is a
+    shorter base.
     """
 
     normalized: bool = True
@@ -115,15 +115,17 @@ class Attention(Observable, nn.Module, ABC):
     permutation_equivariant: bool = True
     """Whether permuting the keys permutes the weights."""
     stateful: bool = False
-    """Whether the weights depend on earlier queries, which are then taken in order."""
+    """Whether the weights depend on earlier queries, so that queries must come in order."""
 
     sequential: bool = False
-    """Whether the queries of a call are computed one after the other. Then `torch.export` needs to know their number (B and K
-    may be open): export the step of one query."""
+    """Whether the queries of a call are computed one after another.
+
+    Then `torch.export` needs a fixed number of queries (B and K may be dynamic): export the step of one query.
+    """
     has_loss: bool = False
-    """Whether the output has a loss of its own, for the training loss."""
+    """Whether the output has a loss of its own, which is added to the training loss."""
     supports_fused: bool = False
-    """Whether a kernel may compute scores, weights and context at once, where no weights are asked for."""
+    """Whether a kernel may compute scores, weights and context at once if no weights are needed."""
 
     query_size: int
     """Dq, width of the queries."""
@@ -131,20 +133,20 @@ class Attention(Observable, nn.Module, ABC):
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Check the names of the arguments before the constructor of any mechanism runs."""
+        """Check the names of the arguments before the constructor runs."""
         check_constructor(cls, args, kwargs)
         return super().__new__(cls)
 
     def linear_score(self) -> LinearScore | None:
-        """Return the weights of the score, for loops that compute scores and weights themselves.
+        """Return the parameters of the score, for loops that compute scores and weights themselves.
 
         Returns:
-            The weights if `prepare` and `attend` compute the formula of `LinearScore` and nothing else; None by default.
+            The parameters if `prepare` and `attend` compute exactly the formula of `LinearScore`; None by default.
         """
         return None
 
     def context_size(self, value_size: int) -> int:
-        """Return the width of the context of values of a given width: the same, unless the mechanism maps them."""
+        """Return the width of the context for values of a given width. It is the same, unless the mechanism projects values."""
         return value_size
 
     @abstractmethod
@@ -160,13 +162,13 @@ class Attention(Observable, nn.Module, ABC):
         Args:
             key: The keys.
             value: The values; None if the keys are the values.
-            key_mask: True where a key exists; None for everywhere.
+            key_mask: True where a key exists; None if all exist.
 
         Returns:
-            What `attend` needs of them.
+            The memory that `attend` needs.
 
         Raises:
-            ShapeError: If an axis or the mask does not fit.
+            ShapeError: If the sizes of an axis or of the mask do not match.
         """
 
     @abstractmethod
@@ -185,17 +187,17 @@ class Attention(Observable, nn.Module, ABC):
         Args:
             query: The queries.
             memory: Result of `prepare`.
-            state: Second result of the call before, for a stateful mechanism; None to begin.
+            state: Second result of the previous call, for a stateful mechanism; None for the first call.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
-            reweight: Maps the weights to those used in their place, before the context is formed. It gets the rows that are
-                computed together: all queries, or one after the other where weights depend on earlier ones.
-            need_weights: Whether to return the weights; without them the fastest path is taken.
+            reweight: Function that replaces the weights before the context is computed. It receives the rows that are computed
+                together: all queries, or one query at a time if weights depend on earlier ones.
+            need_weights: Whether to return the weights. If False, the fastest path is taken.
 
         Returns:
             The output, and the state for the next call (None for a mechanism without one).
 
         Raises:
-            ShapeError: If an axis or the mask does not fit.
+            ShapeError: If the sizes of an axis or of the mask do not match.
             RequestError: If a state is given to a mechanism without one.
         """
 
@@ -214,22 +216,22 @@ class Attention(Observable, nn.Module, ABC):
         """Prepare and attend in one call.
 
         Args:
-            query: The queries, (B,Q,Dq), or (Q,Dq) of a single sequence, for which no argument and no result has an axis B.
-            key: The keys; None for self-attention: the queries attend to each other.
+            query: The queries (B,Q,Dq), or (Q,Dq) for a single sequence; then no argument and no result has an axis B.
+            key: The keys; None for self-attention, in which the queries attend to each other.
             value: The values; None if the keys are the values.
-            further: Nothing; masks are given by name.
-            key_mask: True where a key exists (padding: False); None for everywhere.
+            further: Must be empty: masks are given by name.
+            key_mask: True where a key exists, False for padding; None if all exist.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
-            reweight: Maps the weights to those used in their place; see `attend`.
-            need_weights: Whether to return the weights; without them the fastest path is taken.
-            others: Nothing; other names are refused, with the right call.
+            reweight: Function that replaces the weights; see `attend`.
+            need_weights: Whether to return the weights. If False, the fastest path is taken.
+            others: Must be empty: other names raise an error that shows the correct call.
 
         Returns:
             Context and weights: `context, weights = attention(query, key, value)`.
 
         Raises:
-            ShapeError: If an axis or a mask does not fit.
-            ArgumentError: If an argument has another name, or is no tensor.
+            ShapeError: If the sizes of an axis or of a mask do not match.
+            ArgumentError: If an argument is unknown or is not a tensor.
         """
         called = type(self).__name__
         if further or others:
@@ -245,7 +247,7 @@ class Attention(Observable, nn.Module, ABC):
         return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)[0]
 
     def head_maps(self) -> HeadMaps | None:
-        """Return the maps of the heads if `prepare` and `attend` compute the formula of `HeadMaps` and nothing else."""
+        """Return the linear maps of the heads if `prepare` and `attend` compute exactly the formula of `HeadMaps`."""
         return None
 
     def extra_repr(self) -> str:
@@ -253,7 +255,7 @@ class Attention(Observable, nn.Module, ABC):
         return describe_arguments(self)
 
     def refuse_state(self, state: object) -> None:
-        """Refuse a state, for mechanisms without one.
+        """Raise an error if a state is given, for mechanisms without one.
 
         Raises:
             RequestError: If the state is not None.
@@ -264,10 +266,10 @@ class Attention(Observable, nn.Module, ABC):
             )
 
     def refuse_open_axis(self, query: Float[Tensor, "B Q Dq"]) -> None:
-        """Refuse an export with an open number of queries, for sequential mechanisms.
+        """Raise an error for an export with a dynamic number of queries, for sequential mechanisms.
 
         Raises:
-            RequestError: If `torch.export` runs and leaves Q open.
+            RequestError: If `torch.export` runs with a dynamic Q.
         """
         if torch.compiler.is_exporting() and not isinstance(query.shape[1], int):
             raise RequestError(
@@ -296,7 +298,7 @@ class Attention(Observable, nn.Module, ABC):
         reweight: Reweight | None,
         need_weights: bool,
     ) -> AttentionOutput:
-        """Call with a batch of one, and take its axis away again."""
+        """Call with a batch of one sequence, and remove the batch axis from the result."""
         for name, tensor, axes in (("key", key, 2), ("value", value, 2), ("key_mask", key_mask, 1)):
             if tensor is not None and tensor.ndim != axes:
                 raise ShapeError(

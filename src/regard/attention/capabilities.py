@@ -1,12 +1,12 @@
-"""Capabilities of a mechanism beyond its contract: the questions that fast paths and tools ask it.
+"""Capabilities of a mechanism beyond its contract, which fast paths and tools ask for.
 
-    attention.linear_score()              the weights of its score, for loops that compute the score themselves
+    attention.linear_score()              the parameters of its score, for loops that compute the score themselves
     attention.supports_fused              whether a kernel may compute scores and context at once
-    attention.observe(observer)           every result of `attend`, while a context is open
-    attention.attend(…, reweight=…)       other weights in place of its own, before the context is formed
+    attention.observe(observer)           calls a function with every result of `attend` while a context is open
+    attention.attend(…, reweight=…)       replaces the weights before the context is computed
 
-Nobody asks for the type of a mechanism. A fast path computes a formula from a module's parameters, without calling the module,
-so it must not be taken where a call would do something else. `capability` and `Unchanged` see to that: a subclass that
+No code asks for the type of a mechanism. A fast path computes a formula from a module's parameters without calling the module,
+so it must not be taken if a call would compute something else. `capability` and `Unchanged` ensure that: a subclass that
 overrides a method loses the capabilities of its parent, unless it declares its own.
 """
 
@@ -22,17 +22,19 @@ from torch import Tensor, nn
 from regard.errors import ShapeError
 
 Reweight = Callable[[Tensor, Tensor], Tensor]
-"""A function of weights (…,K) and a boolean mask that broadcasts to them (True where a query may attend); returns the weights
-that are used, and reported, in their place."""
+"""A function of weights (…,K) and a boolean mask that broadcasts to them (True where a query may attend).
+
+It returns the weights that are used and reported instead.
+"""
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def capability(method: _Method) -> _Method:
-    """Decorate a method that describes a module's formula: it returns None where the module computes something else.
+    """Decorate a method that describes a module's formula, so that it returns None if the module computes something else.
 
-    That is where `is_unchanged` is False for the class that defines the method.
+    The method returns None if `is_unchanged` is False for the class that defines it.
 
     Example:
         >>> class Doubled(nn.Module):
@@ -68,11 +70,11 @@ class _Capability:
 
 
 def _nothing() -> None:
-    """Answer for a module that changed its formula."""
+    """Return None, for a module that changed its formula."""
 
 
 class Unchanged:
-    """Class attribute: whether a class runs some methods as the class that declares the attribute defines them.
+    """Class attribute that is True if a class has not overridden certain methods of the class that declares the attribute.
 
     Args:
         methods: Names of the methods.
@@ -91,11 +93,11 @@ class Unchanged:
 
 
 def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
-    """Return whether a module runs all methods of a class as that class has them, without hooks around `forward`.
+    """Return whether a module runs all methods of a class unchanged, without hooks around `forward`.
 
     Args:
         module: The module.
-        cls: The class whose formula the caller knows.
+        cls: Class whose formula the caller knows.
     """
     methods = _methods(cls)
     same = all(getattr(type(module), name, None) is method for name, method in methods.items())
@@ -110,7 +112,7 @@ def _methods(cls: type[nn.Module]) -> dict[str, Any]:
 
 
 def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) -> Tensor:
-    """Apply a function to weights; None keeps them as they are.
+    """Apply a function to weights; None keeps the weights.
 
     Raises:
         ShapeError: If the function returns weights of another shape.
@@ -128,7 +130,7 @@ def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) 
 
 @dataclass(frozen=True)
 class LinearScore:
-    """The weights of a score: softmax_k of v·tanh(W q + k), or of k·(W q), where k are the keys that `prepare` projects."""
+    """Parameters of a score v·tanh(W q + k) or k·(W q), where k are the keys that `prepare` projects."""
 
     query_weight: Tensor
     """W (Da,Dq)."""
@@ -143,7 +145,7 @@ class Observation:
     query: Tensor
     """(B,Q,Dq)."""
     key: Tensor | None
-    """The keys that `prepare` got last; None if it was not called while the mechanism was observed."""
+    """Keys of the last call of `prepare`; None if it was not called while the mechanism was observed."""
     weights: Tensor
     """(B,Q,K), with heads (B,H,Q,K); detached."""
 
@@ -157,14 +159,14 @@ class Observable:
     """A mechanism that reports the results of `attend`."""
 
     observed: bool = False
-    """Whether somebody observes this mechanism. Paths that compute attention without `attend` are not taken then."""
+    """Whether an observer is active. Then paths that compute attention without `attend` are not taken."""
 
     @contextmanager
     def observe(self, observer: Callable[[Observation], None]) -> Iterator[None]:
-        """Call a function with the result of every `attend`, as long as the context is open.
+        """Call a function with the result of every `attend` while the context is open.
 
-        The weights are computed although a caller doesn't ask for them; callers get what they would have got. Several
-        observers may be there at once.
+        The weights are computed even if a caller does not need them, and callers still get their usual results. Several
+        observers may be active at once.
 
         Args:
             observer: Called after each `attend`.

@@ -1,4 +1,4 @@
-"""Base of the soft and the hard form of monotonic chunkwise attention: a second scorer, for the window, and its keys."""
+"""Base of the soft and the hard form of monotonic chunkwise attention, with a second scorer for the window."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ from regard.attention.scored import ScoredAttention
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkMemory(Memory):
-    """Keys made ready for both scorers; the fields of `Memory` are those of `monotonic`."""
+    """Prepared keys for both scorers. The fields of `Memory` are those of `monotonic`."""
 
     monotonic: Memory
-    """For the scorer of the process, with the values."""
+    """Memory of the scorer of the stopping process, with the values."""
     chunk: Memory
-    """For the scorer within the window; its values are empty."""
+    """Memory of the scorer within the window; its values are empty."""
 
     def select(self, index: Int[Tensor, " M"]) -> "ChunkMemory":
         """Keep the given rows of the batch, in the given order."""
@@ -58,7 +58,7 @@ class ChunkedAttention(MonotonicAttention):
 
 
 def _prepare_chunk(scorer: ScoredAttention, key: Tensor, key_mask: Tensor | None) -> Memory:
-    """Return the keys for the scorer within the window, with values of no width: those of the process serve."""
+    """Return the keys for the scorer within the window. Its values have width 0, because those of `monotonic` are used."""
     return scorer.prepare(key, key[..., :0], key_mask=key_mask)
 
 

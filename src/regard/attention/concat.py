@@ -89,9 +89,9 @@ class Concat(_ConcatBase):
 
 
 class SumConcat(_ConcatBase):
-    """Luong's concat as a well-known tutorial has it: score(q, k) = v·tanh(W (q + k)), query and key of one width.
+    """Luong's concat as a well-known tutorial writes it: score(q, k) = v·tanh(W (q + k)), for queries and keys of one width.
 
-    Differs from the paper: `Concat` has a matrix of its own for each of the two.
+    Differs from the paper, whose W has separate columns for query and key (`Concat`).
 
     Args:
         query_size: Dq = Dk, ≥ 1.

@@ -13,13 +13,13 @@ _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
-    """Rename what a state dict has of `nn.MultiheadAttention`, in place; a hook that runs before `MultiHead` loads its own.
+    """Rename the parameters of an `nn.MultiheadAttention` in a state dict in place. The hook runs before `MultiHead` loads it.
 
     Args:
         module: The attention that loads.
         state: The state dict of a whole model.
-        prefix: Beginning of the attention's names in it.
-        rest: What else PyTorch tells such a hook.
+        prefix: Prefix of the attention's names in it.
+        rest: Further arguments that PyTorch gives such a hook.
 
     Raises:
         ConfigError: If the attention was built with `add_bias_kv`.
@@ -46,7 +46,7 @@ def rename_to_torch(state: Mapping[str, Tensor], *, packed: bool) -> dict[str, T
 
     Args:
         state: State dict of the `MultiHead`.
-        packed: Whether the other module keeps one matrix for query, key and value, as it does where all have one width.
+        packed: Whether the other module keeps one matrix for query, key and value, which it does if all have one width.
     """
     weights = [state[f"{part}_projection.weight"] for part in _PARTS]
     found = {"in_proj_weight": torch.cat(weights)} if packed else dict(zip(_SEPARATE, weights, strict=True))

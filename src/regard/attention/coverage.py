@@ -34,7 +34,7 @@ def coverage_scores(
 
 
 def fertilities(logits: Float[Tensor, "B K"], max_fertility: float) -> Float[Tensor, "B K"]:
-    """Return Φ = N · sigmoid(U_f·k): how many queries each key is good for, in float32 at least."""
+    """Return Φ = N · sigmoid(U_f·k), the number of queries that each key can serve, in at least float32."""
     return max_fertility * logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
 
 
@@ -44,21 +44,21 @@ def coverage_loss(
     coverage: Float[Tensor, "B K"] | None = None,
     query_mask: Bool[Tensor, "B Q"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Return the cost of looking again at keys attended to before: the mean over queries t of Σ_k min(α_tk, c_tk).
+    """Return the cost of repeated attention to keys: the mean over queries t of Σ_k min(α_tk, c_tk).
 
-    c_t is what the keys got before query t: `coverage` and the weights of the earlier queries. Works on the weights of any
-    mechanism, of a whole target at once.
+    c_t is the weight that the keys received before query t: `coverage` plus the weights of earlier queries. The function works
+    on the weights of any mechanism for a whole target.
 
     Args:
         weights: α, ≥ 0.
-        coverage: What the keys got before the first of these queries; None for nothing.
-        query_mask: Which queries count (padding of the target does not); None for all.
+        coverage: Weight that the keys received before the first of these queries; None for zero.
+        query_mask: True for queries that count, False for padding of the target; None if all count.
 
     Returns:
         A scalar, at least 0 and at most 1 for weights that sum to one; 0 if no query counts.
 
     Raises:
-        ShapeError: If an axis does not fit; weights of several heads are to be averaged, or taken one by one, before.
+        ShapeError: If sizes do not match. Average the weights of several heads first, or pass one head at a time.
 
     Reference: See, Liu, Manning 2017, eqs. 10 and 12.
     """
@@ -78,13 +78,13 @@ def coverage_loss(
 class Coverage(HistoryAttention):
     """score_t(q, k) = v·tanh(W_k k + W_q q + w_c c_t + b), with the coverage c_t = Σ_{t' < t} α_t' of each key.
 
-    The mechanism sees how much each key has been attended to so far, and `AttentionOutput.loss` says what looking again costs:
-    the mean, over the queries of the call that may attend to anything (by `key_mask` and `attn_mask`), of Σ_k min(α_tk, c_tk);
-    0 if no query may. A decoder that goes step by step averages the losses of its steps, or calls `coverage_loss` on all
-    weights at the end with a mask of the target's padding. Add it to the training loss, times a λ (1 in the paper).
+    The score depends on how much each key has been attended to so far. `AttentionOutput.loss` is the cost of repeated
+    attention: the mean of Σ_k min(α_tk, c_tk) over the queries of the call that may attend to some key, and 0 if there are
+    none. A decoder that runs step by step averages the losses of its steps, or calls `coverage_loss` on all weights at the end
+    with a mask of the target's padding. Add the loss to the training loss, multiplied by λ (1 in the paper).
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q steps
-    of B·K·2Da multiply-adds, one after the other; memory B·K·Da.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q
+    sequential steps of B·K·2Da multiply-adds; memory B·K·Da.
 
     Reference: See, Liu, Manning 2017, eqs. 10–13 (W_h k, W_s q, b_attn there).
     Differs from the paper: the loss is a mean over all queries of the batch, not over each target first.
@@ -133,7 +133,7 @@ class Coverage(HistoryAttention):
             dtype=dtype,
         )
         self.coverage_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
-        nn.init.uniform_(self.coverage_weight, -1, 1)  # as nn.Linear(1, Da) would begin
+        nn.init.uniform_(self.coverage_weight, -1, 1)  # the initialisation of nn.Linear(1, Da)
 
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
@@ -153,14 +153,14 @@ class Coverage(HistoryAttention):
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """Return eq. 12, averaged over the queries that may attend to anything."""
+        """Return the loss of eq. 12, averaged over the queries that may attend to some key."""
         query_mask = None if mask is None else mask.any(-1)
         return coverage_loss(weights.to(history.dtype), coverage=history, query_mask=query_mask)
 
 
 @dataclass(frozen=True)
 class FertilityMemory(Memory):
-    """Projected keys, and how many queries each is expected to serve."""
+    """Projected keys, and the number of queries that each is expected to serve."""
 
     fertility: Tensor | None = None
     """Φ (B,K), between 0 and N; `FertilityCoverage.prepare` always fills it."""
@@ -176,23 +176,23 @@ torch.export.register_dataclass(FertilityMemory, serialized_type_name="regard.at
 
 
 class FertilityCoverage(Coverage):
-    """score_t(q, k) = v·tanh(W_q q + W_k k + w_c c_t), where the coverage c_t = (1/Φ_k) Σ_{t' < t} α_t'k is full at one.
+    """score_t(q, k) = v·tanh(W_q q + W_k k + w_c c_t) with the coverage c_t = (1/Φ_k) Σ_{t' < t} α_t'k.
 
-    The fertility Φ_k = N·sigmoid(U_f·k) says how many queries (target words) a key (source word) is good for: one that is good
-    for two is half used up after the first. The "linguistic" coverage of the paper.
+    The fertility Φ_k = N·sigmoid(U_f·k) is the number of queries (target words) that a key (source word) can serve: a key with
+    fertility 2 has coverage ½ after it received a weight of 1. This is the "linguistic" coverage of the paper.
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U_f (1,Dk), w_c and v (Da). The state holds Σ α (B,K), zero before the first query; Φ is
     computed once, in `prepare`. Cost as `Coverage`.
 
     Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a with a coverage of one number, C, N and Φ there).
-    Differs from the paper: a fertility below 2⁻¹⁰ counts as that, so that no division overflows.
+    Differs from the paper: a fertility below 2⁻¹⁰ is raised to 2⁻¹⁰, so that no division overflows.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        max_fertility: N, how many queries a key can be good for at most, > 0 (2 in the paper).
-        bias: Whether the sum under the tanh has a bias (not in the paper).
+        max_fertility: N, the maximum number of queries that a key can serve, > 0 (2 in the paper).
+        bias: Whether the sum inside the tanh has a bias (not in the paper).
         normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
             None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
@@ -234,8 +234,8 @@ class FertilityCoverage(Coverage):
         check_number("FertilityCoverage", "max_fertility", max_fertility)
         if not 0 < max_fertility < float("inf"):
             raise ConfigError(
-                f"FertilityCoverage(max_fertility={max_fertility}): expected a finite number above 0, how many queries a "
-                "key can be good for"
+                f"FertilityCoverage(max_fertility={max_fertility}): expected a finite number above 0, the number of queries "
+                "that a key can serve"
             )
         self.max_fertility = max_fertility
         self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, device=device, dtype=dtype)
@@ -261,5 +261,5 @@ class FertilityCoverage(Coverage):
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """Return none: the paper trains on the likelihood alone."""
+        """Return None, because the paper trains with the likelihood alone."""
         return None

@@ -20,7 +20,7 @@ from regard.attention.scored import ScoredAttention
 
 
 def window_at(points: Int[Tensor, "B Q"], keys: int, chunk_size: int) -> Bool[Tensor, "B Q K"]:
-    """Return True for the keys t − w < j ≤ t, nowhere for a query that ran off the end (t = K)."""
+    """Return a mask that is True for the keys t − w < j ≤ t, and False for all keys if a query did not stop (t = K)."""
     end, index = points[..., None], torch.arange(keys, device=points.device)
     return (index <= end) & (index > end - chunk_size) & (end < keys)
 
@@ -28,28 +28,28 @@ def window_at(points: Int[Tensor, "B Q"], keys: int, chunk_size: int) -> Bool[Te
 class HardMoChA(ChunkedAttention, HardMonotonic):
     """Monotonic chunkwise attention for decoding: a softmax over the window that ends where the query stops.
 
-    weights_ij = exp(u_ij) / Σ_{l=t_i−w+1..t_i} exp(u_il) for t_i − w < j ≤ t_i, t as in `HardMonotonic`; zero where it ran off
-    the end.
+    weights_ij = exp(u_ij) / Σ_{l=t_i−w+1..t_i} exp(u_il) for t_i − w < j ≤ t_i, with t as in `HardMonotonic`; all are zero if
+    the query did not stop.
 
-    There is no gradient through the choice, but to values and scores within the window: train `MoChA`, and take its `hard()`,
-    or load its state dict.
+    Values and scores within the window have gradients, but the choice of the window has none. Therefore train `MoChA` and call
+    its `hard()`, or load its state dict.
 
     Reference: Chiu & Raffel 2018, algorithm 1.
-    Differs from the paper: the scores are made for all keys at once; p = ½ itself does not stop (it does in the paper's
-    algorithm, and does not in its text).
+    Differs from the paper: the scores of all keys are computed at once. A query does not stop at p = ½ (it stops in the paper's
+    algorithm, but not in its text).
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        chunk_size: w, keys of a window, ≥ 1.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
-        chunk_scorer: Whose scores are u; None for another `WeightNormAdditive`.
-        initial_offset: r, until trained parameters are loaded.
+        chunk_size: w, the number of keys in a window, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        scorer: Mechanism whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
+        chunk_scorer: Mechanism whose scores are u; None for another `WeightNormAdditive`.
+        initial_offset: Value of r until trained parameters are loaded.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width or the chunk is not a whole number of 1 or more, or a width is not the scorers'.
+        ConfigError: If a width or the chunk size is not a whole number of 1 or more, or a width differs from the scorers'.
 
     Example:
         >>> attention = HardMoChA(256, chunk_size=4)

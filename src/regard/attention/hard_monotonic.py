@@ -21,18 +21,18 @@ from regard.shapes import check_shape
 def stopping_points(
     energies: Float[Tensor, "B Q K"], previous: Int[Tensor, " B"] | None = None, *, mask: Tensor | None = None
 ) -> Int[Tensor, "B Q"]:
-    """Return the key where each query stops, for all queries in order: the first j ≥ t_{i−1} with p_ij = σ(e_ij) > ½.
+    """Return the key at which each query stops, in order: the first j ≥ t_{i−1} with p_ij = σ(e_ij) > ½.
 
     Args:
         energies: e, before the sigmoid.
-        previous: t_0; None for a start at the first key.
-        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None for everywhere.
+        previous: t_0; None to start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None if it may stop anywhere.
 
     Returns:
-        t (B,Q), 0 ≤ t ≤ K and never falling; K for a query that ran off the end.
+        t (B,Q), from 0 to K and never decreasing; K for a query that did not stop.
 
     Raises:
-        ShapeError: If an axis does not fit.
+        ShapeError: If sizes do not match.
 
     Reference: Raffel et al. 2017, algorithm 1.
     """
@@ -41,7 +41,7 @@ def stopping_points(
         previous = torch.zeros(sizes["B"], dtype=torch.long, device=energies.device)
     check_shape("previous", previous, "B", sizes)
     chosen = energies > 0 if mask is None else (energies > 0) & mask
-    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # behind the last key everything stops
+    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # every query stops behind the last key
     index = torch.arange(sizes["K"] + 1, device=energies.device)
     points = []
     for i in range(sizes["Q"]):
@@ -56,7 +56,7 @@ class HardMonotonicState:
     """State of a hard monotonic mechanism: where the last query stopped."""
 
     position: Int[Tensor, " B"]
-    """t of the last query; K once it has run off the end."""
+    """t of the last query; K once a query did not stop."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HardMonotonicState":
         """Keep the given rows of the batch, in the given order."""
@@ -67,26 +67,26 @@ torch.export.register_dataclass(HardMonotonicState, serialized_type_name="regard
 
 
 class HardMonotonic(MonotonicAttention):
-    """Monotonic attention for decoding: each query takes the value of one key, the first from the last one on with p > ½.
+    """Monotonic attention for decoding: each query takes the value of one key, the first with p > ½ from the previous one on.
 
     t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero if no key fits.
 
-    There is no gradient through the choice, to the values only: train `SoftMonotonic`, and take its `hard()`, or load its
-    state dict. Cost: energies of all keys, B·Q·K comparisons, and one look-up for each query.
+    Only the values have gradients; the choice of the key has none. Therefore train `SoftMonotonic` and call its `hard()`, or
+    load its state dict. Cost: the energies of all keys, B·Q·K comparisons, and one look-up for each query.
 
-    Reference: Raffel et al. 2017, algorithm 1, with p > ½ in place of a draw, as the paper decodes.
-    Differs from the paper: the energies are made for all keys at once, not one by one as the scan reaches them.
+    Reference: Raffel et al. 2017, algorithm 1, with p > ½ instead of a random draw, as the paper decodes.
+    Differs from the paper: the energies of all keys are computed at once, not one by one as the scan reaches them.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
-        initial_offset: r, until trained parameters are loaded.
+        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        scorer: Mechanism whose scores are the energies; None for `WeightNormAdditive`, as in the paper.
+        initial_offset: Value of r until trained parameters are loaded.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or not the scorer's.
+        ConfigError: If a width is not a whole number of 1 or more, or differs from the scorer's.
 
     Example:
         >>> attention = HardMonotonic(256)
@@ -128,8 +128,8 @@ class HardMonotonic(MonotonicAttention):
             weights = reweighted(weights.to(memory.value.dtype), mask, reweight)
             return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
         if keys:
-            # A row of the values in place of a product with zeros and a one: 1.5 to 2.4 times as fast for one query of 128
-            # sentences, as in decoding.
+            # Look up a row of the values instead of multiplying by a one-hot row: 1.5 to 2.4 times as fast for one query of
+            # each of 128 sentences, as in decoding.
             chosen = memory.value[torch.arange(batch, device=points.device)[:, None], points.clamp(max=keys - 1)]
             context = chosen.masked_fill((points == keys)[..., None], 0)
         else:
@@ -142,7 +142,7 @@ class HardMonotonic(MonotonicAttention):
     def points(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: HardMonotonicState | None, mask: Tensor | None
     ) -> tuple[Int[Tensor, "B Q"], HardMonotonicState]:
-        """Return where each query stops, and the state after them."""
+        """Return the key at which each query stops, and the state after the last query."""
         self.refuse_open_axis(query)
         previous = query.new_zeros(query.shape[0], dtype=torch.long) if state is None else state.position
         points = stopping_points(self.energies(query, memory), previous, mask=mask)

@@ -1,4 +1,4 @@
-"""Keys and values of multi-head attention by head: in a decoder this is the key–value cache."""
+"""Keys and values of each head of multi-head attention; in a decoder, this is the key–value cache."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from regard.attention.base import Memory
 
 @dataclass(frozen=True)
 class HeadMemory(Memory):
-    """Keys and values by head; the key–value cache too. G ≤ H heads have keys of their own."""
+    """Keys and values of each head, also used as key–value cache. G ≤ H heads have keys of their own."""
 
     key: Float[Tensor, "B G K Da"]
-    """The projected keys; in a state without a window they are rotated to their positions, if the positions rotate keys."""
+    """The projected keys. In a state without a window, they are already rotated if the positions rotate keys."""
     value: Float[Tensor, "B G K Da"]
-    """The projected values; behind the mask those of a zero vector."""
+    """The projected values; masked positions have the projection of a zero vector."""
     key_mask: Bool[Tensor, "B K"] | None = None
-    """(B,K) booleans, True where there is a key; None if there is one everywhere."""
+    """Booleans (B,K), True where a key exists; None if all exist."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HeadMemory":
         """Keep the given rows of the batch, in the given order."""
@@ -33,10 +33,10 @@ class HeadMemory(Memory):
         return HeadMemory(key, value, torch.cat([self._all(), later._all()], 1))
 
     def last(self, count: int) -> "HeadMemory":
-        """Keep the last keys, at most `count` of them; all where `torch.export` leaves their number open."""
+        """Keep at most the last `count` keys; keep all if `torch.export` runs with a dynamic number of keys."""
         keys = self.key.shape[2]
         if not isinstance(keys, int):
-            return self  # an export with an open number of keys; more than are needed change nothing
+            return self  # export with a dynamic number of keys; surplus keys change nothing
         start = max(keys - count, 0)
         mask = None if self.key_mask is None else self.key_mask[:, start:]
         return HeadMemory(self.key[:, :, start:], self.value[:, :, start:], mask)

@@ -1,4 +1,4 @@
-"""Additive attention that looks back at its own earlier weights: what location-sensitive and coverage attention share.
+"""Base of location-sensitive and coverage attention: additive attention whose scores depend on its earlier weights.
 
 score_t(q, k) = v · tanh(W_q q + W_k k + extra(history_t) + b),    history_{t+1} = update(history_t, weights_t)
 """
@@ -23,7 +23,7 @@ class HistoryState:
     """Summary of the weights that a mechanism gave to earlier queries."""
 
     history: Float[Tensor, "B K"]
-    """float32, or float64 for scores in float64: sums in half types would lose their last weights."""
+    """History in float32, or in float64 for scores in float64; sums in half types would lose small weights."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HistoryState":
         """Keep the given rows of the batch, in the given order."""
@@ -34,16 +34,16 @@ torch.export.register_dataclass(HistoryState, serialized_type_name="regard.atten
 
 
 class HistoryAttention(ScoredAttention):
-    """score(q, k) = v·tanh(W_q q + W_k k + extra(history) + b), one query after the other.
+    """score(q, k) = v·tanh(W_q q + W_k k + extra(history) + b), computed for one query after another.
 
-    A mechanism of this kind says what its history adds under the tanh (`scores`), and how new weights change it (`update`).
-    The history is zero before the first query, whose weights are therefore those of `Additive`.
+    A subclass defines what the history adds inside the tanh (`scores`), and how new weights change the history (`update`). The
+    history is zero before the first query, so the weights of the first query are those of `Additive`.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias b (it belongs to the key's projection, which is made once).
+        bias: Whether the sum has a bias b. It is part of the key's projection, which is computed once.
         normalizer: Module that makes weights of (scores, mask), or its name; None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
@@ -81,7 +81,7 @@ class HistoryAttention(ScoredAttention):
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """Return the mechanism's own loss, from new weights, the history before them and the mask; none by default."""
+        """Return the mechanism's own loss from new weights, the history before them, and the mask; None by default."""
         return None
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
@@ -92,7 +92,7 @@ class HistoryAttention(ScoredAttention):
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Return the scores of queries that all look back at one history; None for the history before the first query."""
+        """Return the scores of queries that share one history; None stands for the history before the first query."""
 
     def attend(
         self,
@@ -104,7 +104,7 @@ class HistoryAttention(ScoredAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with one query after the other; see `Attention.attend`."""
+        """Attend with one query after another; see `Attention.attend`."""
         self.refuse_open_axis(query)
         mask = self.check(query, memory, attn_mask)
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]

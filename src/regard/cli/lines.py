@@ -34,7 +34,9 @@ _TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
 def read_lines(path: str, verb: str) -> Iterator[str]:
-    """Yield the lines of a text file, .gz too, which is opened at once so that a missing one is found before anything else is done.
+    """Yield the lines of a text file, which may be compressed as .gz.
+
+    The file is opened at once, so that a missing file is found first.
 
     Args:
         path: The file.

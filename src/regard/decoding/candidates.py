@@ -119,7 +119,7 @@ def less_end_cost(
 
 
 def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, " B"] | None) -> Float[Tensor, "B N M"]:
-    """Return the highest score of each run of 64 words, the last of which may be shorter, padding and the start symbol left out."""
+    """Return the highest score of each run of 64 words, without padding and the start symbol; the last run may be shorter."""
     covered = logits.shape[-1] // _RUN * _RUN
     maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
     allowed = [word for word in range(_RUN) if word not in (PAD, START, END)]

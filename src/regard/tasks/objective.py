@@ -120,7 +120,7 @@ def own_model(
 def alignment_loss(
     weights: Float[Tensor, "B T S"], gold: Float[Tensor, "B T S"], step: Literal["produce", "consume"]
 ) -> Float[Tensor, ""]:
-    """Return −Σ_t Σ_s gold_ts log a_ts, where a_t is the attention at the step that produces word t, or at the one that consumes it.
+    """Return −Σ_t Σ_s gold_ts log a_ts, where a_t is the attention at the step that produces word t or that consumes it.
 
     Args:
         weights: The model's site `cross`.

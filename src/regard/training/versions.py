@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a line for each version or part of the machine that is another than when the run began, and what may differ for it."""
+    """Return a line for each version or part of the machine that changed since the run began, with what may differ now."""
     return [
         f"{name} was {before[name]} and is {now[name]}: {_MAY_DIFFER.get(name, 'results may differ')}"
         for name in now

@@ -1,4 +1,4 @@
-"""Other weights in attention's place, other orders beside its own, and other seeds beside this one."""
+"""Controls for attention: permuted weights, other orders of the words, and models with other seeds."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,12 @@ from regard.models.text_classifier import Reweight
 
 
 def build_permutation(seed: int) -> Reweight:
-    """Make a `Reweight` that gives each text's weights to other places among those that are pooled, all heads alike."""
+    """Return a `Reweight` that permutes the weights of each text among the pooled positions, the same in all heads."""
     generator = torch.Generator().manual_seed(seed)
 
     def permute(weights: Tensor, mask: Tensor) -> Tensor:
         noise = torch.rand(mask.shape, generator=generator).to(weights.device)
-        # What is not pooled comes last in both orders, and stays where it is.
+        # Positions that are not pooled come last in both orders and keep their places.
         drawn = noise.masked_fill(~mask, 2.0).argsort(-1).expand(weights.shape)
         places = (~mask).to(torch.int8).argsort(stable=True, dim=-1).expand(weights.shape)
         return torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, drawn)) * mask
@@ -34,8 +34,8 @@ def permuted_distance(
     Args:
         probe: The model.
         texts: Ids of each.
-        permutations: How many of each text.
-        seed: Governs the permutations.
+        permutations: Number of permutations of each text.
+        seed: Seed of the permutations.
 
     Returns:
         Total variation distances, from 0 to 1.
@@ -49,15 +49,15 @@ def permuted_distance(
 
 
 def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
-    """Return how alike two orders are.
+    """Return Kendall's τ_b, the similarity of two orders.
 
         τ_b = (concordant − discordant) / √((pairs − ties in the first) (pairs − ties in the second))
 
     Returns:
-        From −1 to 1; NaN where one of the two has no order at all.
+        A number from −1 to 1; NaN if all values of one side are equal.
 
     Raises:
-        ShapeError: If they differ in length.
+        ShapeError: If their lengths differ.
 
     Reference:
         Kendall 1945, The Treatment of Ties in Ranking Problems.
@@ -70,17 +70,17 @@ def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"])
 
 
 def divergence(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:
-    """Return Jensen–Shannon divergence of two distributions of attention: ½ KL(p ‖ m) + ½ KL(q ‖ m), m = ½ (p + q).
+    """Return the Jensen–Shannon divergence of two distributions of attention: ½ KL(p ‖ m) + ½ KL(q ‖ m), m = ½ (p + q).
 
     Args:
-        first: Weights ≥ 0, which are brought to a sum of one.
-        second: The other's.
+        first: Weights ≥ 0; they are normalised to a sum of one.
+        second: Weights of the other distribution.
 
     Returns:
-        From 0 to log 2; NaN where one of the two has no weight at all.
+        A number from 0 to log 2; NaN if the weights of one side are all zero.
 
     Raises:
-        ShapeError: If they differ in length.
+        ShapeError: If their lengths differ.
     """
     if first.shape != second.shape:
         raise ShapeError(f"divergence: the first has {first.shape} weights, the second {second.shape}, expected as many")

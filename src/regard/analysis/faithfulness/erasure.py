@@ -1,4 +1,4 @@
-"""Deleting words: what a prediction loses without those that attention names, and what is left of it with them alone."""
+"""Deletion of words: how a prediction changes without the most attended words, and with these words alone."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from jaxtyping import Float, Int
 from regard.analysis.faithfulness.probe import Probe, WordedText
 
 SHARES = (1, 5, 10, 20, 50)
-"""Percent of the words."""
+"""Percentages of the words."""
 
 
 class Deletions:
-    """Texts with words deleted, each once, however often it is asked for; they are run all together."""
+    """Texts with deleted words. Equal texts are kept once, and all are run together."""
 
     def __init__(self, probe: Probe, texts: Sequence[WordedText]) -> None:
         self._probe = probe
@@ -21,7 +21,7 @@ class Deletions:
         self._variants: list[np.ndarray] = []
 
     def ask(self, number: int, kept: np.ndarray) -> int:
-        """Ask for text `number` with only the words that `kept` (W,) marks; gives the row in what `run` returns."""
+        """Add text `number` with only the words marked by `kept` (W,), and return its row in the result of `run`."""
         key = (number, kept.tobytes())
         if key not in self._known:
             self._known[key] = len(self._variants)
@@ -29,31 +29,32 @@ class Deletions:
         return self._known[key]
 
     def run(self) -> Float[np.ndarray, "V C"]:
-        """Return the model's probabilities for all that was asked for."""
+        """Return the model's probabilities for all added texts."""
         return self._probe.probabilities(self._variants)
 
 
 def num_deleted(words: int, share: int) -> int:
-    """Return `share` percent of the number of words, rounded up, so at least one."""
+    """Return `share` percent of the number of words, rounded up, which is at least one."""
     return -(-words * share // 100)
 
 
 def rank(importance: Float[np.ndarray, " W"], generator: np.random.Generator) -> Int[np.ndarray, " W"]:
-    """Return the words from the most important to the least; equals in random order."""
+    """Return the words from the most to the least important; words of equal importance are in random order."""
     return np.lexsort((generator.random(len(importance)), -importance))
 
 
 def erase(
     probe: Probe, texts: Sequence[WordedText], orders: Sequence[Sequence[np.ndarray]]
 ) -> tuple[Float[np.ndarray, "R N K"], Float[np.ndarray, "R N K"]]:
-    """Return the comprehensiveness and sufficiency of rationales: the first 1, 5, 10, 20 and 50% of the words in some order.
+    """Return the comprehensiveness and sufficiency of the first 1, 5, 10, 20 and 50% of the words in given orders.
 
         comprehensiveness = m(x)_j − m(x \\ r)_j        sufficiency = m(x)_j − m(r)_j
 
     where m(x)_j is the probability of the label that the model predicts for the whole text. Words are deleted, not masked.
     A good order has a high comprehensiveness and a low sufficiency. The mean over the shares is the AOPC.
 
-    Differs from the paper: its eq. 3 divides by the number of shares and one more, its program by their number, as here.
+    Differs from the paper: its eq. 3 divides by the number of shares plus one; its program divides by the number of shares, as
+    here.
 
     Args:
         probe: The model.

@@ -1,4 +1,4 @@
-"""Runs the measures of faithfulness on a classifier."""
+"""Run the measures of faithfulness on a classifier."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -19,7 +19,10 @@ from regard.tasks.requests import counting_bar
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
-"""Tokens that leaving words out and permuting weights may run through; with long texts, these measures take fewer of them."""
+"""Maximum number of tokens for the measures that leave words out or permute weights.
+
+If texts are long, they use fewer texts.
+"""
 _AT_LEAST = 5
 _STEPS = 5
 
@@ -35,21 +38,21 @@ def measure_faithfulness(
     seed: int = 1,
     progress: bool = False,
 ) -> Faithfulness:
-    """Measure how far a classifier's attention tells what its predictions rest on.
+    """Measure how well a classifier's attention shows which words its predictions depend on.
 
     Args:
         classifier: The classifier.
-        texts: Texts, best not those it was trained on; those without words do not count.
-        labels: The label of each, or where texts have several the labels of each.
-        others: The same run with other seeds, to compare attention with.
+        texts: Texts, preferably not from the training data. Texts without words are left out.
+        labels: The label of each text, or a list of labels if texts have several.
+        others: The same run with other seeds, whose attention is compared.
         max_texts: Size of the random sample that is measured.
-        permutations: How often each text's weights are permuted.
-        seed: Governs the sample and everything random in it.
+        permutations: Number of permutations of each text's weights.
+        seed: Seed of the sample and of all random choices.
         progress: Whether to show a bar on standard error.
 
     Raises:
         RequestError: If no text contains a word, or `others` have other words or labels.
-        DataError: If a label was not met in training.
+        DataError: If a label did not occur in training.
     """
     if len(texts) != len(labels):
         raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected as many")
@@ -89,9 +92,9 @@ def examine(
     Args:
         probe: The model.
         texts: N ≥ 1 texts of at least one word each, in random order.
-        gold: Their labels by number (N,), or where texts have several (N,C) of ones and zeros.
-        permutations: How often each text's weights are permuted.
-        seed: Governs all that is random.
+        gold: Their labels as numbers (N,), or as ones and zeros (N,C) if texts have several.
+        permutations: Number of permutations of each text's weights.
+        seed: Seed of all random choices.
         advance: Called after each of five steps.
     """
     ids = [text.ids for text in texts]
@@ -128,7 +131,7 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
         texts: Texts with words.
 
     Raises:
-        RequestError: If they see other words, or know other labels.
+        RequestError: If the models split texts into different words, or have different labels.
 
     Reference:
         Wiegreffe and Pinter 2019, Attention is not not Explanation, section 3.3.
@@ -150,21 +153,24 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
 
 
 def worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedText]:
-    """Return the texts as the classifier reads them, with the word of each token."""
+    """Return the ids of each text, with the word that each token belongs to."""
     longest = classifier.config.data.max_tokens
     encodings = (classifier.tokenizer.encode(text) for text in texts)
     return [WordedText(np.array(one.ids[:longest], np.int32), np.array(one.word_of[:longest], np.int64)) for one in encodings]
 
 
 def probe_of(classifier: Classifier) -> Probe:
-    """Build the probe that asks the model of a classifier for probabilities, attention and gradients."""
+    """Build the probe that computes probabilities, attention and gradients of a classifier."""
     return Probe(classifier.model, several=classifier.labels.multiple, temperature=classifier.temperature)
 
 
 def _erasures(
     probe: Probe, texts: Sequence[WordedText], attention: list[np.ndarray], lost: list[np.ndarray], seed: int
 ) -> tuple[Erasure, Erasure]:
-    """Return the comprehensiveness and sufficiency of attention's order, of random ones, and of leaving one out where that is known."""
+    """Return the comprehensiveness and sufficiency of three orders.
+
+    By attention, random, and by leave-one-out where it is known.
+    """
     generator = np.random.default_rng(seed)
     orders = [[rank(row, generator) for row in attention]]
     orders += [[generator.permutation(text.num_words) for text in texts] for _ in range(_RANDOM_ORDERS)]
@@ -173,7 +179,7 @@ def _erasures(
 
 
 def _erasure(found: Float[np.ndarray, "R N K"], known: int, seed: int) -> Erasure:
-    """Sum up the measure of all orders: attention's, the random ones, and leave-one-out's, known for the first texts."""
+    """Summarise a measure of three orders: by attention, random, and by leave-one-out, which is known for the first texts."""
     ways = np.stack([found[0], found[1:-1].mean(0), found[-1]])  # (3,N,K)
     shares = np.stack([ways[0].mean(0), ways[1].mean(0), ways[2, :known].mean(0)], 1)
     compared = bootstrap_mean(ways[1].mean(-1), ways[0].mean(-1), seed=seed)

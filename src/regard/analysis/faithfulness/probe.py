@@ -1,4 +1,4 @@
-"""Probabilities, attention and gradients of a model for many texts, whole or with words deleted; the measures use them."""
+"""Probabilities, attention and gradients of a model for many texts, with all words or without some."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _BATCH_TOKENS = 8192
 
 @dataclass(frozen=True)
 class WordedText:
-    """A text as a model reads it, and which word each token belongs to."""
+    """Token ids of a text, and the word that each token belongs to."""
 
     ids: np.ndarray
     """(S,)"""
@@ -36,12 +36,12 @@ class WordedText:
         return int(self.word_of.max(initial=-1)) + 1
 
     def keep(self, words: Bool[np.ndarray, " W"]) -> Int[np.ndarray, " S"]:
-        """Return the ids without the other words' tokens; a text without any is one unknown word, as predictions have it."""
+        """Return the ids of the given words only. A text without any token becomes one unknown token, as in predictions."""
         kept = self.ids[(self.word_of < 0) | words[self.word_of]]
         return kept if len(kept) else np.array([UNKNOWN], self.ids.dtype)
 
     def sum_words(self, tokens: Float[np.ndarray, " S"]) -> Float[np.ndarray, " W"]:
-        """Return the values of tokens, summed for each word."""
+        """Return the sum of the tokens' values for each word."""
         owned = self.word_of >= 0
         return np.bincount(self.word_of[owned], weights=tokens[owned], minlength=self.num_words)
 
@@ -51,8 +51,8 @@ class Probe:
 
     Args:
         model: The model, in evaluation mode.
-        several: Whether texts have several labels, so that each has a probability of its own.
-        temperature: What scores are divided by.
+        several: Whether a text can have several labels. Then each label has a probability of its own.
+        temperature: Divisor of the scores.
     """
 
     def __init__(self, model: TextClassifier, *, several: bool = False, temperature: float = 1.0) -> None:
@@ -66,7 +66,7 @@ class Probe:
         """Return p(label | text) of each text.
 
         Args:
-            texts: Ids of each.
+            texts: Ids of each text.
             reweight: Applied to the pooling weights; see `TextClassifier`.
         """
         parts, order = [], []
@@ -80,7 +80,7 @@ class Probe:
 
     @torch.inference_mode()
     def attention(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the pooling weights of each text's tokens, (S,); with several heads, their mean."""
+        """Return the pooling weights of each text's tokens, (S,). For several heads, it returns their mean."""
         found: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
             weights = self.model(tokens, mask, record=("pool",)).attention["pool"].double()
@@ -90,13 +90,13 @@ class Probe:
         return found
 
     def gradients(self, texts: Sequence[np.ndarray], labels: Int[np.ndarray, " N"]) -> list[np.ndarray]:
-        """Return Σ_e x_e ∂ log p(label) / ∂x_e of each token's embedding x, (S,); the pooling weights count as constants.
+        """Return Σ_e x_e ∂ log p(label) / ∂x_e for each token's embedding x, (S,). Pooling weights are treated as constants.
 
-        The order of tokens that log p gives is that of p, and does not vanish where the model is sure.
+        log p orders the tokens as p does, but its gradient does not vanish if the model is certain.
         """
         found: list[np.ndarray] = [np.zeros(0)] * len(texts)
         for numbers, tokens, mask in self._batches(texts):
-            # cuDNN differentiates recurrent layers in training mode only.
+            # cuDNN computes gradients of recurrent layers in training mode only.
             with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
                 embedded = self.model.embed(tokens).detach().requires_grad_(True)
                 scores = self.model(tokens, mask, embedded=embedded, reweight=_constant).logits / self.temperature
@@ -109,13 +109,13 @@ class Probe:
         return found
 
     def decide(self, probabilities: Float[np.ndarray, "N C"]) -> np.ndarray:
-        """Return the most probable label's number (N,), or where texts have several whether each is more than ½ (N,C)."""
+        """Return the number of the most probable label (N,), or, for several labels, which probabilities exceed ½ (N,C)."""
         return probabilities > 0.5 if self.several else probabilities.argmax(-1)
 
     def distance(self, first: Float[np.ndarray, "*#N C"], second: Float[np.ndarray, "*#N C"]) -> Float[np.ndarray, "*#N"]:
         """Return the total variation distance of two predictions, ½ Σ |p − q|.
 
-        Where texts have several labels, the mean of |p − q|.
+        For texts with several labels, it is the mean of |p − q|.
         """
         gaps = abs(first - second)
         return gaps.mean(-1) if self.several else gaps.sum(-1) / 2

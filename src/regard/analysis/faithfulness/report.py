@@ -1,4 +1,4 @@
-"""Measurements of a model's attention, as a table and in sentences."""
+"""The faithfulness of a model's attention as a table and in sentences."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -10,41 +10,41 @@ from regard.plurals import counted
 from regard.viz.numbers import fixed, percent
 
 CERTAIN = 0.05
-"""A difference from random words that chance makes less often than this counts as one."""
+"""A difference from random words counts if its p-value is below this."""
 VISIBLE = 0.005
-"""Probability that it has to amount to as well, so that it shows in two digits."""
+"""A difference must also be at least this large, so that two digits show it."""
 _MOST, _SOME = 0.5, 0.2
-"""How much of what the best single words would give attention has to reach, to be named strongly, or at all plainly."""
+"""Attention must reach these shares of the effect of the best single words for the strong and for the moderate verdict."""
 _STEADY = 0.02
-"""Part of the predictions below which a change counts as small."""
+"""A change of predictions counts as small below this share."""
 _NONE = 1e-6
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """Loss of probability when words are deleted, by three orders of words; AOPC is the mean over the shares."""
+    """Loss of probability when words are deleted in three orders. AOPC is the mean over the shares of deleted words."""
 
     attention: float
-    """AOPC of the words attended to most."""
+    """AOPC of the most attended words."""
     random: float
-    """AOPC of words at random."""
+    """AOPC of random words."""
     leave_one_out: float
-    """AOPC of the words whose own absence costs most: about what any order could reach."""
+    """AOPC of the words whose own deletion costs most, which is close to the best of all orders."""
     low: float
-    """95% interval of attention − random, over texts."""
+    """Lower end of the 95% interval of attention − random, over texts."""
     high: float
     p: float
-    """p-value of the difference between attention and random; two-sided, by a bootstrap."""
+    """Two-sided p-value of the difference between attention and random, by bootstrap."""
     shares: tuple[tuple[float, float, float], ...]
     """Attention, random and leave-one-out at 1, 5, 10, 20 and 50% of the words."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A number that each text has."""
+    """Distribution of a value over texts."""
 
     mean: float
-    """NaN without texts."""
+    """Mean; NaN if there are no texts."""
     deviation: float
     texts: int
 
@@ -57,11 +57,11 @@ class Uniform:
     """Share of texts labelled correctly with the model's own attention; if texts have several labels, all must be right."""
     uniform_accuracy: float
     changed: float
-    """Part of the predictions that are another label."""
+    """Share of the predictions that change to another label."""
     distance: float
     """Mean total variation distance of the predictions."""
     exact_match: bool = False
-    """Whether texts have several labels, all of which must be right for a text to count as right."""
+    """Whether texts have several labels. Then a text counts as correct only if all its labels are correct."""
 
     @property
     def score_name(self) -> str:
@@ -75,7 +75,7 @@ class Seeds:
 
     models: int
     attention: Spread
-    """Jensen–Shannon divergence of the attention over words, from 0 to log 2 = 0.69, mean over pairs of models."""
+    """Jensen–Shannon divergence of the attention over words, from 0 to log 2 = 0.69; the mean over pairs of models."""
     predictions: Spread
     """Total variation distance of the predictions."""
 
@@ -93,21 +93,21 @@ class Faithfulness:
     """Kendall τ of attention and |gradient × input|, over words."""
     uniform: Uniform
     permuted: Spread
-    """Total variation distance of predictions under permuted weights: medians over permutations."""
+    """Total variation distance of predictions under permuted weights; the median over permutations."""
     seeds: Seeds | None = None
 
     @property
     def sentence(self) -> str:
-        """Return a sentence that says what the numbers mean for this model."""
+        """Return a sentence that explains what the numbers mean for this model."""
         return describe(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON: the sentence and the measures; null where a number is missing."""
+        """Return the sentence and the measures as plain data for JSON; a missing number is None."""
         measures = _plain(asdict(self))
         return {"sentence": self.sentence, "texts": measures.pop("texts"), "measures": measures}
 
     def render(self) -> str:
-        """Return the table, and the sentence below it."""
+        """Return the table with the sentence below it."""
         return f"{counted(self.texts, 'text')}\n\n{self._render_erasure()}\n\n{self._render_rest()}\n\n{self.sentence}"
 
     def _render_erasure(self) -> str:
@@ -140,7 +140,10 @@ class Faithfulness:
 
 
 def describe(found: Faithfulness) -> str:
-    """Return sentences that say whether attention shows the words that matter, for readers who know what a probability is."""
+    """Return sentences that say whether attention shows the words that matter.
+
+    Readers only need to know what a probability is.
+    """
     if found.uniform.distance < _NONE:
         return (
             "With equal weights on all words this model predicts the same, so its heatmaps do not show which words matter "

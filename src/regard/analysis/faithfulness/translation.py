@@ -27,18 +27,18 @@ _COLUMNS = ("by attention", "random", "best tried", "p")
 
 @dataclass(frozen=True)
 class Removal:
-    """Loss of the next token's probability without one source token; mean over steps, then over sentences."""
+    """Loss of the next token's probability when one source token is removed; the mean over steps, then over sentences."""
 
     attention: float
-    """Without the token that the step attends to most."""
+    """Loss without the token that the step attends to most."""
     random: float
-    """Without a random token: the mean over all."""
+    """Loss without a random token, which is the mean over all tokens."""
     best: float
-    """Without the token whose absence costs most."""
+    """Loss without the token whose removal costs most."""
     p: float
-    """Of the difference between the first two, by bootstrap over sentences."""
+    """p-value of the difference between `attention` and `random`, by bootstrap over sentences."""
     margins: tuple[float, ...]
-    """Attention less random, of each sentence; to compare two models with `regard.evaluation.bootstrap_mean`."""
+    """`attention` − `random` of each sentence, to compare two models with `regard.evaluation.bootstrap_mean`."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class TranslationFaithfulness:
     uniform: float
     """Mean total variation distance of the next token's distribution under equal weights."""
     uniform_changed: float
-    """Share of steps whose most probable token is another one under equal weights."""
+    """Share of steps whose most probable token changes under equal weights."""
     permuted: float
-    """Median distance under permuted weights, mean over steps and sentences."""
+    """Distance under permuted weights: the median over permutations, then the mean over steps and sentences."""
 
     @property
     def sentence(self) -> str:
-        """Return what the measures mean for this model."""
+        """Return sentences that explain what the measures mean for this model."""
         changed = f"With equal weights, {self.uniform_changed:.0%} of the next tokens change."
         margin = self.deleted.attention - self.deleted.random
         if self.deleted.p >= CERTAIN or abs(margin) < VISIBLE:
@@ -114,10 +114,10 @@ def measure_translation_faithfulness(
 
     Args:
         translator: The translator.
-        sources: Sentences, preferably not those of training; those of fewer than two tokens do not count.
+        sources: Sentences, preferably not from the training data. Sentences of fewer than two tokens are left out.
         max_texts: Size of the random sample that is measured.
-        permutations: How often the weights of each sentence are permuted.
-        seed: Governs the sample and the permutations.
+        permutations: Number of permutations of each sentence's weights.
+        seed: Seed of the sample and of the permutations.
         progress: Whether to show a bar on standard error.
 
     Raises:
@@ -150,7 +150,7 @@ def measure_translation_faithfulness(
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean of the values that are there; NaN without any."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     there = [value for value in values if value == value]
     return float(np.mean(there)) if there else float("nan")
 
@@ -179,7 +179,7 @@ class _Probe:
         self.attention = (attention if attention.ndim == 2 else attention.mean(0))[:, : self.words]
 
     def probabilities(self, source: Tensor, reweight: Reweight | None = None) -> Tensor:
-        """Return the distributions (B,T,V) of the next token under the translation."""
+        """Return the distributions (B,T,V) of the next token at each step of the translation."""
         changes = None if reweight is None else {"cross": reweight}
         state = self.model.encode(source, torch.ones_like(source, dtype=torch.bool), reweight=changes)
         features, _ = self.model.decode(self.target_in.expand(len(source), -1), state, reweight=changes)
@@ -207,19 +207,19 @@ class _Probe:
         }
 
     def _lost(self, own: Tensor, without: Tensor) -> tuple[float, float, float]:
-        """Return the loss of the next token's probability: without the most attended token, a random one, and the best."""
+        """Return the loss of the next token's probability without the most attended token, a random one, or the best one."""
         places = torch.arange(len(self.target), device=self.target.device)
         lost = (own[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
         attended = np.take_along_axis(lost, self.attention.argmax(-1)[:, None], 1)
         return float(attended.mean()), float(lost.mean()), float(lost.max(-1).mean())
 
     def _alike(self, importance: np.ndarray | None) -> float:
-        """Return the mean Kendall τ of attention and an importance (T,W); NaN without one."""
+        """Return the mean Kendall τ of attention and an importance (T,W); NaN if there is no importance."""
         pairs = [] if importance is None else zip(self.attention, importance, strict=True)
         return _mean([kendall_tau(*pair) for pair in pairs])
 
     def _gradients(self) -> np.ndarray | None:
-        """Return |gradient × input| of each step's log probability, (T,W); None without an embedding of the source."""
+        """Return |gradient × input| of each step's log probability, (T,W); None if the model has no source embedding."""
         embedding = getattr(self.model, "source_embedding", None)
         if not isinstance(embedding, nn.Module):
             return None
@@ -234,7 +234,7 @@ class _Probe:
 
 @contextmanager
 def _leaf_of(embedding: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect the outputs of a module as leaves of the graph, while the context is open."""
+    """Collect the outputs of a module as leaves of the graph while the context is open."""
     leaves: list[Tensor] = []
 
     def cut(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
@@ -257,7 +257,7 @@ def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
 
 
 def _permute(orders: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Move the weights of row b by order b, the same in all heads and steps."""
+    """Permute the weights of row b by order b, the same in all heads and steps."""
 
     def change(weights: Tensor, mask: Tensor) -> Tensor:
         shape = (len(orders), *[1] * (weights.ndim - 2), orders.shape[1])

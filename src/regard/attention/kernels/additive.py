@@ -1,22 +1,22 @@
 """Additive scores without tanh, and without the (B,Q,K,H) tensor.
 
-    s_ij = Σ_h v_h tanh(q_ih + k_jh)                       `attention.additive.plain_additive_scores`, which reads like it
+    s_ij = Σ_h v_h tanh(q_ih + k_jh)                       in code: `attention.additive.plain_additive_scores`
 
 Because tanh(a + b) = 1 − 2 / (1 + e^{2a} e^{2b}), with E = e^{2q} and F = e^{2k} computed once for each row,
 
     t_ijh = 1 − 2 / (1 + E_ih F_jh)
 
-is one multiply-add and one division an element, which the processor does many at a time. The work is done in blocks that stay
-in the cache, in place, so that memory grows with B·Q·K only, in the backward pass too. Where |q| or |k| is so large that E·F
-could leave the floating type, E or F is NaN on purpose; a block that meets one takes the tanh, so saturated inputs, and large
-ones of opposite signs that cancel, give what tanh gives. Where the caller is compiled by `torch.compile`, large sizes go to the
-loops of `kernels.additive_compiled`.
+needs one multiply-add and one division for each element, and the processor computes many elements at a time. The work is done
+in place, in blocks that fit into the cache, so memory grows with B·Q·K only, in the backward pass too. If |q| or |k| is so
+large that E·F could overflow, E or F is NaN on purpose, and a block that contains a NaN uses tanh itself. So saturated inputs,
+and large inputs of opposite signs that cancel, give the same results as tanh. In callers compiled by `torch.compile`,
+`kernels.additive_compiled` computes large sizes.
 
 Gain over the plain form, forward and with gradients, at B,Q,K,H = 32,30,30,256: 7 to 13 and 2.6 to 5 in float32, 3.2 to 3.9 and
 1.9 to 2.1 in bfloat16; at 4,512,512,256: 18 and 10, 10 and 6 (`benchmarks/log.md`).
 
-The error against float64 is that of the plain form for inputs of ordinary size. It is absolute, of the order of ε·|v| an
-element, where tanh of something tiny has a relative one.
+For inputs of ordinary size, the error against float64 is that of the plain form. It is an absolute error of about ε·|v| for
+each element, whereas tanh of a tiny input has a relative error.
 """
 
 import math
@@ -33,15 +33,15 @@ from regard.attention.kernels.additive_compiled import in_range, is_compiled
 from regard.private_torch import recompile_limit_error
 
 BLOCK = 1 << 18
-"""Elements of a block: 1 MB of float32, what a core keeps in its second-level cache."""
+"""Number of elements of a block: 1 MB of float32, which fits into a core's second-level cache."""
 QUERIES = 64
-"""Queries of a block, at most: long enough for the products that reduce over queries to be efficient."""
+"""Maximum number of queries in a block, large enough for efficient products that reduce over queries."""
 SMALL = 1 << 16
-"""Below so many elements (B·Q·K·H) the plain form is as fast: the calls cost more than the arithmetic."""
+"""Number of elements (B·Q·K·H) below which the plain form is as fast, because calls cost more than arithmetic."""
 SMALL_WITH_GRADIENT = 1 << 19
-"""The same where a gradient will be wanted, which adds calls."""
+"""The same limit if a gradient is needed, which adds calls."""
 FEW = 4
-"""Below so many queries the exponentials of the keys cost what the tanh costs, unless they were made ready before."""
+"""Number of queries below which the exponentials of the keys cost as much as the tanh, unless they were computed before."""
 
 _Index = tuple[slice | int, ...]
 
@@ -52,13 +52,13 @@ def fast_additive_scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return the same scores by blocks of E and F; half types are computed in float32, under autocast too.
+    """Return the same scores, computed in blocks of E and F. Half types are computed in float32, also under autocast.
 
     Args:
         query: Projected queries.
         key: Projected keys.
         score_weight: v.
-        key_exponential: `exponential(key)`, where the same keys are met by many queries one after the other.
+        key_exponential: `exponential(key)`; give it if many queries use the same keys one after another.
     """
     attend = torch.ops.regard.additive_scores if torch.compiler.is_compiling() else _Differentiable.apply
     scores = attend(query, key, score_weight, key_exponential, torch.compiler.is_compiling())
@@ -77,7 +77,7 @@ def additive_scores_backward(
     *,
     needs: tuple[bool, bool, bool] = (True, True, True),
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of the scores for query, key and score weight, for loops that walk back by hand.
+    """Return the gradients of the scores for query, key and score weight, for hand-written backward loops.
 
     dq_i = v Σ_j g_ij t'_ij, dk_j = v Σ_i g_ij t'_ij, dv = Σ_ij g_ij t_ij with t = tanh(q_i + k_j), t' = 1 − t².
 
@@ -86,32 +86,35 @@ def additive_scores_backward(
         query: As in the forward pass.
         key: As in the forward pass.
         score_weight: v.
-        key_exponential: `exponential(key)`, if it is at hand.
-        needs: Which of the three are wanted; in place of the others stands an empty tensor.
+        key_exponential: `exponential(key)`, if it was computed before.
+        needs: Which of the three gradients to compute; the others are empty tensors.
     """
     return torch.ops.regard.additive_scores_backward(grad, query, key, score_weight, key_exponential, list(needs), False)
 
 
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
-    """Return whether the blocked form serves these sizes and this device. On a GPU every block would wait for its check."""
+    """Return whether the blocked form is used for these sizes and this device.
+
+    On a GPU, each block would wait for its range check.
+    """
     (batch, queries, width), keys = query.shape, key.shape[1]
     enough = batch * queries * keys * width >= _small(query, key)
     return query.device.type == "cpu" and enough and (queries >= FEW or key_exponential is not None)
 
 
 def exponential(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
-    """Return e^{2x}, NaN where a product of two of them might leave the floating type; float32 for half types.
+    """Return e^{2x} in float32 for half types, with NaN where a product of two exponentials could overflow.
 
-    Has no gradient.
+    The result has no gradient.
     """
     return torch.ops.regard.additive_exponential(x.detach())
 
 
 def ready_exponential(key: Float[Tensor, "B K H"]) -> Float[Tensor, "B K H"] | None:
-    """Return `exponential(key)` for keys that meet one query after the other; None if steps of one query take the plain form.
+    """Return `exponential(key)` for keys that are used by one query after another; None if single queries use the plain form.
 
-    Gain over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with
-    gradients 1.6 and 1.2. For 32 sentences: 2.4 to 2.8 and 1.5 to 1.9; with gradients the steps take the plain form.
+    Gain over the plain form for 30 steps of 128 sentences (30 keys, width 256): 4 in float32, 2.7 in bfloat16; with gradients
+    1.6 and 1.2. For 32 sentences: 2.4 to 2.8 and 1.5 to 1.9; with gradients, the steps use the plain form.
     """
     pays = not torch.compiler.is_exporting() and key.device.type == "cpu" and key.numel() >= _small(key)
     return exponential(key) if pays else None
@@ -138,8 +141,8 @@ def _compute_type(dtype: torch.dtype) -> torch.dtype:
 def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index]]:
     """Yield the indices of query, key and scores, block by block.
 
-    Either one sentence, many queries and many keys: (n,H), (1,k,H), (n,k). Or one query and all keys of many sentences: (n,H),
-    (n,K,H), (n,K), which is better for single steps of a decoder and for many small sentences.
+    A block is either one sentence with many queries and keys: (n,H), (1,k,H), (n,k); or one query and all keys of many
+    sentences: (n,H), (n,K,H), (n,K). The second is faster for single steps of a decoder and for many short sentences.
     """
     (batch, queries, width), keys = query.shape, key.shape[1]
     if not batch * queries * keys * width:
@@ -161,18 +164,18 @@ def _blocks(query: Tensor, key: Tensor) -> Iterator[tuple[_Index, _Index, _Index
 
 
 class _Blocks:
-    """tanh(q_i + k_j) for one block after the other, in one piece of memory."""
+    """tanh(q_i + k_j) for one block after another, in reused memory."""
 
     def __init__(self, query: Tensor, key: Tensor, key_exponential: Tensor | None) -> None:
         self.query, self.key = query, key
         self.e = _exponential(query)
         self.f = _exponential(key) if key_exponential is None else key_exponential
         (batch, queries, width), keys = query.shape, key.shape[1]
-        self.one = self.e.new_ones(width)  # a whole row of ones, because PyTorch vectorises only one scalar an operation
+        self.one = self.e.new_ones(width)  # a row of ones, because PyTorch vectorises only one scalar per operation
         self.workspace = self.e.new_empty(min(max(BLOCK, QUERIES * width), batch * queries * keys * width))
 
     def in_range(self, at_q: _Index, at_k: _Index) -> bool:
-        """Return whether no product of this block can leave the floating type."""
+        """Return whether no product of this block can overflow."""
         return math.isfinite((self.e[at_q].sum() + self.f[at_k].sum()).item())
 
     def fast(self, at_q: _Index, at_k: _Index) -> Tensor:
@@ -184,7 +187,7 @@ class _Blocks:
         return torch.addcdiv(self.one, self.one, x, value=-2, out=x)
 
     def exact(self, at_q: _Index, at_k: _Index) -> Tensor:
-        """Return tanh itself, (n,k,H)."""
+        """Return the tanh, (n,k,H)."""
         return (self.query[at_q][:, None].to(self.e.dtype) + self.key[at_k].to(self.e.dtype)).tanh_()
 
 
@@ -283,7 +286,7 @@ _scores.register_autograd(_differentiate, setup_context=_setup)
 
 
 class _Differentiable(torch.autograd.Function):
-    """The same for `torch.func`, which the gradients of custom operators do not know."""
+    """The same for `torch.func`, which does not use the gradients of custom operators."""
 
     generate_vmap_rule = True
 
@@ -296,7 +299,7 @@ class _Differentiable(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """The gradient, which `torch.func` may see but not differentiate again."""
+    """The gradient, which `torch.func` can use but not differentiate again."""
 
     generate_vmap_rule = True
 
@@ -332,6 +335,6 @@ def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tupl
 
 
 def _rows(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield one call's arguments for each index of a vmapped axis."""
+    """Yield the arguments of one call for each index of a vmapped axis."""
     for row in range(info.batch_size):
         yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))

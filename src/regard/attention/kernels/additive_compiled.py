@@ -1,11 +1,11 @@
-"""The identity of `kernels.additive`, written plainly for `torch.compile`, whose loops never hold a (B,Q,K,H) tensor.
+"""The identity of `kernels.additive` for `torch.compile`, whose loops never store a (B,Q,K,H) tensor.
 
 With E = e^{2q}, F = e^{2k} and d_h = 1 + E_h F_h,
 
     s = Σ_h v_h − 2 Σ_h v_h / d_h,    two fractions over one denominator: v₁/d₁ + v₂/d₂ = (v₁ d₂ + v₂ d₁) / (d₁ d₂),
 
-which halves the divisions. d is held below 2³⁰, beyond which tanh is ±1 in float32, so that the product of two stays finite.
-Going back, with r = 1/d, the two sums over the other side's rows that all gradients are made of:
+which halves the number of divisions. d is limited to 2³⁰, so that the product of two stays finite; beyond that, tanh is ±1 in
+float32. The backward pass, with r = 1/d, computes two sums over the rows of the other side, from which all gradients follow:
 
     Σ_j g_ij r_ijh   and   Σ_j g_ij r_ijh (1 − r_ijh).
 
@@ -13,7 +13,7 @@ Gain over the blocks of `kernels.additive` in a compiled caller, forward and wit
 to 3 and 2.8 to 3.2; at 4,512,512,256: 4.8 and 4.4. Over the formula with a tanh, compiled by PyTorch: 6 and 5, 16 and 20
 (`benchmarks/log.md`).
 
-E and F themselves leave float32 beyond |x| = 43; `in_range` says so, and the blocks of `kernels.additive` serve then.
+E and F overflow in float32 beyond |x| = 43. `in_range` checks that, and then `kernels.additive` computes the scores.
 """
 
 import math
@@ -29,21 +29,21 @@ from torch.nn import functional
 from regard.private_torch import has_compiler
 
 LARGE = 1 << 20
-"""From so many elements (B·Q·K·H) on the compiled loops are taken, where there is a compiler and the caller is compiled too."""
+"""Number of elements (B·Q·K·H) from which the compiled loops are used, if a compiler exists and the caller is compiled too."""
 RANGE = 43.0
-"""e^{2·43} and its inverse are ordinary numbers of float32."""
+"""Largest |x|: e^{2·43} and its inverse are normal numbers in float32."""
 _CEILING = 0x4E800000
-"""The bits of 2³⁰. Positive floats are ordered as their bits are, and comparing these takes one instruction."""
+"""The bits of 2³⁰. Positive floats have the same order as their bits, and comparing bits takes one instruction."""
 
 
 def is_compiled(query: Tensor, key: Tensor) -> bool:
-    """Return whether the compiled loops serve these sizes, on this machine."""
+    """Return whether the compiled loops are used for these sizes on this machine."""
     enough = query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2] >= LARGE
     return enough and query.device.type == "cpu" and query.dtype == key.dtype != torch.float64 and has_compiler()
 
 
 def in_range(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:
-    """Return whether all exponentials are ordinary numbers of float32 (False with a NaN)."""
+    """Return whether all exponentials are normal numbers in float32 (False if there is a NaN)."""
     if key_exponential is not None:  # NaN where a key is too large
         return _in_range(query) and math.isfinite(key_exponential.sum().item())
     return _in_range(query) and _in_range(key)
@@ -60,7 +60,10 @@ def scores(
     score_weight: Float[Tensor, " H"],
     key_exponential: Float[Tensor, "B K H"] | None = None,
 ) -> Float[Tensor, "B Q K"]:
-    """Return Σ_h v_h tanh(q_ih + k_jh) for inputs `in_range`; `key_exponential` is e^{2·key}, if it is at hand."""
+    """Return Σ_h v_h tanh(q_ih + k_jh) for inputs that are `in_range`.
+
+    `key_exponential` is e^{2·key} if it was computed before.
+    """
     e, f, v = _exponential(query), _exponential(key) if key_exponential is None else key_exponential, score_weight.float()
     if v.shape[0] % 2:
         e, f, v = (functional.pad(x, (0, 1)) for x in (e, f, v))
@@ -75,7 +78,7 @@ def gradients(
     key_exponential: Float[Tensor, "B K H"] | None,
     needs: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients for query, key and score weight; an empty tensor for one that is not wanted."""
+    """Return the gradients for query, key and score weight; those not needed are empty tensors."""
     e, f = _exponential(query), _exponential(key) if key_exponential is None else key_exponential
     v, g = 4 * score_weight.float(), grad.float().contiguous()
     grad_q, grad_k, grad_v = v.new_empty(3, 0).unbind()
@@ -111,7 +114,7 @@ def _row_sums(e: Tensor, f: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    # A whole graph, so that PyTorch raises where it would fall back to eager operations and their (B,Q,K,H) tensors.
-    # For any sizes, since each compilation takes seconds. A multiply-add may be one instruction: it rounds once, not twice.
+    # fullgraph=True: PyTorch raises instead of falling back to eager operations with their (B,Q,K,H) tensors.
+    # Dynamic sizes, because each compilation takes seconds. A multiply-add may be one instruction, which rounds only once.
     options: dict[str, Any] = {"cpp.enable_floating_point_contract_flag": "fast"}
     return torch.no_grad()(torch.compile(function, fullgraph=True, dynamic=True, options=options))

@@ -1,13 +1,13 @@
-"""Additive attention in one pass, by Triton: from projected queries and keys through mask and softmax to the context.
+"""Additive attention in one Triton kernel: from projected queries and keys to the context, with mask and softmax.
 
     context_i = Σ_j w_ij value_j        w_i = softmax_j Σ_h v_h tanh(q_ih + k_jh)
 
-Forward, neither the (B,Q,K,H) tensor nor, unless the weights are asked for, the (B,Q,K) one is ever in memory. Backward, the
-weights of one slab of queries at a time are computed again from q and k; a slab is bounded by `SLAB`, so memory does not grow
-with Q·K. Nothing is added by atomics: the same inputs give the same bits. `additive_triton_kernels` has the arithmetic,
-docs/explanation/kernels.md what it can cost at best.
+The forward pass never stores the (B,Q,K,H) tensor, and it stores the (B,Q,K) tensor only if weights are needed. The backward
+pass computes the weights again from q and k, for one slab of queries at a time. `SLAB` limits the size of a slab, so memory
+does not grow with Q·K. No atomic additions are used, so the same inputs give the same bits. `additive_triton_kernels` contains
+the arithmetic; docs/explanation/kernels.md derives its least possible cost.
 
-Computed in float32 whatever the inputs are. The kernels were checked under Triton's interpreter and compiled for NVIDIA's
+All inputs are computed in float32. The kernels were checked under Triton's interpreter and compiled for NVIDIA's
 compute capability 8.0 and 9.0; they have not been run or timed on a GPU.
 """
 
@@ -24,20 +24,23 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 SMALL = 1 << 22
-"""Below so many elements (B·Q·K·H) the plain form's tensor is small (16 MB of float32), and its few calls do. Not measured."""
+"""Number of elements (B·Q·K·H) below which the plain form is used: its tensor has at most 16 MB. Not measured."""
 FEW = 8
-"""Below so many queries most of a block of 16, the fewest that a matrix product of Triton takes, would be wasted."""
+"""Number of queries below which the plain form is used.
+
+Triton's matrix products need blocks of 16, which would be mostly empty.
+"""
 SLAB = 1 << 22
-"""Elements (B·queries·K) whose weights and their gradient are in memory at once in the backward pass: 16 MB a tensor."""
+"""Maximum number of weights (B·queries·K) in memory at once in the backward pass: 16 MB per tensor."""
 _INSTALLED = importlib.util.find_spec("triton") is not None
 _HALF = (torch.float16, torch.bfloat16)
 
 
 def is_fused(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Return whether the kernels are turned on and serve this device, these types and these sizes.
+    """Return whether the kernels are turned on and support this device, these types and these sizes.
 
-    They have not run on a GPU, so they are off unless the environment variable REGARD_TRITON is 1. They serve NVIDIA GPUs from
-    compute capability 8.0 on, and float32 or half types.
+    They have not run on a GPU, so they are off unless the environment variable REGARD_TRITON is 1. They support NVIDIA GPUs
+    from compute capability 8.0 on, and float32 or half types.
     """
     if not _INSTALLED or os.environ.get("REGARD_TRITON") != "1" or query.device.type != "cuda":
         return False
@@ -60,19 +63,19 @@ def fused_additive_attention(
     attn_mask: Tensor | None = None,
     need_weights: bool = True,
 ) -> tuple[Float[Tensor, "B Q Dv"], Float[Tensor, "B Q K"] | None]:
-    """Return the context and, where asked for, weights.
+    """Return the context, and the weights if they are needed.
 
     Args:
         query: Projected queries.
-        key: Projected keys, finite behind the key mask.
-        value: What is averaged, finite behind the key mask.
+        key: Projected keys, finite at masked positions.
+        value: The values, finite at masked positions.
         score_weight: v.
         key_mask: True where there is a key.
         attn_mask: Boolean (Q,K) or (B,Q,K); True where a query may attend to a key.
-        need_weights: Whether the weights are written.
+        need_weights: Whether to compute the weights.
 
     Returns:
-        Context in the value's type, and weights in the scores' type; under autocast the types that the plain form would give.
+        Context in the type of the values, and weights in the type of the scores; under autocast, the types of the plain form.
     """
     if attn_mask is not None:
         attn_mask = attn_mask.expand(query.shape[0], -1, -1)
@@ -88,16 +91,16 @@ def fused_additive_attention(
 
 @dataclass(frozen=True)
 class _Side:
-    """One of the two: a query's or a key's rows, made ready. Padded to whole blocks, so that the inner loops have no edges."""
+    """Prepared rows of the queries or of the keys, padded to whole blocks so that the inner loops need no checks of edges."""
 
     given: Tensor
     """(B,N,H)."""
     rows: Tensor
     """e^{2·given} (B,N',H') float32, zero in the padding."""
     pairs: Tensor
-    """The same as (B,H'/2,N',2): the two widths that share a reciprocal side by side."""
+    """The same as (B,H'/2,N',2): two neighbouring widths, which share a reciprocal."""
     highest: Tensor
-    """max_h 2·given (B,N') float32, −∞ in the padding: what decides whether a block's exponentials stay in range."""
+    """max_h 2·given (B,N') float32, −∞ in the padding. It shows whether a block's exponentials stay in range."""
     block: int
 
     @classmethod
@@ -114,7 +117,7 @@ class _Side:
 
 
 class _Problem:
-    """Arguments that the kernels share: both sides, v, the masks, the sizes."""
+    """Arguments that all kernels need: both sides, v, masks and sizes."""
 
     def __init__(
         self, query: Tensor, key: Tensor, score_weight: Tensor, key_mask: Tensor | None, attn_mask: Tensor | None
@@ -123,7 +126,7 @@ class _Problem:
         self.key = _Side.of(key, _block(key.shape[1], 128))
         (self.batch, self.queries, self.width), self.keys = query.shape, key.shape[1]
         self.v = nn.functional.pad(score_weight.float(), (0, self.query.rows.shape[2] - self.width))
-        # v multiplies a denominator before the division: large weights narrow the range.
+        # v multiplies a denominator before the division, so large weights narrow the range.
         self.query.highest.add_(self.v.abs().amax().clamp_min(1).log())
         self.key_mask = None if key_mask is None else key_mask.contiguous().view(torch.uint8)
         self.attn_mask = None if attn_mask is None else _rows_contiguous(attn_mask).view(torch.uint8)
@@ -155,7 +158,7 @@ def _attend(
     attn_mask: Tensor | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the context, weights (empty unless asked for) and logarithms of the softmax's denominators, all float32."""
+    """Return context, weights (empty if not needed) and logarithms of the softmax's denominators, all in float32."""
     (batch, queries, _), (keys, value_size) = query.shape, value.shape[1:]
     context = query.new_zeros(batch, queries, value_size, dtype=torch.float32)
     log_sum = query.new_zeros(batch, queries, dtype=torch.float32)
@@ -170,7 +173,7 @@ def _attend(
             *problem.inputs()[:6], value.contiguous(), *problem.inputs()[6:], context, log_sum, weights,
             *problem.sizes(), value_size, *problem.strides(), *problem.flags(), need_weights,
             q.block, k.block, _block(value_size, 32 if value.dtype == torch.float32 else 64), problem.native,
-            num_stages=1,  # with those blocks: at most 96 KB of shared memory, which every GPU from 8.0 on has
+            num_stages=1,  # with those blocks at most 96 KB of shared memory, which every GPU from 8.0 on has
         )  # fmt: skip
     if need_weights:  # scores until here: −∞ where a mask forbids
         weights.sub_(log_sum[..., None]).exp_()
@@ -213,7 +216,7 @@ def _backward(
 
 
 def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
-    """Return the weights of some queries (B,n,K), again."""
+    """Compute the weights of some queries again, (B,n,K)."""
     q, k, count = problem.query, problem.key, rows.stop - rows.start
     weights = q.rows.new_empty(problem.batch, count, problem.keys)
     grid = (problem.batch * _blocks(count, q.block) * _blocks(problem.keys, k.block),)
@@ -227,7 +230,10 @@ def _weights(problem: _Problem, log_sum: Tensor, rows: slice) -> Tensor:
 def _gradient(
     problem: _Problem, own: _Side, other: _Side, start: int, grad_scores: Tensor, grad: Tensor, *, with_weight: bool
 ) -> Tensor:
-    """Add to the gradient of one side; returns the score weight's, or zeros. `grad_scores` is (B,other,own)."""
+    """Add to the gradient of one side, and return the gradient of the score weight, or zeros.
+
+    `grad_scores` is (B,other,own).
+    """
     batch, other_count, own_count = grad_scores.shape
     padded_width = own.rows.shape[2]
     block_h = min(64, 4096 // own.block)
@@ -244,7 +250,7 @@ def _gradient(
 
 
 def _kernels() -> ModuleType:
-    from regard.attention.kernels import additive_triton_kernels  # only here is triton needed
+    from regard.attention.kernels import additive_triton_kernels  # the only place that needs triton
 
     return additive_triton_kernels
 
@@ -256,12 +262,12 @@ def _is_interpreted() -> bool:
 
 
 def _on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """Triton starts kernels on the current device."""
+    """Make the tensor's device the current one, on which Triton starts kernels."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext()
 
 
 def _block(size: int, most: int) -> int:
-    """Return a power of two from 16, the least that a matrix product of Triton takes, to `most`."""
+    """Return a power of two from 16, the least for a matrix product in Triton, to `most`."""
     return min(most, max(16, 1 << (size - 1).bit_length()))
 
 
@@ -274,7 +280,7 @@ def _round_up(size: int, block: int) -> int:
 
 
 def _rows_contiguous(mask: Tensor) -> Tensor:
-    """Return (B,Q,K) whose rows are contiguous; an axis that is only expanded stays so."""
+    """Return a tensor (B,Q,K) with contiguous rows; an expanded axis stays expanded."""
     return mask if mask.stride(2) == 1 or mask.shape[2] == 1 else mask.contiguous()
 
 
@@ -372,6 +378,6 @@ def _(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[tupl
 
 
 def _per_row(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield one call's arguments for each index of a vmapped axis."""
+    """Yield the arguments of one call for each index of a vmapped axis."""
     for row in range(info.batch_size):
         yield tuple(x if axis is None else x.select(axis, row) for x, axis in zip(arguments, in_dims, strict=True))

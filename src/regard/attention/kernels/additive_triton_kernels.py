@@ -1,11 +1,12 @@
-"""The Triton kernels of `additive_triton`; the only module of regard that imports triton, and itself imported lazily.
+"""The Triton kernels of `additive_triton`. No other module imports triton, and this one is imported lazily.
 
-With r_ijh = 1 / (1 + e^{2 q_ih} e^{2 k_jh}), tanh(q_ih + k_jh) = 1 − 2 r_ijh. A score needs only −2 Σ_h v_h r_ijh: the rest,
-Σ_h v_h, is the same for every key, and the softmax cancels it.
+With r_ijh = 1 / (1 + e^{2 q_ih} e^{2 k_jh}), tanh(q_ih + k_jh) = 1 − 2 r_ijh. A score needs only −2 Σ_h v_h r_ijh, because the
+rest, Σ_h v_h, is the same for every key and cancels in the softmax.
 
 Two elements share one reciprocal: a / x + b / y = (a y + b x) / (x y), so an element costs three multiply-adds and half a
-reciprocal. A block is computed so where its products stay in float32 (`_in_range`), otherwise as r = 1 / (1 + e^{2 (q + k)}),
-the tanh itself: the sum comes first, so that large numbers of opposite signs cancel, and infinity gives 0.
+reciprocal. A block is computed this way if its products do not overflow in float32
+(`_in_range`), and as r = 1 / (1 + e^{2 (q + k)}) otherwise: there the sum comes first, so large numbers of opposite signs
+cancel, and infinity gives 0.
 
 `no_type_check` keeps shape checkers off: Triton compiles the source of these functions, not the functions.
 """
