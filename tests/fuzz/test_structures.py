@@ -199,7 +199,7 @@ def refuse(folder: Path, name: str, content: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"dtype": "F32", "shape": [10**6, 10**6], "data_offsets": [0, 8]}, "takes 8 bytes, which is not what its shape needs"),
+        ({"dtype": "F32", "shape": [10**6, 10**6], "data_offsets": [0, 8]}, "takes 8 bytes, which does not match its shape"),
         ({"dtype": "F32", "shape": [-2, -1], "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),
         ({"dtype": "F32", "shape": ["a"], "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),
         ({"dtype": "F32", "shape": "ab", "data_offsets": [0, 8]}, "the shape or place of 'x' is none"),

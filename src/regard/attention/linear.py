@@ -2,7 +2,7 @@
 
     score(q, k) = w·[q; k] + b = w_q·q + (w_k·k + b)
 
-In code: `linear_scores` of the two terms, each of which is one number for a query or a key.
+In code: `linear_scores` of the two terms, which are one number for each query and one for each key.
 """
 
 import torch
@@ -14,7 +14,7 @@ from regard.attention.scored import ScoredAttention
 
 
 def linear_scores(query_term: Float[Tensor, "B Q 1"], key_term: Float[Tensor, "B K 1"]) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = (w_q·q_i) + (w_k·k_j + b), from the terms in brackets."""
+    """Return s_ij = (w_q·q_i) + (w_k·k_j + b), from the terms in parentheses."""
     return query_term + key_term.transpose(1, 2)
 
 
@@ -22,12 +22,10 @@ class LinearConcat(ScoredAttention):
     """score(q, k) = w·[q; k] + b. **The weights do not depend on the query.**
 
     Proof: w·[q; k] + b = w_q·q + w_k·k + b. For one query, w_q·q + b is the same number for every key, and a softmax does not
-    change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and
-    neither w_q nor b ever gets a gradient through the weights. A tanh between, as in `Additive` or `Concat`, is what makes
-    attention of it.
+    change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and w_q and b get no gradient through the weights. With a tanh between, as in `Additive` and `Concat`, the weights depend on the query.
 
-    Differs from the tutorial: nothing; it is offered so that its results can be repeated. (With a normalizer other than
-    those that ignore a common shift, such as a sigmoid, the query does count.)
+    It equals the tutorial's score, so that the tutorial's results can be reproduced. With a normalizer that a common shift
+    changes, such as a sigmoid, the weights do depend on the query.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
@@ -60,7 +58,7 @@ class LinearConcat(ScoredAttention):
         self.projection = nn.Linear(query_size + self.key_size, 1, device=device, dtype=dtype)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K 1"]:
-        """Return w_k·k + b, all that the weights depend on."""
+        """Return w_k·k + b, the only term on which the weights depend."""
         return nn.functional.linear(key, self.projection.weight[:, self.query_size :], self.projection.bias)
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:

@@ -1,13 +1,13 @@
-"""Local attention: each query looks at a window of keys around one position p only.
+"""Local attention: each query attends only to a window of keys around a position p.
 
     weights_s = align_s                             for |s − p| ≤ D, else 0, p = t         `LocalMonotonic`
     weights_s = align_s · exp(−(s − p)² / (2σ²))    there, p = S · sigmoid(v_p·tanh(W_p q)), σ = D/2        `LocalPredictive`
 
 where align = normalizer of the scores within the window. In code: `predicted_positions` and `gaussian_weights`.
 
-Positions are those of the keys that are there: the first True of `key_mask` is position 0, the next one 1, and so on, and S is
-how many there are. With padding at the end that is the plain index; masked keys elsewhere are as if taken out. `attn_mask`
-takes keys from the window and moves nothing.
+Positions count the existing keys: the first True of `key_mask` has position 0, the next one 1, and so on, and S is their
+number. With padding at the end, the position is the index; masked keys elsewhere are skipped. `attn_mask` removes keys from the
+window but does not change positions.
 """
 
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ def in_window(position: Int[Tensor, "B K"], middle: Tensor, window: int) -> Bool
 def predicted_positions(
     hidden: Float[Tensor, "B Q Dp"], position_weight: Float[Tensor, " Dp"], count: Int[Tensor, " B"]
 ) -> Float[Tensor, "B Q"]:
-    """Return p = S · sigmoid(v_p · h), h = tanh(W_p q), in float32 at least, because half types cannot count far."""
+    """Return p = S · sigmoid(v_p · h), h = tanh(W_p q), in at least float32; half types cannot represent large positions."""
     dtype = torch.promote_types(hidden.dtype, torch.float32)
-    # A sum of products rather than a matrix product, which autocast would round.
+    # A sum of products, because autocast would round a matrix product.
     return count[:, None] * (hidden.to(dtype) * position_weight.to(dtype)).sum(-1).sigmoid()
 
 
@@ -53,7 +53,7 @@ class LocalState:
     """Position of a monotonic window."""
 
     position: Int[Tensor, " B"]
-    """Number of queries so far, which is the position of the next window's middle."""
+    """Number of queries so far, which is the centre of the next window."""
 
     def select(self, index: Int[Tensor, " M"]) -> "LocalState":
         """Keep the given rows of the batch, in the given order."""
@@ -64,7 +64,7 @@ torch.export.register_dataclass(LocalState, serialized_type_name="regard.attenti
 
 
 class _LocalAttention(Attention):
-    """A scorer and a window around a position: what the two mechanisms below have in common."""
+    """Base of the two mechanisms below: a scorer, and a window around a position."""
 
     permutation_equivariant: bool = False
 
@@ -113,26 +113,27 @@ class _LocalAttention(Attention):
 
 
 class LocalMonotonic(_LocalAttention):
-    """local-m: query t attends to the positions t − D … t + D only; weights = normalizer of the scores there.
+    """local-m: query t attends to the positions t − D … t + D only; weights = normalizer of the scores in the window.
 
-    For sequences that go side by side. A window stops at the ends of the keys. The state holds t (B).
+    It suits sequences that advance at the same rate. A window is cut at the ends of the keys. The state holds t (B).
 
-    Cost: that of the scorer with a mask.
+    Cost: as the scorer with a mask.
 
     Reference: Luong, Pham, Manning 2015, section 3.2 (with eq. 7: no Gaussian in local-m).
-    Differs from the paper: it does not say what happens when the queries outrun the keys; here the middle of the window stays
-    at the last key, p_t = min(t, S − 1), so that no query is left with nothing.
+    Differs from the paper, which does not define what happens if there are more queries than keys. Here the window stays at the
+    last key, p_t = min(t, S − 1), so that each query has a key to attend to.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        window: D, how far the window reaches to each side, ≥ 0.
-        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
+        window: D, number of positions that the window reaches to each side, ≥ 0.
+        scorer: Mechanism of these widths with the scores and the normalizer; None for `General`.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, the window is negative, or the scorer does not fit.
+        ConfigError: If a width is not a whole number of 1 or more, the window is negative, or the scorer has other widths or a
+            state.
 
     Example:
         >>> attention = LocalMonotonic(256, window=3)
@@ -167,7 +168,7 @@ class LocalMonotonic(_LocalAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend as the scorer does, each query within its window; see `Attention.attend`."""
+        """Attend with the scorer, each query within its window; see `Attention.attend`."""
         mask = self.scorer.check(query, memory, attn_mask)
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         start = torch.zeros(batch, dtype=torch.long, device=query.device) if state is None else state.position
@@ -176,7 +177,7 @@ class LocalMonotonic(_LocalAttention):
         middle = start[:, None] + torch.arange(queries, device=query.device)
         middle = torch.minimum(middle, count[:, None] - 1)
         near = in_window(position, middle, self.window)
-        # The scorer joins its key_mask to this itself, and takes its own fastest path.
+        # The scorer joins this with the key_mask, and takes its fastest path.
         allowed = near if mask is None else mask & near
         output, _ = self.scorer.attend(query, memory, attn_mask=allowed, reweight=reweight, need_weights=need_weights)
         return output, LocalState(start + queries)
@@ -186,10 +187,10 @@ class LocalPredictive(_LocalAttention):
     """local-p: each query predicts its position p = S·sigmoid(v_p·tanh(W_p q)) and attends around it.
 
     weights_s = align_s · exp(−(s − p)² / (2σ²)) for |s − p| ≤ D, else 0, where align = normalizer of the scores within the
-    window, and σ = D/2. The gradient finds p through the Gaussian. **The weights of a row do not sum to one**: the paper does
-    not normalise them again, and so neither does this.
+    window, and σ = D/2. p gets its gradient through the Gaussian. **The weights of a row do not sum to one**: the paper does
+    not normalise them again, and neither does this class.
 
-    Shapes: W_p (Dp,Dq), v_p (Dp), beside the scorer's. Cost: that of the scorer with weights.
+    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: as the scorer with weights.
 
     Reference: Luong, Pham, Manning 2015, section 3.2, eqs. 9–10.
     Differs from the paper: positions count from 0, so that p = S lies just behind the last key.
@@ -198,13 +199,13 @@ class LocalPredictive(_LocalAttention):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
-        window: D, how far the window reaches to each side, ≥ 1 (10 in the paper).
-        scorer: Mechanism of these widths that has the scores and the normalizer; None for `General`.
+        window: D, number of positions that the window reaches to each side, ≥ 1 (10 in the paper).
+        scorer: Mechanism of these widths with the scores and the normalizer; None for `General`.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width or the window is not a whole number of 1 or more, or the scorer does not fit.
+        ConfigError: If a width or the window is not a whole number of 1 or more, or the scorer has other widths or a state.
 
     Example:
         >>> attention = LocalPredictive(256, window=3)
@@ -263,7 +264,7 @@ class LocalPredictive(_LocalAttention):
 
 
 def _positions(memory: Memory, keys: int) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:
-    """Return the position of each key among those that are there, and S, how many there are."""
+    """Return the position of each key among the existing ones, and their number S."""
     if memory.key_mask is None:
         batch, device = memory.value.shape[0], memory.value.device
         return torch.arange(keys, device=device).expand(batch, keys), torch.full((batch,), keys, device=device)

@@ -1,4 +1,4 @@
-"""Location-sensitive attention: it knows where it looked last.
+"""Location-sensitive attention: scores depend on the previous weights.
 
     score_t(q, k) = v · tanh(W_q q + W_k k + U f_t + b),    f_t = F ∗ α_{t−1}
 
@@ -17,7 +17,7 @@ from regard.errors import ConfigError
 
 
 def location_features(previous: Float[Tensor, "B K"], filters: Float[Tensor, "C 1 R"]) -> Float[Tensor, "B K C"]:
-    """Return f = F ∗ α: C filters of R taps slide over the previous weights, with zeros beyond both ends."""
+    """Return f = F ∗ α, a convolution of the previous weights with C filters of width R and zero padding."""
     features = nn.functional.conv1d(previous[:, None].to(filters.dtype), filters, padding=filters.shape[2] // 2)
     return features.transpose(1, 2)
 
@@ -34,27 +34,28 @@ def location_scores(
 
 
 class LocationSensitive(HistoryAttention):
-    """score_t(q, k) = v·tanh(W_q q + W_k k + U f_t + b), with f_t = F ∗ α_{t−1}: features of the weights just before.
+    """score_t(q, k) = v·tanh(W_q q + W_k k + U f_t + b), with f_t = F ∗ α_{t−1}, features of the previous weights.
 
-    F is a bank of C filters of R taps that slides over the keys, so that the mechanism learns to move on from where it looked
-    last: what alignments that never go back (speech to text, text to speech) need.
+    F is a bank of C filters of width R that slides over the keys, so that the mechanism can learn to move on from the last
+    position. That suits alignments that never go back, as in speech recognition and speech synthesis.
 
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as the
-    open implementations of Tacotron 2 have it (the paper does not say): the first query is answered by content alone. A masked
-    key keeps its place on the axis along which the filters slide, with weight zero, as the places beyond both ends have.
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as in open
+    implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on content alone. A
+    masked key keeps its position for the filters, with weight zero, like the padding.
 
-    Cost: Q steps of B·K·(R·C + C·Da + Da) multiply-adds, one after the other; memory B·K·Da.
+    Cost: Q sequential steps of B·K·(R·C + C·Da + Da) multiply-adds; memory B·K·Da.
 
     Reference: Chorowski et al. 2015, eqs. 8–9 (w, W, V, U, b there).
-    Differs from the paper: the smoothing and the sharpening of its section 2.3 are left to the normalizer (`Sigmoid`,
-    `Temperature`), and its window to `attn_mask`.
+    Differs from the paper: the smoothing and sharpening of its section 2.3 are normalizers here (`Sigmoid`, `Temperature`), and
+    its window is an `attn_mask`.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        num_filters: C, ≥ 1 (Tacotron 2's default; the paper has 10).
-        kernel_size: R, odd, ≥ 1 (Tacotron 2's default; the paper has 201, for frames of speech).
+        num_filters: C, number of filters, ≥ 1. The default is that of Tacotron 2; the paper uses 10.
+        kernel_size: R, width of the filters, odd, ≥ 1. The default is that of Tacotron 2; the paper uses 201, for speech
+            frames.
         normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
             None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
@@ -110,11 +111,11 @@ class LocationSensitive(HistoryAttention):
     ) -> Float[Tensor, "B Q K"]:
         """Return v·tanh(W_q q + W_k k + U f + b), f = F ∗ α (eqs. 8 and 9)."""
         projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
-        if not previous.shape[1]:  # a convolution refuses to slide over nothing
+        if not previous.shape[1]:  # a convolution raises an error for an empty input
             return additive_scores(projected, memory.key, self.score_weight)
         features = location_features(previous, self.convolution.weight)
         return location_scores(projected, memory.key, features, self.feature_projection.weight, self.score_weight)
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """Return the weights just given take the place of those before."""
+        """Return the new weights, which replace the previous ones."""
         return weights

@@ -1,7 +1,7 @@
-"""Masks: the only place where they are made, checked, combined and applied.
+"""Build, check, combine and apply masks. No other module does.
 
-A mask is boolean, and True means "may attend". It is applied by booleans, never by adding a large negative number: −1e10
-overflows in half precision, and the most negative finite number lets a row with nothing to attend to attend to its padding.
+A mask is boolean, and True means "may attend". It is never applied by adding a large negative number: −1e10 overflows in half
+precision, and with the most negative finite number, a row without allowed keys attends to its padding.
 """
 
 import torch
@@ -20,12 +20,12 @@ def combine_masks(
     keys: int,
     heads: int | None = None,
 ) -> Bool[Tensor, "..."] | None:
-    """Check both masks and join them: a query may attend where both say so.
+    """Check both masks and join them: a query may attend where both are True.
 
     Args:
-        key_mask: (B,K), True where a key exists; None for everywhere.
-        attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) where the mechanism has heads; all axes but K may be 1, and then broadcast.
-            Without heads (B,1,Q,K) serves too.
+        key_mask: (B,K), True where a key exists; None if all exist.
+        attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; all axes but K may be 1, and then broadcast.
+            Without heads, (B,1,Q,K) is accepted too.
         batch: B.
         queries: Q.
         keys: K.
@@ -56,11 +56,11 @@ def combine_masks(
 
 
 def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K D"]:
-    """Put zeros behind a key mask, so that nothing there, a NaN included, reaches a product or its gradient.
+    """Set masked keys or values to zero, so that nothing there, not even a NaN, affects a product or its gradient.
 
     Args:
         tensor: Keys or values.
-        key_mask: (B,K), True where a key exists; None for everywhere.
+        key_mask: (B,K), True where a key exists; None if all exist.
 
     Returns:
         The tensor, with zeros where the mask is False.
@@ -82,8 +82,8 @@ def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Te
     """Build a key mask from lengths: the key k exists if k < length.
 
     Args:
-        lengths: How many keys each row has, ≥ 0.
-        size: K; None for the longest.
+        lengths: Number of keys in each row, ≥ 0.
+        size: K; None for the longest row.
 
     Returns:
         The mask, True where a key exists.
@@ -98,11 +98,10 @@ def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Te
 
 
 def causal_mask(queries: int, keys: int | None = None, *, device: torch.device | None = None) -> Bool[Tensor, "Q K"]:
-    """Build the mask with which each query may attend to its own position and those before it.
+    """Build a causal mask: each query may attend to its own position and to earlier ones.
 
-    With Q ≠ K the ends are aligned (the last query sits at the last key), which is what step-by-step decoding with kept
-    keys needs: query i may attend to key k if k ≤ i + K − Q. (`is_causal` of `scaled_dot_product_attention` aligns the
-    beginnings.)
+    If Q ≠ K, the last query has the position of the last key, as step-by-step decoding with cached keys needs: query i may
+    attend to key k if k ≤ i + K − Q. (`is_causal` of `scaled_dot_product_attention` aligns the first query with the first key.)
 
     Args:
         queries: Q.
@@ -126,7 +125,7 @@ def window_mask(
 ) -> Bool[Tensor, "Q K"]:
     """Build a sliding window: each query may attend to its own position, `before` positions before and `after` after it.
 
-    Query i sits at position p = i + K − Q, as in `causal_mask`, and may attend to p − before ≤ k ≤ p + after.
+    Query i has the position p = i + K − Q, as in `causal_mask`, and may attend to p − before ≤ k ≤ p + after.
 
     Args:
         queries: Q.
@@ -163,8 +162,11 @@ def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
 
 
 def _check_attn_mask(mask: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> None:
-    """Refuse other sizes than those of the scores and 1. The axis K is there in full: a step's mask that covers the new key
-    only, and not those of the cache, is a mistake that nothing else would show."""
+    """Raise an error for sizes other than 1 and those of the scores.
+
+    The axis K must not be 1: a mask that covers only the new key of a step, and not those of the cache, would otherwise go
+    unnoticed.
+    """
     full = {"Q K": (queries, keys), "B Q K": (batch, queries, keys), "B H Q K": (batch, heads or 1, queries, keys)}
     shape = tuple(mask.shape)
     fits = any(
@@ -187,10 +189,10 @@ def _check_attn_mask(mask: Tensor, batch: int, queries: int, keys: int, heads: i
 
 
 def check_boolean(name: str, mask: Tensor, shape: str) -> None:
-    """Refuse a mask that is not boolean.
+    """Raise an error if a mask is not boolean.
 
     Raises:
-        ShapeError: If it is not.
+        ShapeError: If the mask is not boolean.
     """
     if mask.dtype != torch.bool:
         raise ShapeError(_not_boolean(name, mask, shape))

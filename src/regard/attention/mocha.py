@@ -1,9 +1,9 @@
-"""MoChA, monotonic chunkwise attention, in expectation: a softmax over each window, weighed by where windows may end.
+"""The expectation of MoChA (monotonic chunkwise attention): a mean of softmaxes over windows, weighted by where windows end.
 
     β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il)        (α: see `soft_monotonic`; u = chunk_scorer(q, k))
 
-In code: `expected_chunks`. The window lets a model reorder and average within reach, which monotonic attention alone cannot;
-with w = 1 it is monotonic attention. This is the form for training; `hard_mocha` is for decoding, with the same parameters.
+In code: `expected_chunks`. Within the window, a model can reorder and average keys, which monotonic attention alone cannot do;
+w = 1 gives monotonic attention. This form is for training; `hard_mocha` is for decoding, with the same parameters.
 """
 
 from typing import cast
@@ -25,27 +25,27 @@ from regard.shapes import check_shape
 def expected_chunks(
     alignments: Float[Tensor, "B Q K"], scores: Float[Tensor, "B Q K"], chunk_size: int, *, mask: Tensor | None = None
 ) -> Float[Tensor, "B Q K"]:
-    """Return the weight of each key, where a window that ends at key k has the probability α_ik and a softmax inside.
+    """Return the weight of each key if a window ends at key k with probability α_ik and has a softmax inside.
 
-    β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), l and j among the keys allowed.
+    β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), for allowed keys l and j.
 
-    Each window has a softmax of its own, so no scores are too large or too far apart. Cost and memory: B·Q·K·w.
+    Each window has its own softmax, so scores of any size work. Cost and memory: B·Q·K·w.
 
     Args:
-        alignments: α, the probability of each key to be the last of the window.
+        alignments: α, the probability that each key is the last of the window.
         scores: u, any real numbers.
         chunk_size: w, ≥ 1.
-        mask: Boolean, broadcasting to (B,Q,K): True where a query may attend to a key; None for everywhere.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may attend to a key; None if it may attend to all.
 
     Returns:
-        β (B,Q,K), of the type of α. Each row sums to what the row of α sums to.
+        β (B,Q,K), of the type of α. The sum of each row equals that of α.
 
     Raises:
-        ShapeError: If an axis does not fit.
+        ShapeError: If sizes do not match.
 
     Reference: Chiu & Raffel 2018, eq. 17.
-    Differs from the paper: eq. 19 computes it from exp(u) and moving sums of it, in which large scores overflow and small
-    ones beside them are lost.
+    Differs from the paper: its eq. 19 uses moving sums of exp(u), in which large scores overflow and small scores beside them
+    are lost.
     """
     check_shape("scores", scores, "B Q K", check_shape("alignments", alignments, "B Q K"))
     before = chunk_size - 1
@@ -58,39 +58,42 @@ def expected_chunks(
 
 
 def _windows(x: Tensor, before: int) -> Tensor:
-    """Return (B,Q,K,w): the window that ends at each key, from its first key to its last; zeros before the first key of all."""
+    """Return (B,Q,K,w), the values in the window that ends at each key, in order; positions before the first key are zero."""
     padded = nn.functional.pad(x, (before, 0))
     return torch.stack([padded[..., first : first + x.shape[-1]] for first in range(before + 1)], -1)
 
 
 class MoChA(ChunkedAttention, SoftMonotonic):
-    """Monotonic chunkwise attention in expectation: weights = β, a softmax over each window, weighed by where windows may end.
+    """Monotonic chunkwise attention in expectation.
 
-    β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), α as in `SoftMonotonic`, u = chunk_scorer(q, k).
+    Weights = β, a mean of softmaxes over windows, weighted by where windows end.
 
-    Cost: that of `SoftMonotonic`, a second score, and B·Q·K·w for the windows (see `expected_chunks`). Windows count positions:
-    masked keys within them get no weight, and are not made up for by earlier ones. A row of weights sums to 1 minus the
-    probability of having run off the end.
+    β_ij = Σ_{k=j..j+w−1} α_ik exp(u_ij) / Σ_{l=k−w+1..k} exp(u_il), with α as in `SoftMonotonic` and u = chunk_scorer(q, k).
 
-    `hard()` gives the form for decoding. Its parameters have the same names, so
-    `HardMoChA(…).load_state_dict(soft.state_dict())` does too.
+    Cost: that of `SoftMonotonic`, a second score, and B·Q·K·w for the windows (see `expected_chunks`). A window has w
+    positions; masked keys in it get no weight, and earlier keys do not replace them. A row of weights sums to 1 minus the
+    probability that the query did not stop at any key.
+
+    `hard()` returns the form for decoding. Its parameters have the same names, so
+    `HardMoChA(…).load_state_dict(soft.state_dict())` works too.
 
     Reference: Chiu & Raffel 2018, eqs. 17 and 20 to 26.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        chunk_size: w, keys of a window, ≥ 1. The paper uses 2 for speech and 8 for texts.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies e (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
-        chunk_scorer: Whose scores are u (its normalizer is not used); None for another `WeightNormAdditive`, as in the paper,
-            without its offset, which the softmax cancels.
-        initial_offset: r at first; see `SoftMonotonic`. The paper uses −4 for speech and 0 for texts.
+        chunk_size: w, the number of keys in a window, ≥ 1. The paper uses 2 for speech and 8 for texts.
+        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        scorer: Mechanism whose scores are the energies e (its normalizer is not used); None for `WeightNormAdditive`, as in the
+            paper.
+        chunk_scorer: Mechanism whose scores are u (its normalizer is not used); None for another `WeightNormAdditive`. The
+            paper's has an offset, which cancels in the softmax.
+        initial_offset: Initial value of r; see `SoftMonotonic`. The paper uses −4 for speech and 0 for texts.
         noise: Standard deviation of the noise in training mode, ≥ 0.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width or the chunk is not a whole number of 1 or more, a width is not the scorers', or the
+        ConfigError: If a width or the chunk size is not a whole number of 1 or more, a width differs from the scorers', or the
             noise is negative.
 
     Example:
@@ -125,7 +128,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
         self._add_chunks(chunk_size, chunk_scorer, device, dtype)
 
     def hard(self) -> "HardMoChA":
-        """Return the form for decoding, with the same parameters: not a copy of them."""
+        """Return the form for decoding, which shares the parameters of this module."""
         hard = HardMoChA(self.query_size, chunk_size=self.chunk_size, scorer=self.scorer, chunk_scorer=self.chunk_scorer)
         hard.offset = self.offset
         return hard.train(self.training)

@@ -1,15 +1,15 @@
-"""Monotonic attention: each query scans on from where the query before it stopped, so that the alignment never goes back.
+"""Monotonic attention: each query scans on from where the previous one stopped, so that the alignment never goes back.
 
-The process (Raffel et al. 2017, section 2.2): query i looks at keys j = t_{i−1}, t_{i−1}+1, … one by one, stops at each with
-probability p_ij = σ(e_ij), and takes the value of the key where it stops, t_i. If it runs off the end, its context is zero.
+The process (Raffel et al. 2017, section 2.2): query i visits the keys j = t_{i−1}, t_{i−1}+1, … one by one, stops at each with
+probability p_ij = σ(e_ij), and takes the value of the key t_i at which it stops. If it stops at no key, its context is zero.
 
     e_ij = scorer(q_i, k_j) + r,    p_ij = σ(e_ij)          `stopping_energies`
 
-`soft_monotonic` computes the expectation of this process, which has gradients: it is for training. `hard_monotonic` stops where
-p_ij > ½: it is for decoding, and has the same parameters. `mocha` and `hard_mocha` let both look back over a window.
+`soft_monotonic` computes the expectation of this process, which has gradients, for training. `hard_monotonic` stops where p_ij
+> ½, for decoding, with the same parameters. In `mocha` and `hard_mocha`, a query also attends to a window before that key.
 
-Masked keys are passed over (p = 0 there). What has run off the end stays there: the expectation never brings its mass back,
-and so the hard process does not either. A query that may attend nowhere therefore ends the process for the queries after it.
+Masked keys are skipped (p = 0). A query that stops at no key ends the process: all later queries have zero weights too, in the
+soft and in the hard form. A query whose keys are all masked therefore ends it as well.
 """
 
 import torch
@@ -24,12 +24,12 @@ from regard.errors import ConfigError
 
 
 def stopping_energies(scores: Float[Tensor, "B Q K"], offset: Float[Tensor, ""]) -> Float[Tensor, "B Q K"]:
-    """Return e = score + r, in float32 at least: the logit of the probability to stop."""
+    """Return e = score + r in at least float32, the logit of the probability to stop."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32)) + offset
 
 
 class MonotonicAttention(Attention):
-    """Energies e_ij = scorer(q_i, k_j) + r: what the soft and the hard forms have in common."""
+    """Base of the soft and the hard forms, with the energies e_ij = scorer(q_i, k_j) + r."""
 
     normalized = False
     sequential: bool = True
@@ -63,7 +63,7 @@ class MonotonicAttention(Attention):
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
     def energies(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return e = scorer(q, k) + r, for all queries at once, in float32 at least."""
+        """Return e = scorer(q, k) + r for all queries at once, in at least float32."""
         return stopping_energies(self.scorer.scores(query, memory), self.offset)
 
 
@@ -77,10 +77,10 @@ def checked_scorer(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> ScoredAttention:
-    """Return the scorer that was given, or else the paper's, built for the device and dtype.
+    """Return the given scorer, or the scorer of the paper, built for the device and dtype.
 
     Raises:
-        ConfigError: If the one given is no scorer, has other widths, or a state.
+        ConfigError: If the given object is not a scorer, or has other widths or a state.
     """
     check_size(called, "query_size", query_size)
     if scorer is None:

@@ -1,15 +1,16 @@
-"""Multi-head attention: several heads side by side, each with projections of its own for queries, keys and values.
+"""Multi-head attention: several heads in parallel, each with its own projections of queries, keys and values.
 
     head_h = softmax(q_h k_hᵀ / √E) v_h,    context = W_o [head_1; …; head_H] + b_o,    E = D/H
 
 In code: `split_heads` of the projections, `head_scores`, a softmax, `head_product` with the values, and `join_heads`.
 
-Within a causal decoder the state is the key–value cache:
+In a causal decoder, the state is the key–value cache:
 
     memory = attention.prepare(x)                            # this step's tokens, one or more
-    out, state = attention.attend(x, memory, state)          # state None begins; it then holds all keys and values so far
+    out, state = attention.attend(x, memory, state)          # None at first; then all keys and values so far
 
-which gives what one call over all tokens gives. Across to an encoder, `prepare` is called once and no state is needed.
+These steps give the same result as one call over all tokens. For attention to an encoder, `prepare` is called once, and there
+is no state.
 """
 
 import math
@@ -45,33 +46,34 @@ def join_heads(heads: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
 
 
 def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y"]) -> Float[Tensor, "B H Q Y"]:
-    """Return the product of each head's matrix with that of its group: H/G neighbouring heads share one."""
+    """Return the product of each head's matrix with the matrix of its group; H/G neighbouring heads share one."""
     (_, num_heads, queries, _), groups = heads.shape, shared.shape[1]
     if groups == num_heads:
         return heads @ shared
-    rows = heads.unflatten(1, (groups, -1)).flatten(2, 3)  # all that meets the same keys, in one product
+    rows = heads.unflatten(1, (groups, -1)).flatten(2, 3)  # all queries that use the same keys, in one product
     return (rows @ shared).unflatten(2, (num_heads // groups, queries)).flatten(1, 2)
 
 
 def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H Q K"]:
     """Return q_h k_hᵀ / √E for each head h."""
-    key = key.contiguous()  # the product would copy keys that are not, a number at a time: up to 2.6 times as long
+    key = key.contiguous()  # the product would copy other keys one number at a time, up to 2.6 times as slow
     return head_product(query / math.sqrt(query.shape[-1]), key.transpose(2, 3))
 
 
 class MultiHead(Attention):
     """head_h = softmax(q_h k_hᵀ / √(D/H)) v_h, context = W_o [head_1; …; head_H] + b_o.
 
-    q_h, k_h, v_h are D/H features each of W_q query + b_q, W_k key + b_k, W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
-    A query that no head lets attend to anything gets zeros, without b_o.
+    q_h, k_h and v_h are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
+    A query that may not attend to any key gets a zero context, without b_o.
 
     With `num_kv_heads` = G < H, H/G neighbouring heads share keys and values (grouped queries; G = 1: multi-query).
-    With `causal` or `window`, and for `positions`, query i of Q sits at position i + K − Q, as in `masks.causal_mask`; K counts
-    the keys of the state. Where no query sees what comes later, the mechanism is `stateful`: `attend` joins the memory to the
-    keys of its state, and returns both as the next one; of a window, only the keys that later queries can see. An `attn_mask`
-    then covers the state's keys as well.
+    With `causal`, `window` or `positions`, query i of Q has the position i + K − Q, as in `masks.causal_mask`; K includes the
+    keys of the state. If no query attends to later positions, the mechanism is `stateful`: `attend` appends the memory to the
+    keys of its state and returns the result as the next state. With a window, it keeps only the keys that later queries can
+    see. An `attn_mask` must then cover the keys of the state too.
 
-    The state dict of an `nn.MultiheadAttention` loads as it is: `MultiHead(512, 8).load_state_dict(theirs.state_dict())`.
+    The state dict of an `nn.MultiheadAttention` loads without conversion: `MultiHead(512,
+    8).load_state_dict(theirs.state_dict())`.
 
     Reference: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al. 2023 (grouped queries); Beltagy,
     Peters, Cohan 2020, section 3.1 (sliding window). Differs from the paper: the maps have biases, unless `bias` is False.
@@ -83,17 +85,18 @@ class MultiHead(Attention):
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         bias: Whether the four maps have biases.
-        dropout: Share of the weights that training drops, 0 ≤ dropout < 1.
-        causal: Whether a query may attend to its own position and those before it only.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
+        causal: Whether a query may attend only to its own position and to earlier ones.
         window: Numbers of positions before and after its own that a query may attend to, such as (3, 0); None for all.
-        positions: `Rotary`, `ALiBi` or `RelativeBias`; None for none.
+        positions: A module `Rotary`, `ALiBi` or `RelativeBias`; None for no positions.
         normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
             None for a softmax. Only a softmax has a fused form.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, sizes do not divide, or an option is of another kind.
+        ConfigError: If a size is not a whole number of 1 or more, a number of heads is not a divisor, or an option has a wrong
+            type.
 
     Example:
         >>> attention = MultiHead(512, 8, causal=True)
@@ -136,7 +139,7 @@ class MultiHead(Attention):
             positions.check(num_heads, self.head_size)
         self.normalizer = build_normalizer("MultiHead", normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
-        # By its arguments, where other mechanisms declare it by class.
+        # It depends on the arguments; other mechanisms declare it for the class.
         self.permutation_equivariant = not (causal or window or positions)
         self.stateful = causal or (window is not None and window[1] == 0)
         build_linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
@@ -177,7 +180,7 @@ class MultiHead(Attention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HeadMemory | None]:
-        """Attend with each query, after those of the state; see `Attention.attend` and the class."""
+        """Attend with each query, after the queries of the state; see `Attention.attend` and the class."""
         assert isinstance(memory, HeadMemory)
         if state is not None and not self.stateful:
             raise RequestError(
@@ -194,12 +197,12 @@ class MultiHead(Attention):
             bias = self.positions.bias(queries, keys, heads)
         given = combine_masks(memory.key_mask, attn_mask, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads)
         if given is None and keys == 0:
-            given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # so that these rows count as empty
+            given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # these rows have no key to attend to
         if need_weights or reweight is not None or not is_softmax(self.normalizer):
             mask = self._mask(given, queries, keys, query.device)
             context, weights = self._plain(heads, memory, bias, mask, reweight)
         else:
-            # PyTorch's own causal form puts the first query at the first key: with Q = K, that is what is meant here.
+            # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
             simple = self.causal and self.window is None and given is None and bias is None and queries == keys
             products = is_products_fast(heads, keys)
             mask = None if simple and not products else self._mask(given, queries, keys, query.device)
@@ -212,7 +215,10 @@ class MultiHead(Attention):
 
     @capability
     def head_maps(self) -> HeadMaps | None:
-        """Return the maps; None if heads share keys, a window hides some, positions add a bias, or a user changed a method."""
+        """Return the linear maps.
+
+        None if heads share keys, a window hides keys, positions add a bias, or a user changed a method.
+        """
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
         if self.num_kv_heads < self.num_heads or self.window is not None or biased:
@@ -222,7 +228,7 @@ class MultiHead(Attention):
         return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate)
 
     def context_size(self, value_size: int) -> int:
-        """Return D, whatever the width of the values is."""
+        """Return D, which does not depend on the width of the values."""
         return self.query_size
 
     def _join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
@@ -241,9 +247,9 @@ class MultiHead(Attention):
         return HeadMemory(self.positions.rotate(memory.key, start), memory.value, memory.key_mask)
 
     def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
-        """Return the masks that were given and the mechanism's own, broadcasting to (B,H,Q,K).
+        """Join the given masks and the mechanism's own mask; the result broadcasts to (B,H,Q,K).
 
-        None where nothing is forbidden.
+        It is None if nothing is masked.
         """
         if self.window is not None:
             before, after = self.window
@@ -266,7 +272,7 @@ class MultiHead(Attention):
         return head_product(kept, memory.value), weights
 
     def _simple(self) -> bool:
-        """Return whether the weights are a softmax, each head has its keys, and nothing is dropped."""
+        """Return whether the weights are a softmax, each head has its own keys, and there is no dropout."""
         dropped = self.training and self.dropout > 0
         return is_softmax(self.normalizer) and self.num_kv_heads == self.num_heads and not dropped
 
@@ -285,27 +291,29 @@ class MultiHead(Attention):
         )
 
     def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the same by two products, where those are quicker than the fused kernels. What is causal is so by the mask."""
+        """Return the same with two matrix products, for sizes at which they are faster. The mask makes them causal."""
         scores = head_scores(heads, memory.key)
         if bias is not None:
             scores = scores + bias
         if mask is not None:
-            # −∞ is exact in every type, and adding is quicker than filling; rows without a key are zeroed by the caller.
+            # Adding −∞ is exact in every type and faster than filling. The caller sets rows without keys to zero.
             forbidden = ~mask & mask.any(-1, keepdim=True)
             scores = scores + scores.new_zeros(()).where(~forbidden, -math.inf).to(scores.dtype)
-        weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32: quicker, and exact
+        weights = softmax(scores, torch.float32).to(memory.value.dtype)  # in float32: faster and exact
         kept = nn.functional.dropout(weights, self.dropout, self.training)
         return head_product(kept, memory.value)
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":
-        """Build the same attention with a copy of the weights; always batch first, with masks in which True means keep.
+        """Build a `MultiHead` with a copy of the weights of an `nn.MultiheadAttention`.
+
+        It is batch first, and True in a mask means keep.
 
         Args:
-            module: What to copy.
+            module: The attention to copy.
 
         Raises:
-            ConfigError: If the module is no `nn.MultiheadAttention`, or adds a key (`add_bias_kv`, `add_zero_attn`).
+            ConfigError: If the module is not an `nn.MultiheadAttention`, or adds a key (`add_bias_kv`, `add_zero_attn`).
 
         Example:
             >>> theirs = nn.MultiheadAttention(8, 2, batch_first=True)
@@ -333,13 +341,14 @@ class MultiHead(Attention):
         return made.train(module.training)
 
     def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
-        """Build the same attention as an `nn.MultiheadAttention`, with a copy of the weights; its masks mean the opposite.
+        """Build an `nn.MultiheadAttention` with a copy of the weights; its masks have the opposite meaning.
 
         Args:
-            batch_first: Whether its tensors are (B,Q,D), or (Q,B,D).
+            batch_first: If True, its tensors are (B,Q,D), else (Q,B,D).
 
         Raises:
-            ConfigError: If it has what that module has not: grouped heads, positions, another normalizer, a mask of its own.
+            ConfigError: If this attention has features that `nn.MultiheadAttention` lacks: grouped heads, positions, another
+                normalizer, or a mask of its own.
         """
         extra = {
             "num_kv_heads": self.num_kv_heads < self.num_heads,
@@ -371,16 +380,19 @@ class MultiHead(Attention):
 
 
 def _some(mask: Tensor | None) -> Tensor:
-    """Return where some head lets a query attend to some key: (Q,1) or (B,Q,1), or with Q = 1 where all queries are alike."""
+    """Return True for queries that may attend to some key in some head.
+
+    (Q,1) or (B,Q,1), with Q = 1 if all queries are alike.
+    """
     assert mask is not None
     some = mask.any(-1)
     return (some.any(1) if some.ndim == 3 else some)[..., None]
 
 
 def _zero_where_not(some: Tensor, output: Tensor) -> Tensor:
-    """Return zeros where a query had nothing to attend to.
+    """Set the rows of queries without allowed keys to zero.
 
-    Where all had something, which a CPU can tell at once, no copy is made.
+    If all queries have allowed keys, which is checked on a CPU only, nothing is copied.
     """
     looks = output.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
     return output if looks and bool(some.all()) else output.masked_fill(~some, 0)

@@ -4,7 +4,7 @@
     score(q, k) = q·k / √D          `ScaledDot`
     score(q, k) = k·(W q)           `General`
 
-In code: `product_scores`. `self_attention` has the scaled form with projections of its own.
+In code: `product_scores`. The module `self_attention` contains the scaled form with its own projections.
 """
 
 import math
@@ -22,7 +22,7 @@ from regard.attention.scored import ScoredAttention
 
 
 def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], scale: float = 1.0) -> Float[Tensor, "B Q K"]:
-    """Return s_ij = scale · q_i·k_j, for all queries and keys in one matrix product."""
+    """Return s_ij = scale · q_i·k_j for all queries and keys in one matrix product."""
     return scale * (query @ key.transpose(1, 2))
 
 
@@ -33,7 +33,7 @@ class _ProductAttention(ScoredAttention):
     scale: float = 1.0
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return the factor of the prepared keys; the query itself by default."""
+        """Return the query part, by which the prepared keys are multiplied; the query itself by default."""
         return query
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
@@ -50,7 +50,10 @@ class _ProductAttention(ScoredAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query; without weights and with a softmax, by PyTorch's fused kernel, which keeps no weights."""
+        """Attend with each query.
+
+        If no weights are needed and the normalizer is a softmax, PyTorch's fused kernel computes it.
+        """
         self.refuse_state(state)
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
         fused = fused and not is_products_fast(query, memory.key.shape[1])
@@ -65,7 +68,7 @@ class _ProductAttention(ScoredAttention):
 
 
 class _PlainDot(_ProductAttention):
-    """scale · q·k: what `Dot` and `ScaledDot` have in common."""
+    """Base of `Dot` and `ScaledDot`: score = scale · q·k."""
 
     @capability
     def linear_score(self) -> LinearScore | None:
@@ -76,7 +79,7 @@ class _PlainDot(_ProductAttention):
 
 
 class Dot(_PlainDot):
-    """score(q, k) = q·k, query and key of one width; no parameters.
+    """score(q, k) = q·k, for queries and keys of one width; no parameters.
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
 
@@ -109,9 +112,9 @@ class Dot(_PlainDot):
 
 
 class ScaledDot(_PlainDot):
-    """score(q, k) = q·k / √D, query and key of one width D; no parameters.
+    """score(q, k) = q·k / √D, for queries and keys of one width D; no parameters.
 
-    The scale keeps the variance of the scores at that of a single product, so that the softmax does not saturate.
+    The scale keeps the variance of the scores equal to that of a single product, so that the softmax does not saturate.
 
     Reference: Vaswani et al. 2017, eq. 1.
 
@@ -180,7 +183,7 @@ class General(_ProductAttention):
         self.projection = nn.Linear(query_size, self.key_size, bias=False, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dk"]:
-        """Return W q: there are fewer queries than keys in a decoder's step."""
+        """Return W q. W is applied to queries, because a decoder's step has fewer queries than keys."""
         return self.projection(query)
 
     @capability

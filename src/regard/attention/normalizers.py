@@ -1,13 +1,13 @@
-"""From scores to weights: modules that any mechanism takes as its `normalizer`, or their names.
+"""Normalizers turn scores into weights; any mechanism takes one as its `normalizer`, as a module or by name.
 
     w_k = exp(s_k) / Σ_j exp(s_j)        `Softmax`, "softmax"          in code: `masked_softmax`
     w_k = 1 / (1 + exp(−s_k))            `Sigmoid`, "sigmoid"                   `masked_sigmoid`
     w = normalizer(s / T)                `Temperature`                          its `forward`
 
-"sparsemax" and "entmax15" are in `sparse`. All are called `normalizer(scores, mask)` with scores (…,K) and a boolean mask that
-broadcasts to them. They give weights of the scores' shape and type (half types are computed in float32), and keep what the
-contract promises of masks: zeros where the mask is False and in rows where it allows nothing, and neither result nor gradient
-depend on what is behind it.
+The module `sparse` contains "sparsemax" and "entmax15". Each is called as `normalizer(scores, mask)` with scores (…,K) and a
+boolean mask that broadcasts to them, and returns weights of the same shape and type (half types are computed in float32).
+Weights are zero where the mask is False and in rows without allowed keys, and masked scores affect neither results nor
+gradients.
 """
 
 import inspect
@@ -32,10 +32,10 @@ def masked_sigmoid(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | 
 
 
 def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*batch K"]:
-    """Return the softmax over the last axis, among the positions that a mask allows.
+    """Return the softmax over the last axis, among the positions where a mask is True.
 
     w_k = exp(s_k) / Σ_{j allowed} exp(s_j) where k is allowed, else 0. An empty row has zero weights and gradients.
-    What is behind the mask (infinity and NaN too) changes neither result nor gradient.
+    Masked scores, even infinite ones and NaN, affect neither result nor gradient.
 
     Args:
         scores: Any real numbers, in any floating type.
@@ -54,7 +54,7 @@ def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] 
     if mask is None:
         return softmax(scores)
     check_boolean("mask", mask, "broadcasting to the scores")
-    # An empty row gets equal scores instead of −∞ everywhere, which would be 0/0.
+    # An empty row gets equal scores, because −∞ everywhere would give 0/0.
     fill = scores.new_zeros(()).where(~mask.any(-1, keepdim=True), -torch.inf).to(scores.dtype)
     return softmax(torch.where(mask, scores, fill)).masked_fill(~mask, 0)
 
@@ -64,7 +64,7 @@ Normalizer = nn.Module
 
 
 class Softmax(nn.Module):
-    """w_k = exp(s_k) / Σ_j exp(s_j) over the positions that the mask allows; zeros where it allows none.
+    """w_k = exp(s_k) / Σ_j exp(s_j) over the positions where the mask is True; zeros in rows without any.
 
     Example:
         >>> Softmax()(torch.zeros(4))
@@ -75,7 +75,7 @@ class Softmax(nn.Module):
     """Each row of weights sums to one (to zero where there is nothing to attend to)."""
 
     supports_fused = Unchanged("forward")
-    """Whether kernels that compute a softmax of their own may take its place; False for a subclass with another formula."""
+    """Whether kernels may compute the softmax themselves instead; False for a subclass with another formula."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -83,7 +83,7 @@ class Softmax(nn.Module):
 
 
 class Sigmoid(nn.Module):
-    """w_k = 1 / (1 + exp(−s_k)): each key for itself. **The weights of a row do not sum to one.**
+    """w_k = 1 / (1 + exp(−s_k)), for each key on its own. **The weights of a row do not sum to one.**
 
     Reference: Ramapuram et al. 2024, "Theory, analysis, and best practices for sigmoid self-attention".
     Differs from the paper: no bias b = −ln K on the scores.
@@ -94,7 +94,7 @@ class Sigmoid(nn.Module):
     """
 
     normalized: ClassVar[bool] = False
-    """Each weight lies between zero and one, and their sum is anything."""
+    """Each weight is between zero and one; the sum of a row is not fixed."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -132,7 +132,7 @@ class Temperature(nn.Module):
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
-        # In float32, because 60,000 / 0.5 is beyond float16.
+        # In float32, because 60,000 / 0.5 overflows in float16.
         return self.normalizer(at_least_float32(scores) / self.temperature, mask).to(scores.dtype)
 
     def extra_repr(self) -> str:
@@ -141,7 +141,7 @@ class Temperature(nn.Module):
 
 
 def is_softmax(normalizer: nn.Module) -> bool:
-    """Return whether kernels that compute a softmax of their own may take a normalizer's place."""
+    """Return whether kernels may compute a softmax instead of calling a normalizer."""
     return bool(getattr(normalizer, "supports_fused", False))
 
 
@@ -149,14 +149,14 @@ _NAMES: dict[str, type[nn.Module]] = {"softmax": Softmax, "sparsemax": Sparsemax
 
 
 def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Module:
-    """Return a mechanism's normalizer: a softmax by default, one by its name, or the module that was given.
+    """Return a mechanism's normalizer: the given module, one built by name, or a softmax by default.
 
     Args:
         called: Name of the mechanism, for messages.
         normalizer: A module called with (scores, mask); "softmax", "sparsemax", "entmax15" or "sigmoid"; None for a softmax.
 
     Raises:
-        ConfigError: If the name is unknown, or the object is no such module.
+        ConfigError: If the name is unknown, or the object is not such a module.
 
     Example:
         >>> build_normalizer("Additive", "sparsemax")

@@ -1,11 +1,11 @@
-"""Attention without a query: a learned average of a sequence, context = Σ_k weight_k h_k. The scores come from:
+"""Attention without a query: a learned average of a sequence, context = Σ_k weight_k h_k, with one of these scores:
 
     e_k = w·h_k + b                 `AttentionPooling`          in code: `linear_scores`        weights = softmax_k(e)
     e_k = v·tanh(W h_k + b)         `AdditivePooling`                    `tanh_scores`
     e_ik = v_i·tanh(W h_k)          `MultiHeadPooling`, head i           `tanh_head_scores`
     weight_k = 1/K                  `MeanPooling`                        `equal_weights`
 
-`pooling_base` has what they share: the call, masks, and the average.
+`pooling_base` contains their common base: the call, masks, and the average.
 """
 
 import torch
@@ -35,7 +35,7 @@ def tanh_head_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Ten
 
 
 def equal_weights(values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K"]:
-    """Return 1/K for each of the K values that exist, zero behind the mask."""
+    """Return 1/K for each of the K existing values, and zero for masked ones."""
     if key_mask is None:
         return values.new_full(values.shape[:2], 1 / max(1, values.shape[1]))
     return key_mask.to(values.dtype) / key_mask.sum(dim=1, keepdim=True).clamp(min=1)
@@ -44,13 +44,13 @@ def equal_weights(values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] 
 class AttentionPooling(Pooling):
     """e_k = w·h_k + b, weights = softmax_k(e), context = Σ_k weight_k h_k.
 
-    The bias cancels in the softmax; it counts with a normalizer such as a sigmoid.
+    The bias cancels in a softmax, but not in a normalizer such as a sigmoid.
 
-    Reference: Lin et al. 2017 and Yang et al. 2016 have it with a tanh layer between, as `AdditivePooling` does.
+    Reference: Lin et al. 2017 and Yang et al. 2016, there with a tanh layer between, as in `AdditivePooling`.
 
     Args:
-        size: D, width of what is pooled, ≥ 1.
-        bias: Whether there is a b.
+        size: D, width of the pooled values, ≥ 1.
+        bias: Whether there is a bias b.
         normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
             None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
@@ -91,12 +91,12 @@ class AdditivePooling(Pooling):
 
     Shapes: W (Da,D), b (Da), v (Da).
 
-    Reference: Yang et al. 2016, eqs. 5–7 (v is their context vector u_w); Lin et al. 2017, eq. 5, has no b.
+    Reference: Yang et al. 2016, eqs. 5–7 (v is their context vector u_w); Lin et al. 2017, eq. 5 (without b).
 
     Args:
-        size: D, width of what is pooled, ≥ 1.
+        size: D, width of the pooled values, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
-        bias: Whether there is a b.
+        bias: Whether there is a bias b.
         normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
             None for a softmax.
         device: Device of the parameters, as in `torch.nn`.
@@ -140,15 +140,15 @@ class AdditivePooling(Pooling):
 class MultiHeadPooling(Pooling):
     """e_ik = v_i·tanh(W h_k) for each head i, weights = softmax_k(e), context = [Σ_k weight_1k h_k; …; Σ_k weight_Hk h_k].
 
-    The heads ("hops") share W and pool the whole of the values, so the context is H·D wide.
+    The heads ("hops") share W, and each pools all D features, so the context has width H·D.
 
     Shapes: W (Da,D), v (H,Da).
 
     Reference: Lin et al. 2017, eqs. 6–7.
-    Differs from the paper: its penalty ‖A Aᵀ − I‖² on heads that look alike (eq. 8) is not part of it.
+    Differs from the paper: its penalty ‖A Aᵀ − I‖² on similar heads (eq. 8) is left out.
 
     Args:
-        size: D, width of what is pooled, ≥ 1.
+        size: D, width of the pooled values, ≥ 1.
         num_heads: H, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
         normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
@@ -194,12 +194,12 @@ class MultiHeadPooling(Pooling):
 
 
 class MeanPooling(Pooling):
-    """weight_k = 1/K, context = the mean of what there is: the control that shows what attention adds.
+    """weight_k = 1/K, context = the mean of the existing values; a control that shows what attention adds.
 
-    Reference: Wiegreffe, Pinter 2019, section 3.1, call it uniform attention.
+    Reference: Wiegreffe, Pinter 2019, section 3.1, where it is called uniform attention.
 
     Args:
-        size: D, width of what is pooled, ≥ 1.
+        size: D, width of the pooled values, ≥ 1.
         device: Ignored; there are no parameters.
         dtype: Ignored; there are no parameters.
 
@@ -217,5 +217,5 @@ class MeanPooling(Pooling):
         super().__init__(size)
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return the same for everything that is there."""
+        """Return equal weights for all existing values."""
         return equal_weights(values, key_mask)

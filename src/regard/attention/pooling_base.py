@@ -1,9 +1,9 @@
-"""The contract of every pooling: `pool(values, key_mask=…, reweight=…)` gives a context of `pool.output_size` and weights.
+"""The contract of every pooling: `pool(values, key_mask=…, reweight=…)` returns a context of width `output_size`, and weights.
 
     context = Σ_k weight_k h_k          `average`
 
-The mechanisms are in `pooling`. Under autocast the product W h alone is in its dtype: scores, weights and sums are small next
-to it, and stay exact.
+The mechanisms are in `pooling`. Under autocast, only the product W h uses its dtype: scores, weights and sums cost little in
+comparison, so they stay exact.
 """
 
 from abc import ABC, abstractmethod
@@ -23,9 +23,9 @@ class Pooled(NamedTuple):
     """Context and weights of a batch of sequences. If the values have no batch axis, these have none either."""
 
     context: Float[Tensor, "*B D"]
-    """Σ_k weight_k value_k, (B,D); those of several heads side by side, (B,H·D)."""
+    """Σ_k weight_k value_k, (B,D); the concatenation over heads (B,H·D) if there are several."""
     weights: Float[Tensor, "*heads K"]
-    """(B,K), with heads (B,H,K)."""
+    """Weights (B,K), or (B,H,K) with heads."""
 
 
 _ARGUMENTS = ("values", "key_mask", "reweight")
@@ -37,14 +37,14 @@ class Pooling(nn.Module, ABC):
 
     Args:
         size: D, width of what is pooled, ≥ 1.
-        num_heads: H, ≥ 1; None for one head, whose weights have no axis for it.
+        num_heads: H, ≥ 1; None for one head, whose weights have no head axis.
 
     Raises:
         ConfigError: If a size is not a whole number of 1 or more.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Check the names of the arguments before the constructor of any pooling runs."""
+        """Check the names of the arguments before the constructor runs."""
         check_constructor(cls, args, kwargs)
         return super().__new__(cls)
 
@@ -59,11 +59,11 @@ class Pooling(nn.Module, ABC):
 
     @abstractmethod
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        """Return weights (B,K) or (B,H,K) of values that are zero behind the mask; zeros there and in empty rows.
+        """Return weights (B,K) or (B,H,K), zero for masked values and in empty rows. Masked values are already zero.
 
         Args:
-            values: What is pooled.
-            key_mask: True where a value exists; None for everywhere.
+            values: The values to pool.
+            key_mask: True where a value exists; None if all exist.
         """
 
     def forward(
@@ -77,18 +77,18 @@ class Pooling(nn.Module, ABC):
         """Pool each sequence of the batch.
 
         Args:
-            values: h, (B,K,D), or (K,D) of a single sequence, for which no argument and no result has an axis B.
-            further: Nothing; masks are given by name.
-            key_mask: True where a value exists (padding: False); None for everywhere. A row without any gives zeros.
-            reweight: From the weights, and the mask in a shape that broadcasts to them, to the weights used in their place.
-            others: Nothing; other names are refused, with the right call.
+            values: The values h, (B,K,D), or (K,D) for a single sequence; then no argument and no result has an axis B.
+            further: Must be empty: masks are given by name.
+            key_mask: True where a value exists, False for padding; None if all exist. A row without values gives zeros.
+            reweight: Function that replaces the weights. It gets the weights and a mask that broadcasts to them.
+            others: Must be empty: other names raise an error that shows the correct call.
 
         Returns:
             Context and weights: `context, weights = pool(values)`.
 
         Raises:
-            ShapeError: If an axis does not fit, or the mask is not boolean.
-            ArgumentError: If an argument has another name, or is no tensor.
+            ShapeError: If sizes do not match, or the mask is not boolean.
+            ArgumentError: If an argument is unknown or is not a tensor.
         """
         called = type(self).__name__
         if further or others:
@@ -123,5 +123,8 @@ def average(weights: Float[Tensor, "B *H K"], values: Float[Tensor, "B K D"]) ->
 
 
 def exactly(values: Tensor) -> torch.autocast:
-    """Return a context without autocast: scores and sums are small next to the projection, and stay exact."""
+    """Return a context that switches autocast off.
+
+    Scores and sums cost little compared with the projection, so they stay exact.
+    """
     return torch.autocast(values.device.type, enabled=False)

@@ -1,4 +1,4 @@
-"""The shape that most mechanisms share: a score for each query and key, a normalizer, a weighted sum of the values."""
+"""Base of most mechanisms: a score for each query and key, a normalizer, and a weighted sum of the values."""
 
 from abc import abstractmethod
 from typing import Any
@@ -17,7 +17,7 @@ from regard.shapes import check_shape
 class ScoredAttention(Attention):
     """weights = normalizer(scores(query, key)), context = Σ_k weight_k value_k. One head, no state.
 
-    A mechanism of this kind says how it projects the keys once (`project_key`) and what the scores are (`scores`).
+    A subclass defines how keys are projected once (`project_key`) and how scores are computed (`scores`).
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
@@ -51,12 +51,12 @@ class ScoredAttention(Attention):
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        """Return what the scores need of the keys and what does not depend on the query; the keys themselves by default."""
+        """Return the part of the score that depends on the keys only; the keys themselves by default."""
         return key
 
     @abstractmethod
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return the scores, before mask and normalizer."""
+        """Return the scores before mask and normalizer."""
 
     def prepare(
         self,
@@ -65,7 +65,7 @@ class ScoredAttention(Attention):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Check the keys, put zeros behind the mask and project them once; see `Attention.prepare`."""
+        """Check the keys, set masked ones to zero and project them once; see `Attention.prepare`."""
         sizes = check_shape("key", key, f"B K {self.key_size}")
         zeroed = zero_masked(key, key_mask)
         if value is not None and value is not key:
@@ -101,10 +101,10 @@ class ScoredAttention(Attention):
             attn_mask: True where a query may attend to a key.
 
         Returns:
-            A mask that broadcasts to (B,Q,K); None for everywhere.
+            A mask that broadcasts to (B,Q,K); None if nothing is masked.
 
         Raises:
-            ShapeError: If an axis or a mask does not fit.
+            ShapeError: If sizes do not match.
         """
         batch, keys = memory.value.shape[:2]
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": batch})

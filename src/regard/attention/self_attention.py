@@ -1,4 +1,4 @@
-"""Self-attention with one head, as it is first taught.
+"""Self-attention with one head, in its simplest form.
 
     q = W_q x + b_q,    k = W_k x + b_k,    v = W_v x + b_v,    weights = softmax(q kᵀ / √D),    context = weights·v
 
@@ -24,11 +24,11 @@ def scaled_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) ->
 class SelfAttention(ScaledDot):
     """q = W_q x + b_q, k = W_k x + b_k, v = W_v x + b_v; weights = softmax(q kᵀ / √D), context = weights·v.
 
-    One head, all maps D → D with a bias, no output map: context (B,T,D), weights (B,T,T). `attention(x)` attends within x;
-    with a key, and a value, it attends to those, as every mechanism does.
+    It has one head, three maps D → D with biases, and no output map: context (B,T,D), weights (B,T,T). `attention(x)` attends
+    within x; given a key and a value, it attends to these like every mechanism.
 
     Reference: Vaswani et al. 2017, section 3.2.1. Differs from the paper: the maps have biases, and there is one head without
-    an output map; `MultiHead` is the paper's.
+    an output map. `MultiHead` is the paper's attention.
 
     Args:
         size: D, width of queries, keys and values, ≥ 1.
@@ -84,7 +84,7 @@ class SelfAttention(ScaledDot):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Project keys and values once. Behind the mask the value is b_v, and its weight is zero."""
+        """Project keys and values once. A masked value is b_v, and its weight is zero."""
         value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
         check_shape("value", value, f"B K {self.key_size}", sizes)

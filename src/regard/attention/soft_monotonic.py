@@ -1,8 +1,8 @@
-"""Monotonic attention in expectation, for training: weights = α, the probability of each key to be where the query stops.
+"""Monotonic attention in expectation, for training: weights = α, the probability that a query stops at each key.
 
     α_ij = p_ij q_ij,    q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j,    p = σ(e),    α_0 = [1, 0, …]        (e: see `monotonic`)
 
-Query i reaches key j if it reached key j−1 and went on, or if the query before it stopped at j. In code: `plain_alignments`.
+Query i reaches key j if it reached key j−1 and continued, or if the previous query stopped at j. In code: `plain_alignments`.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from regard.shapes import check_shape
 def plain_alignments(
     stop: Float[Tensor, "B Q K"], go_on: Float[Tensor, "B Q K"], previous: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B Q K"]:
-    """Return α from p, 1 − p and α_0, one query and one key at a time: the recurrence as it is written."""
+    """Return α from p, 1 − p and α_0, one query and one key at a time, as the recurrence is written."""
     rows = []
     for p, not_p in zip(stop.unbind(1), go_on.unbind(1), strict=True):
         reached = [previous[:, 0]]  # q
@@ -46,28 +46,28 @@ def expected_alignments(
 
     α_ij = p_ij q_ij,  q_ij = (1 − p_i,j−1) q_i,j−1 + α_i−1,j = Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p = σ(e).
 
-    `kernels.monotonic` computes the recurrence over keys as a scan by doubling. Cost: B·Q·K·log₂ K multiply-adds, Q·log₂ K
-    small steps; with gradients, memory of as many numbers.
+    `kernels.monotonic` computes the recurrence over keys in log₂ K steps. Cost: B·Q·K·log₂ K multiply-adds in Q·log₂ K steps;
+    with gradients, it stores as many numbers.
 
     Args:
         energies: e, before the sigmoid. Half types are computed in float32.
-        previous: α_0; None for a start at the first key.
-        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None for everywhere.
+        previous: α_0; None to start at the first key.
+        mask: Boolean, broadcasting to (B,Q,K): True where a query may stop; None if it may stop anywhere.
 
     Returns:
-        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before; what is missing ran off the end.
+        α (B,Q,K), in [0, 1]. Each row sums to at most the sum of the row before. The rest is the probability to stop at no key.
 
     Raises:
-        ShapeError: If an axis does not fit.
+        ShapeError: If sizes do not match.
 
     Reference: Raffel et al. 2017, eqs. 9 to 14.
-    Differs from the paper: its closed form, cumprod(1 − p) · cumsum(α / cumprod(1 − p)) (appendix C), divides by a product
-    that underflows, and is clamped to hide it; a scan needs neither.
+    Differs from the paper: its closed form, cumprod(1 − p) · cumsum(α / cumprod(1 − p)) (appendix C), divides by a product that
+    underflows, and needs clamping. The scan needs neither.
     """
     sizes = check_shape("energies", energies, "B Q K")
     energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
     if mask is not None:
-        energies = energies.masked_fill(~mask, -torch.inf)  # p = 0, and no gradient, whatever was there
+        energies = energies.masked_fill(~mask, -torch.inf)  # p = 0 without gradient, for any masked value
     if previous is None:
         previous = _at_the_first_key(energies)
     check_shape("previous", previous, "B K", sizes)
@@ -76,7 +76,7 @@ def expected_alignments(
 
 @dataclass(frozen=True)
 class SoftMonotonicState:
-    """State of a soft monotonic mechanism: where the last query may have stopped."""
+    """State of a soft monotonic mechanism: the probability that the last query stopped at each key."""
 
     alignment: Float[Tensor, "B K"]
     """α of the last query, in float32 or float64."""
@@ -90,38 +90,39 @@ torch.export.register_dataclass(SoftMonotonicState, serialized_type_name="regard
 
 
 class SoftMonotonic(MonotonicAttention):
-    """Monotonic attention in expectation: weights = α, the probability of each key to be where the query stops.
+    """Monotonic attention in expectation: weights = α, the probability that a query stops at each key.
 
     α_ij = p_ij Σ_{k≤j} α_i−1,k Π_{l=k..j−1} (1 − p_il),  p_ij = σ(e_ij + ε),  e_ij = scorer(q_i, k_j) + r,  α_0 = [1, 0, …].
 
-    In training mode ε is Gaussian noise, from torch's generator, which teaches p to be near 0 or 1, as the hard form needs;
-    otherwise it is zero. Energies are made for all queries of a call at once, only α is made query by query; see
-    `expected_alignments` for its cost. A row of weights sums to 1 minus the probability of having run off the end.
+    In training mode, ε is Gaussian noise from torch's generator, which drives p towards 0 or 1, as the hard form needs;
+    otherwise it is zero. The energies of all queries are computed at once, and α query by query; see `expected_alignments` for
+    its cost. A row of weights sums to 1 minus the probability that the query stopped at no key.
 
-    `hard()` gives the form for decoding. Its parameters have the same names, so
-    `HardMonotonic(…).load_state_dict(soft.state_dict())` does too.
+    `hard()` returns the form for decoding. Its parameters have the same names, so
+    `HardMonotonic(…).load_state_dict(soft.state_dict())` works too.
 
     Reference: Raffel et al. 2017, section 2.3 and eqs. 9 to 14; the energy is that of appendix G.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        key_size: Dk, ≥ 1; None for the scorer's, or Dq.
-        scorer: Whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the paper.
-        initial_offset: r at first. The longer the sources, the lower, or nothing reaches their end: the papers use −4 for
-            speech, −1 for texts.
+        key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
+        scorer: Mechanism whose scores are the energies (its normalizer is not used); None for `WeightNormAdditive`, as in the
+            paper.
+        initial_offset: Initial value of r. Use lower values for longer sources, so that queries can reach their end: the papers
+            use −4 for speech and −1 for texts.
         noise: Standard deviation of ε in training mode, ≥ 0.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more or not the scorer's, or the noise is negative.
+        ConfigError: If a width is not a whole number of 1 or more or differs from the scorer's, or the noise is negative.
 
     Example:
         >>> attention = SoftMonotonic(256)
         >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
         >>> context.shape, weights.shape
         (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
-        >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest has run off the end
+        >>> bool((weights.sum(-1) <= 1.0001).all())  # the rest stopped at no key
         True
     """
 
@@ -142,7 +143,7 @@ class SoftMonotonic(MonotonicAttention):
         self.noise = check_noise(type(self).__name__, noise)
 
     def hard(self) -> "HardMonotonic":
-        """Return the form for decoding, with the same parameters: not a copy of them."""
+        """Return the form for decoding, which shares the parameters of this module."""
         hard = HardMonotonic(self.query_size, scorer=self.scorer)
         hard.offset = self.offset
         return hard.train(self.training)
@@ -150,7 +151,7 @@ class SoftMonotonic(MonotonicAttention):
     def alignments(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: SoftMonotonicState | None, mask: Tensor | None
     ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
-        """Return α of each query, in float32 at least, and the state after them."""
+        """Return α of each query in at least float32, and the state after the last query."""
         self.refuse_open_axis(query)
         energies = self.energies(query, memory)
         if self.training and self.noise:
@@ -177,10 +178,10 @@ class SoftMonotonic(MonotonicAttention):
 
 
 def check_noise(called: str, noise: float) -> float:
-    """Refuse a standard deviation below zero.
+    """Raise an error for a negative standard deviation.
 
     Raises:
-        ConfigError: If it is one, or no number.
+        ConfigError: If it is negative or not a number.
     """
     check_number(called, "noise", noise)
     if not noise >= 0:
@@ -189,6 +190,6 @@ def check_noise(called: str, noise: float) -> float:
 
 
 def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:
-    """Return α_0."""
+    """Return α_0, which is 1 at the first key."""
     first = torch.arange(energies.shape[2], device=energies.device) == 0
     return first.to(energies.dtype).expand(energies.shape[0], -1)

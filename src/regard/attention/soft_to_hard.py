@@ -1,4 +1,4 @@
-"""A monotonic mechanism that trains with its expectation and decodes with the process itself.
+"""A monotonic mechanism that uses its soft form in training and its hard form in decoding.
 
     context = soft(q, k, v)        in training mode, because the choice of a key has no gradient
     context = hard(q, k, v)        in evaluation mode
@@ -22,7 +22,7 @@ class SoftToHard(Attention):
     Args:
         soft: The soft mechanism.
 
-    A state belongs to the mode in which it was made: switch modes between sequences, not within one.
+    A state belongs to the mode in which it was made, so switch modes between sequences only.
 
     Reference: Raffel et al. 2017, section 2.3; Chiu & Raffel 2018, section 2.2.
     """
@@ -37,7 +37,7 @@ class SoftToHard(Attention):
         self.query_size, self.key_size = soft.query_size, soft.key_size
 
     def form(self) -> Attention:
-        """Return the soft mechanism in training mode, its hard form otherwise."""
+        """Return the soft form in training mode, else the hard form."""
         return self.soft if self.training else self.soft.hard()
 
     def prepare(
@@ -60,5 +60,5 @@ class SoftToHard(Attention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query, in order, by the form of this mode; see `Attention.attend`."""
+        """Attend with each query in order, with the form of the current mode; see `Attention.attend`."""
         return self.form().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)

@@ -1,9 +1,9 @@
-"""Sparse normalizers: weights that are exactly zero for low scores. `normalizers` has the others and the names of all.
+"""Sparse normalizers, whose weights are exactly zero for low scores. The module `normalizers` contains the others.
 
-    w_k = max(s_k − τ, 0)           `Sparsemax`         τ is the number with which the weights sum to one
+    w_k = max(s_k − τ, 0)           `Sparsemax`         with τ such that the weights sum to one
     w_k = max(s_k/2 − τ, 0)²        `Entmax15`
 
-In code: `sparsemax_threshold` and `entmax15_threshold` find τ from the scores in falling order, z_1 ≥ z_2 ≥ …
+In code: `sparsemax_threshold` and `entmax15_threshold` compute τ from the scores in descending order, z_1 ≥ z_2 ≥ …
 """
 
 from typing import ClassVar
@@ -32,9 +32,9 @@ def entmax15_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
 
 
 class Sparsemax(nn.Module):
-    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with the τ that makes them sum to one.
+    """w = argmin_p ‖p − s‖² over the simplex: w_k = max(s_k − τ, 0), with τ such that they sum to one.
 
-    Sparse: scores of one or more below the highest always get exactly zero. Cost: a sort of each row.
+    Scores that are at least 1 below the highest get exactly zero. Cost: sorting each row.
 
     Reference: Martins, Astudillo 2016, eqs. 2–3 and algorithm 1.
 
@@ -53,15 +53,15 @@ class Sparsemax(nn.Module):
         z = _below_the_highest(scores, mask)
         with torch.no_grad():
             support = _above(z, sparsemax_threshold(z))
-        # The threshold once more, from its support: τ = (Σ_{support} z − 1) / |support| carries the gradient.
+        # Compute τ again from its support, for the gradient: τ = (Σ_{support} z − 1) / |support|.
         threshold = (z.where(support, 0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
         return _finished((z - threshold).where(support, 0).clamp(min=0), scores, mask)
 
 
 class Entmax15(nn.Module):
-    """1.5-entmax: w_k = max(s_k/2 − τ, 0)², with the τ that makes them sum to one; between softmax and `Sparsemax`.
+    """1.5-entmax: w_k = max(s_k/2 − τ, 0)², with τ such that they sum to one; between softmax and `Sparsemax`.
 
-    Sparse: scores of two or more below the highest always get exactly zero. Cost: a sort of each row.
+    Scores that are at least 2 below the highest get exactly zero. Cost: sorting each row.
 
     Reference: Peters, Niculae, Martins 2019, algorithm 2 (exact, by sorting).
 
@@ -80,7 +80,7 @@ class Entmax15(nn.Module):
         z = _below_the_highest(scores, mask, scale=0.5)
         with torch.no_grad():
             support = _above(z, entmax15_threshold(z))
-        # The threshold once more, from its support, to carry the gradient: Σ_{support} (z − τ)² = 1.
+        # Compute τ again from its support, for the gradient: Σ_{support} (z − τ)² = 1.
         count = support.sum(-1, keepdim=True)
         mean = z.where(support, 0).sum(-1, keepdim=True) / count
         spread = (z - mean).where(support, 0).square().sum(-1, keepdim=True)
@@ -89,15 +89,15 @@ class Entmax15(nn.Module):
 
 
 def at_least_float32(scores: Tensor) -> Tensor:
-    """Return float64 as it is, anything else in float32."""
+    """Return a float64 tensor unchanged, any other in float32."""
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
 def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.0) -> Tensor:
     """Return scale · (s − max s), at most 0.
 
-    What is 2 or more below is put at −2: it is out of every support (which ends at −1), and
-    so are the masked; bounded numbers keep the sums exact whatever the scores."""
+    Scores that are 2 or more below the highest, and masked scores, become −2, which is outside every support (it ends at −1).
+    Bounded numbers keep the sums exact for all scores."""
     z = at_least_float32(scores)
     if mask is None:
         return (scale * (z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
@@ -107,15 +107,15 @@ def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.
 
 
 def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the row from the highest to the lowest, and 1, 2, …, K."""
+    """Return each row in descending order, and the ranks 1, 2, …, K."""
     return z.sort(-1, descending=True).values, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
 
 
 def _above(z: Tensor, threshold: Tensor) -> Tensor:
-    """Return the support.
+    """Return the size of the support.
 
-    A row with a NaN has a threshold of NaN and no order: all of it counts, so that its weights are NaN, as a
-    softmax has it, and no index of no place is looked up."""
+    A row with a NaN has no order. All its scores count, so that its weights are NaN, like those of a softmax.
+    """
     return ~(z <= threshold)
 
 

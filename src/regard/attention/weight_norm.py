@@ -1,4 +1,4 @@
-"""Additive attention whose scores have a size of their own: the scorer of the monotonic mechanisms.
+"""Additive attention whose scores have a learned scale; the scorer of the monotonic mechanisms.
 
     score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b)
 
@@ -14,12 +14,12 @@ from regard.attention.capabilities import LinearScore, capability
 
 
 def scaled_direction(vector: Float[Tensor, " Da"], gain: Float[Tensor, ""]) -> Float[Tensor, " Da"]:
-    """Return g v/‖v‖: the direction of v, with the length g."""
+    """Return g v/‖v‖, the direction of v with length g."""
     return gain * nn.functional.normalize(vector, dim=0)
 
 
 class WeightNormAdditive(Additive):
-    """Additive attention whose scores have a size of their own: score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b).
+    """Additive attention whose scores have a learned scale g: score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), b and v (Da), g a scalar, 1/√Da at first.
 

@@ -30,7 +30,7 @@ def fingerprint_vocabulary(tokenizers: Sequence[Tokenizer], labels: Sequence[str
 
 
 def file_names(folder: Path) -> list[str]:
-    """Return the names of all files that a model in this folder can have: those of the built-in tasks, and of its own task."""
+    """Return all file names that a model in this folder can have: those of the built-in tasks and those of its own task."""
     tasks = [*BUILT_IN]
     try:
         named = json.loads(read(folder, SIGNATURE, largest=_LARGEST_SIGNATURE)).get("task")

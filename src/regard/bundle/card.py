@@ -1,4 +1,4 @@
-"""The model card: what a stranger should know before using the model."""
+"""The model card: facts and limits that a user of the model should know."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,15 +16,15 @@ _COUNTS = (
     ("train_texts", "training texts"),
     ("dev_texts", "held-out texts"),
 )
-"""Counts of examples in reports, and how they are called."""
+"""Counts of examples in reports, and their names."""
 
 
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
-    """Write README.md of a bundle, from the bundle alone: the same bundle gives the same text.
+    """Return the text of a bundle's README.md. It depends on the bundle alone.
 
     Args:
         bundle: The model.
-        signature: Its signature, versions included.
+        signature: Its signature, including versions.
     """
     card = find_task(bundle.config.task).bundle_format.card(bundle)
     parts = [

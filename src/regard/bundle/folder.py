@@ -1,12 +1,12 @@
-"""Files that are replaced all together or not at all, and files from strangers.
+"""Replace several files of a folder at once, and read files that are not trusted.
 
-Replacing several files takes several renames, and a machine can stop between any two. So the new files are first written
-beside the old ones, in a folder that one rename then declares whole: from that moment on they count, and moving them to their
-places is only tidying up, which a reader does not depend on and the next writer completes.
+Replacing several files takes several renames, and a machine can stop between any two. So the new files are first written to a
+folder beside the old ones, and a single rename of that folder makes them valid. Moving them to their places afterwards is only
+tidying up: readers do not depend on it, and the next writer completes it.
 
-    .incoming.tmp/   being written: worth nothing
-    .incoming/       whole: each file in here counts instead of its namesake outside
-    .writing         a lock: who else wants to write waits
+    .incoming.tmp/   being written; ignored
+    .incoming/       complete; its files replace those of the same name outside
+    .writing         a lock; other writers wait
 """
 
 import os
@@ -26,9 +26,9 @@ _LARGEST = 1 << 36  # bytes
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to write new files into; they take the place of `folder`'s own once all of them are on the disk.
+    """Yield an empty folder for new files, which replace the files of `folder` once all are written to disk.
 
-    Other files in `folder` stay. After an error nothing has changed. Who else replaces files there waits meanwhile.
+    Other files in `folder` stay. After an error, nothing has changed. Other writers wait meanwhile.
 
     Raises:
         BundleError: If something cannot be written. The message names the reason.
@@ -60,18 +60,18 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def find(folder: Path, name: str) -> Path:
-    """Return the path of the file in force, which may not exist."""
+    """Return the path of the valid file, which may not exist."""
     waiting = folder / _INCOMING / name
     return waiting if not (folder / _INCOMING).is_symlink() and os.path.lexists(waiting) else folder / name
 
 
 def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
-    """Read a file that somebody else may have made.
+    """Read a file that is not trusted.
 
     Args:
         folder: The bundle.
-        name: A name of ours, never one from a file.
-        largest: Bytes that it may have.
+        name: Name of the file; it must not come from another file.
+        largest: Maximum size in bytes.
 
     Raises:
         BundleError: If it is missing, not an ordinary file (a link could lead anywhere), too large, or cannot be read.
@@ -116,7 +116,7 @@ def version(folder: Path) -> tuple[int, int]:
 
 
 def _tidy(folder: Path) -> None:
-    """Move what has come in to its place."""
+    """Move the new files to their places."""
     incoming = folder / _INCOMING
     if incoming.is_symlink() or not incoming.is_dir():
         return

@@ -1,4 +1,4 @@
-"""Read a bundle: nothing in it is run, and everything in it is checked."""
+"""Read a bundle. No code in it is run, and all its contents are checked."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -37,15 +37,15 @@ def load_bundle(
         folder: Output folder of `save_bundle`.
         device: Device for the model.
         model: The model object, for a bundle whose model is the user's own; its weights are replaced.
-        attention: The mechanism, for a bundle whose mechanism is the user's own; its weights are replaced.
+        attention: The mechanism object, for a bundle whose mechanism is the user's own; its weights are replaced.
 
     Returns:
-        The bundle, of its task's own class; its model is in evaluation mode. If a run replaces it at the same time, this is the
-        old one or the new one, whole.
+        The bundle, an instance of its task's class, with the model in evaluation mode. If a run replaces it at the same time,
+        it is either the old one or the new one.
 
     Raises:
         BundleError: If the folder is not a bundle, is damaged, or was written by a newer regard. The message names the file.
-        RequestError: If `model` or `attention` is needed and not given, or given and not needed.
+        RequestError: If `model` or `attention` is needed but not given, or given but not needed.
     """
     return read_steadily(Path(folder), lambda path: _load_once(path, device, model, attention))
 
@@ -86,7 +86,7 @@ def _fill(
     model: nn.Module | None,
     attention: nn.Module | None,
 ) -> nn.Module:
-    """Return the given model, or the one that is built, with the weights of the file."""
+    """Return the given model, or a new one, with the weights of the file."""
     weights, path = files.content[WEIGHTS], files.path(WEIGHTS)
     filled = _build(lambda put: form.build_model(config, parts, put), attention, weights, path) if model is None else model
     unpack(filled, weights, path)
@@ -185,7 +185,7 @@ def read_report(files: BundleFiles) -> dict[str, Any]:
 
 
 def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data: bytes, path: Path) -> nn.Module:
-    """Build the model that the configuration describes; the caller's random numbers are left alone."""
+    """Build the configured model without changing the state of the caller's random numbers."""
     with _explained(path), torch.random.fork_rng(devices=[]):
         _check_size(build, data, path, complete=attention is None)
         with Uninitialised():
@@ -194,7 +194,7 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
 
 def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, complete: bool = True) -> None:
     num_stored = sum(_product(shape) for shape in read_shapes(data, path).values())
-    with torch.device("meta"), Uninitialised():  # so that a config that claims huge sizes costs nothing
+    with torch.device("meta"), Uninitialised():  # a config with huge sizes costs no memory
         num_planned = _count_stored(build(None))
     if complete and num_planned > num_stored:
         raise BundleError(f"{path} holds {num_stored:,} numbers, expected {num_planned:,} by config.yaml and the tokenizers")
@@ -212,7 +212,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _count_stored(model: nn.Module) -> int:
-    """Return how many numbers a model's file holds at least: tied weights count once, and so do the buffers that are kept."""
+    """Return the least number of values in a model's file: tied weights count once, and persistent buffers count too."""
     kept = model.state_dict(keep_vars=True).values()
     return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in kept}.values())
 

@@ -1,4 +1,4 @@
-"""Writing a bundle."""
+"""Write a bundle."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,13 @@ from regard.task import Bundle, find_task
 
 
 def save_bundle(folder: str | Path, bundle: Bundle) -> None:
-    """Write a trained model, in place of the one that is there, if any.
+    """Write a trained model, and replace the model in the folder if there is one.
 
-    At every moment the folder holds the old model or the new one, whole; other files in it (`checkpoints/`, `logs/`) stay.
-    The same bundle gives the same bytes.
+    At every moment, the folder contains either the complete old model or the complete new one. Other files in it
+    (`checkpoints/`, `logs/`) stay. The same bundle gives the same bytes.
 
     Raises:
-        BundleError: If it cannot be written. What was there is unchanged.
+        BundleError: If it cannot be written. The old model is unchanged then.
     """
     with replacing(Path(folder)) as stage:
         disk.write(stage / CONFIG, render_config(bundle.config))
@@ -36,7 +36,7 @@ def save_bundle(folder: str | Path, bundle: Bundle) -> None:
 
 
 def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: str) -> None:
-    """Add an unsigned file to a model, such as a measurement; it counts only for these weights.
+    """Add an unsigned file, such as a measurement, to a model with given weights.
 
     Args:
         folder: The model's folder.
@@ -45,11 +45,11 @@ def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: s
         weights: Checksum of the weights that the data belong to, as in the model's signature.
 
     Raises:
-        BundleError: If there is no model, or another one by now, or the file cannot be written. Nothing has changed then.
+        BundleError: If there is no model, its weights are others, or the file cannot be written. Nothing has changed then.
     """
     _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:
-        _check_weights(Path(folder), weights)  # again, because now no run can replace it any more
+        _check_weights(Path(folder), weights)  # again, because only now can no run replace it
         disk.write(stage / name, render_json({**found, "weights": weights}))
 
 

@@ -25,11 +25,13 @@ _EVERY = {CONFIG, WEIGHTS, REPORT}
 
 
 def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the bundle's own facts, with format, versions and checksums. No time of day: the same run gives the same bytes.
+    """Return the signature: facts about the bundle, format, versions and checksums.
+
+    It has no date, so equal runs give equal bytes.
 
     Args:
-        bundle: What is saved.
-        files: The content of the files that loading reads. The model card is not among them: it may be edited.
+        bundle: The bundle to save.
+        files: The contents of the files that loading reads. The model card is not one of them, because users may edit it.
     """
     known = {name: value for name, value in bundle.signature.items() if name not in ("files", "versions", _CHECKSUM)}
     signature = known | {
@@ -43,16 +45,16 @@ def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def checksum_of(signature: Mapping[str, Any]) -> str:
-    """Return the checksum of a signature's own content: against damage, not against forgery."""
+    """Return the checksum of a signature's content. It detects damage, but not forgery."""
     content = {name: value for name, value in signature.items() if name != _CHECKSUM}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_signed(folder: Path) -> tuple[dict[str, Any], BundleFiles]:
-    """Read a bundle's signature and the files it names, and check that they are the very ones.
+    """Read a bundle's signature and the files it names, and check their checksums.
 
     Raises:
-        BundleError: If the folder is no bundle, is incomplete or damaged, or was written by a newer regard.
+        BundleError: If the folder is not a bundle, is incomplete or damaged, or was written by a newer regard.
     """
     signature = read_signature(folder)
     files = {}
@@ -60,17 +62,17 @@ def read_signed(folder: Path) -> tuple[dict[str, Any], BundleFiles]:
         files[name] = read(folder, name) if name == WEIGHTS else read(folder, name, largest=_SMALL)
         if hashlib.sha256(files[name]).hexdigest() != checksum:
             raise BundleError(
-                f"{find(folder, name)} is damaged: its content is not what {SIGNATURE} has the checksum of; "
+                f"{find(folder, name)} is damaged: its content does not match the checksum in {SIGNATURE}; "
                 "copy the whole folder again from where it was trained"
             )
     return signature, BundleFiles(files, partial(find, folder), partial(read_unsigned, folder), signature["files"])
 
 
 def read_signature(folder: Path) -> dict[str, Any]:
-    """Read a bundle's signature, and check it. The files that it names are left alone.
+    """Read a bundle's signature, and check it without reading the files that it names.
 
     Raises:
-        BundleError: If the folder is no bundle, the signature is damaged, or it was written by a newer regard.
+        BundleError: If the folder is not a bundle, the signature is damaged, or it was written by a newer regard.
     """
     _check_folder(folder)
     path = find(folder, SIGNATURE)
@@ -81,7 +83,7 @@ def read_signature(folder: Path) -> dict[str, Any]:
         raise BundleError(f"{path} is damaged: it is not JSON ({error}); copy the model again") from error
     _check_signature(signature, path)
     if not _is_whole(signature, data) and (signature["format_version"] != _UNCHECKED_FORMAT or _CHECKSUM in signature):
-        raise BundleError(f"{path} is damaged: its content is not what its checksum is of; copy the model again")
+        raise BundleError(f"{path} is damaged: its content does not match its checksum; copy the model again")
     return signature
 
 
@@ -103,7 +105,7 @@ def _check_folder(folder: Path) -> None:
                 f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
                 f"or go on with `regard resume {folder}`"
             )
-        inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # a cross-validation's, or a folder of runs
+        inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # a cross-validation, or several runs
         where = f"; {inside[0]} in it is one: name {folder / inside[0]}" if inside else ""
         raise BundleError(
             f"{folder} is not a trained model: it has no {SIGNATURE}; expected a folder that `regard train` made{where}"
@@ -142,7 +144,7 @@ def _versions(bundle: Bundle) -> dict[str, str]:
 
 @cache
 def _commit() -> str:
-    """Return the commit of regard itself, where it runs from a clone."""
+    """Return the commit of regard, if it runs from a clone."""
     root = PACKAGE.parents[1]
     if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
         return ""

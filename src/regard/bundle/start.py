@@ -23,7 +23,7 @@ from regard.task import BundleFiles, find_task
 
 @dataclass(frozen=True)
 class StartFiles:
-    """A trained model as it was when it was read (a `regard.task.Start`); later changes to its folder have no effect."""
+    """A trained model as it was when it was read; a `regard.task.Start`. Later changes to its folder have no effect."""
 
     folder: str
     """Folder that the model was read from."""
@@ -49,7 +49,7 @@ class StartFiles:
         return find_task(self.config.task).bundle_format.read_parts(files)
 
     def load_into(self, model: nn.Module, adapt: Callable[[dict[str, Tensor]], None] | None = None) -> None:
-        """As `regard.task.Start.load_into`."""
+        """Load the weights into a model; see `regard.task.Start.load_into`."""
         weights = self.files[WEIGHTS]
         if adapt is not None:
             tensors = safetensors.torch.load(weights)

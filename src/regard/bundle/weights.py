@@ -1,4 +1,4 @@
-"""A model's tensors as safetensors, tied ones once."""
+"""A model's tensors in the safetensors format; tied tensors are stored once."""
 
 import json
 import math
@@ -17,24 +17,24 @@ _LARGEST_HEADER = 1 << 24
 _LARGEST_NUMBER = 1 << 63
 _MOST_AXES = 64
 _WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4, "F32": 4, "I64": 8, "F64": 8}
-"""Bytes of a number, of the kinds that models of ours can hold."""
+"""Number of bytes of each type that a model can contain."""
 
 
 def pack(model: nn.Module) -> bytes:
-    """Return the model's parameters and buffers; the same bytes for the same values.
+    """Return the model's parameters and buffers as bytes; equal values give equal bytes.
 
-    Of tied ones only the first name is kept.
+    Tied tensors are stored under their first name.
     """
     return save({name: tensor.detach().cpu().contiguous() for name, tensor in _own(model).items()})
 
 
 def unpack(model: nn.Module, data: bytes, path: object) -> None:
-    """Copy the tensors into the model, after checking that they are its tensors, all of them and no others.
+    """Copy the tensors into the model, after checking that their names, shapes and types are exactly those of the model.
 
     Args:
-        model: The model; ties stay.
-        data: What `pack` gave, or something that claims to be.
-        path: For messages.
+        model: The model; tied weights stay tied.
+        data: Result of `pack`; it is not trusted.
+        path: Path of the file, for messages.
 
     Raises:
         BundleError: If the data is damaged, or has other names, shapes or types than the model.
@@ -67,13 +67,13 @@ def unpack(model: nn.Module, data: bytes, path: object) -> None:
 
 
 class Uninitialised(TorchFunctionMode):
-    """Where it is entered, new models get no initial weights, since those of a file will replace them.
+    """Context in which new models get no initial weights, because the weights of a file will replace them.
 
-    That saves their time, and PyTorch's compiler is not imported: on the meta device, `normal_` would.
+    This saves time. It also avoids the import of PyTorch's compiler, which `normal_` causes on the meta device.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Return the tensor that would be initialised as it is, and call everything else."""
+        """Skip functions that initialise a tensor, and call all others."""
         if getattr(func, "__module__", "") == "torch.nn.init" or func in _DRAWING:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
@@ -83,11 +83,11 @@ _DRAWING = (Tensor.normal_, Tensor.uniform_)
 
 
 def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes by the file's header, without trusting it.
+    """Return the names and shapes in the file's header, which is not trusted.
 
     Raises:
-        BundleError: If there is no such header, or the tensors that it promises are not those that follow: so what a shape says
-            can be allocated.
+        BundleError: If there is no such header, or it does not match the size of the data. So the shapes can be allocated
+            safely.
     """
     try:
         if len(data) < 8:
@@ -108,13 +108,13 @@ def read_shapes(data: bytes, path: object) -> dict[str, tuple[int, ...]]:
 
 
 def _check_entry(name: str, entry: dict[str, Any]) -> int:
-    """Return the bytes that a tensor takes, by its shape and by its place in the file alike."""
+    """Return the number of bytes of a tensor, after checking that its shape and its place in the file agree."""
     shape, (begin, end) = entry["shape"], entry["data_offsets"]
     # Many axes, or numbers of thousands of digits, would take hours to multiply.
     if len(shape) > _MOST_AXES or not all(type(x) is int and 0 <= x < _LARGEST_NUMBER for x in (*shape, begin, end)):
-        raise ValueError(f"the shape or place of '{name:.60}' is none")
+        raise ValueError(f"the shape or place of '{name:.60}' is invalid")
     if math.prod(shape) * _WIDTHS[entry["dtype"]] != end - begin:
-        raise ValueError(f"the tensor '{name:.60}' takes {end - begin:,} bytes, which is not what its shape needs")
+        raise ValueError(f"the tensor '{name:.60}' takes {end - begin:,} bytes, which does not match its shape")
     return end - begin
 
 

@@ -1,4 +1,4 @@
-"""Description of chosen settings for the report, as far as it is the same for all tasks."""
+"""Descriptions of chosen settings for the report, shared by all tasks."""
 
 from typing import Any
 

@@ -17,17 +17,22 @@ import triton
 import triton.language as tl
 
 PAIR_LIMIT = tl.constexpr(43.0)
-"""Up to this exponent (1 + e^x)² is below 2^126, so that neither the product of two denominators overflows nor its reciprocal
-is a subnormal number, which the hardware takes for zero."""
+"""Largest exponent x with (1 + e^x)² below 2^126.
+
+Then the product of two denominators does not overflow, and its reciprocal is not a subnormal number, which the hardware rounds
+to zero.
+"""
 SIDE_LIMIT = tl.constexpr(69.0)
-"""Up to this exponent on one side, an other side so small that its exponential is lost (below e^{−87}) would not have changed
-1 + E·F either."""
+"""Largest exponent of one side.
+
+If the other side's exponential is so small that it is rounded to zero (below e^{−87}), it would not have changed 1 + E·F.
+"""
 
 
 @triton.jit
 @no_type_check
 def _reciprocal(x, NATIVE: tl.constexpr):
-    """1 / x for x in [1, 2^126]: one instruction on NVIDIA, where a division that minds the whole range takes several."""
+    """Return 1 / x for x in [1, 2^126]. It is one instruction on NVIDIA GPUs; a division for the whole range takes several."""
     if NATIVE:
         result = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
     else:
@@ -38,7 +43,7 @@ def _reciprocal(x, NATIVE: tl.constexpr):
 @triton.jit
 @no_type_check
 def _in_range(highest, other_highest):
-    """Whether every product of two denominators of a block stays in float32; false where either is not a number."""
+    """Return whether no product of two denominators of a block overflows in float32; False if one of them is NaN."""
     return (highest + other_highest <= PAIR_LIMIT) & (highest <= SIDE_LIMIT) & (other_highest <= SIDE_LIMIT)
 
 
@@ -48,9 +53,9 @@ def _score_tile(
     e_at, f_at, q_at, k_at, score_weight, in_range, row_ok, column_ok, H, PADDED_Q, PADDED_K,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """−2 Σ_h v_h r_ijh for one block of queries (rows) and keys (columns).
+    """Return −2 Σ_h v_h r_ijh for one block of queries (rows) and keys (columns).
 
-    E and F come as (H/2,Q,2) and (H/2,K,2), so that a step of the loop reads one short contiguous piece of each.
+    E and F have the layout (H/2,Q,2) and (H/2,K,2), so that each step of the loop reads a short contiguous piece of each.
     """
     total = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
     if in_range:
@@ -79,7 +84,7 @@ def _masked_tile(
     HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """The scores of one block, −∞ where a mask or an edge forbids."""
+    """Return the scores of one block, −∞ for masked keys and beyond the edges."""
     row_ok, column_ok = rows < Q, columns < K
     highest = tl.max(tl.load(e_highest + b * PADDED_Q + rows), 0)
     other_highest = tl.max(tl.load(f_highest + b * PADDED_K + columns), 0)
@@ -106,10 +111,11 @@ def attend(
     HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr, KEEP_SCORES: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Context of one block of queries: keys block by block, with a softmax that rescales what it has.
+    """Compute the context of one block of queries, over blocks of keys, with a softmax that rescales its earlier sums.
 
-    `context` (B,Q,D) float32 comes zeroed and collects the sums, a piece of D at a time, so that any D fits; only this program
-    touches its rows. `log_sum` (B,Q) is the logarithm of the softmax's denominator, 0 for a row with nothing to attend to.
+    `context` (B,Q,D) float32 starts as zeros and collects the sums, one piece of D at a time, so that any D fits. Only this
+    program changes its rows. `log_sum` (B,Q) is the logarithm of the softmax's denominator, 0 for a row with nothing to attend
+    to.
     """
     num_blocks = PADDED_Q // BLOCK_Q
     b = (tl.program_id(0) // num_blocks).to(tl.int64)
@@ -144,10 +150,10 @@ def attend(
             so_far = tl.load(context_at + parts[None, :], mask=ok, other=0.0)
             if NATIVE:
                 more = tl.dot(p.to(v.dtype), v, input_precision="tf32x3")
-            else:  # the interpreter multiplies bfloat16 as the integers that it keeps them in
+            else:  # Triton's interpreter stores bfloat16 as integers, and would multiply these
                 more = tl.dot(p.to(v.dtype).to(tl.float32), v.to(tl.float32))
             tl.store(context_at + parts[None, :], so_far * scale[:, None] + more, mask=ok)
-        tl.debug_barrier()  # what one thread stored, another may load for the next block
+        tl.debug_barrier()  # another thread may load these values for the next block
     base = tl.where(top == float("-inf"), 0.0, top)
     tl.store(log_sum + b * Q + rows, tl.where(norm == 0.0, 0.0, base + tl.log(norm)), mask=row_ok)
     inverse = tl.where(norm == 0.0, 0.0, 1.0 / norm)
@@ -166,7 +172,7 @@ def recompute_weights(
     HAS_KEY_MASK: tl.constexpr, HAS_ATTN_MASK: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """weights (B,count,K) of the queries from `start` on (a multiple of BLOCK_Q), by the very blocks of `attend`."""
+    """Compute the weights (B,count,K) of queries from `start` on, a multiple of BLOCK_Q, in the same blocks as `attend`."""
     q_blocks, k_blocks = tl.cdiv(count, BLOCK_Q), PADDED_K // BLOCK_K
     program = tl.program_id(0)
     b = (program // (q_blocks * k_blocks)).to(tl.int64)
@@ -187,7 +193,7 @@ def recompute_weights(
 @triton.jit
 @no_type_check
 def _add_exactly(sums, weight_sums, own_tile, given_at, g_at, count, own_count, H, n_ok, width_ok):
-    """Both sums of `gradient` over `count` rows whose exponentials leave float32, from the inputs themselves."""
+    """Add both sums of `gradient` over `count` rows whose exponentials overflow in float32, from the inputs themselves."""
     for _ in range(count):
         g = tl.load(g_at, mask=n_ok, other=0.0)
         other_row = tl.load(given_at, mask=width_ok, other=0.0).to(tl.float32)
@@ -206,11 +212,11 @@ def gradient(
     own_start, other_start, own_count, other_count, OWN, OTHER, H, PADDED_OWN, PADDED_OTHER, PADDED_H,
     WITH_WEIGHT: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_H: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """grad_own_nh += 4 v_h Σ_m g_mn r (1 − r), and −2 Σ_nm g_mn r by blocks, for the score weight.
+    """Add 4 v_h Σ_m g_mn r (1 − r) to grad_own_nh, and store −2 Σ_nm g_mn r of each block, for the score weight.
 
-    Query and key play the same part in r, so one kernel serves both: "own" is whose gradient is wanted, "other" what is summed
-    over, and g (B,other,own) the gradient for the scores. A program owns its piece of the result: nothing is added by atomics,
-    and the order of the sums never changes.
+    Query and key are symmetric in r, so one kernel computes both gradients: "own" is the side whose gradient is computed,
+    "other" the side of the sum, and g (B,other,own) the gradient of the scores. Each program writes its own part of the result,
+    so there are no atomic additions, and the order of the sums never changes.
     """
     h_blocks, n_blocks = PADDED_H // BLOCK_H, tl.cdiv(own_count, BLOCK_N)
     program = tl.program_id(0)

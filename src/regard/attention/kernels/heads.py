@@ -1,9 +1,9 @@
-"""Weights and context of several heads where no gradient is wanted, with one large tensor: the weights themselves.
+"""Weights and context of several heads without gradient, with one large tensor only: the weights.
 
-    weights = softmax(scale · q kᵀ + bias) among what the mask allows,    context = weights v
+    weights = softmax(scale · q kᵀ + bias) over the allowed keys,    context = weights v
 
-Some heads of a sentence at a time, so that queries, keys and values are read where they lie (a product over batch and heads at
-once would copy them first), scores become weights in place, and the second product finds them in the cache.
+It computes some heads of one sentence at a time. So queries, keys and values are not copied (a product over batch and heads at
+once would copy them first), scores become weights in place, and the second product finds the weights in the cache.
 
 Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
 1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights it gains nothing, and in bfloat16 it loses
@@ -20,15 +20,15 @@ from torch.autograd import forward_ad
 from regard.private_torch import is_transformed
 
 SMALL = 1 << 23
-"""Below so many weights (B·H·Q·K) one product for the whole batch is as quick."""
+"""Number of weights (B·H·Q·K) below which one product for the whole batch is as fast."""
 LARGE = 1 << 21
-"""Up to so many weights (B·H·Q·K) two products are quicker than a fused kernel that keeps none."""
+"""Number of weights (B·H·Q·K) up to which two products are faster than a fused kernel, which stores no weights."""
 BLOCK = 1 << 20
-"""Weights made at a time, unless one head has more: 4 MB of float32."""
+"""Number of weights computed at a time (4 MB of float32), unless a single head has more."""
 
 
 def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> bool:
-    """Return whether no gradient is wanted, on a CPU, of sizes and types that gain. A compiler fuses the plain form itself."""
+    """Return whether this path is faster: on a CPU, without gradient, for large float32 weights, and not under a compiler."""
     if torch.compiler.is_compiling() or is_transformed():
         return False
     given = [query, key, value] if bias is None else [query, key, value, bias]
@@ -41,11 +41,11 @@ def is_heads_fast(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
 
 
 def is_products_fast(query: Float[Tensor, "*batch Q D"], keys: int) -> bool:
-    """Return whether two products beat PyTorch's fused kernel: for half types on a CPU, unless there are many weights.
+    """Return whether two products are faster than PyTorch's fused kernel: for half types on a CPU, up to LARGE weights.
 
     Gain in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
     128,4,1,30; 2.5 and 4.6 at 16,4,128,128; 2 and 2.3 at 4,4,384,384. For one head of 256: 5 and 10 at 128,1,1,30; 3.3
-    and 3 at 4,1,512,512. A mask brings the forward gains to 1.6 to 1.8. With more weights than LARGE it loses (0.4 and
+    and 3 at 4,1,512,512. With a mask, the forward gains are 1.6 to 1.8. With more weights than LARGE, it is slower (0.4 and
     0.7 at 4,8,512,512).
     """
     return query.device.type == "cpu" and query.dtype.itemsize == 2 and query.shape[:-1].numel() * keys <= LARGE
@@ -60,7 +60,7 @@ def heads_attention(
     *,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the context (B,H,Q,Dv) and weights (B,H,Q,K); bias and mask broadcast to the weights, each may be None."""
+    """Return the context (B,H,Q,Dv) and weights (B,H,Q,K). Bias and mask broadcast to the weights; each may be None."""
     return torch.ops.regard.heads_attention(query, key, value, bias, mask, scale)
 
 
@@ -69,7 +69,7 @@ def _heads(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
     weights = query.new_empty(*query.shape[:3], key.shape[2])
-    # Laid out as the map that follows reads it.
+    # The memory layout that the next linear map reads.
     context = query.new_empty(query.shape[0], query.shape[2], query.shape[1], value.shape[3]).transpose(1, 2)
     step = max(1, BLOCK // max(1, query.shape[2] * key.shape[2]))
     for b, h in product(range(len(query)), range(0, query.shape[1], step)):
@@ -82,6 +82,6 @@ def _heads(
             block.masked_fill_(~mask.expand_as(weights)[at], -torch.inf)
         torch.softmax(block, -1, out=block)
         if mask is not None:
-            block.masked_fill_(~mask.expand_as(weights)[at], 0)  # a row with nothing allowed was 0/0
+            block.masked_fill_(~mask.expand_as(weights)[at], 0)  # a row without allowed keys was 0/0
         torch.bmm(block, value[at], out=context[at])
     return context, weights

@@ -1,8 +1,8 @@
-"""Softmax over few keys: with fewer than a vector holds, PyTorch's takes ten times as long for each weight on a CPU.
+"""Softmax over few keys. On a CPU, PyTorch's takes ten times as long per weight if a row has fewer keys than a SIMD vector.
 
 Gain in float32, forward and with gradients: 4.2 to 5.2 and 2.8 for 32·30 rows of 10 keys, 1.6 to 1.9 and 1.1 for 128 rows
-of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16 the padding loses with gradients (0.6 to 0.9),
-so half types are not padded.
+of 10, 6 to 8 and 5 for 4,096 rows of 12 (`benchmarks/log.md`). In bfloat16, padding is slower with gradients (0.6 to 0.9), so
+half types are not padded.
 """
 
 import torch
@@ -11,15 +11,15 @@ from torch import Tensor
 from torch.nn import functional
 
 LANES = 16
-"""Numbers of a vector."""
+"""Number of values in a SIMD vector."""
 
 
 def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None) -> Float[Tensor, "*batch K"]:
-    """Return exp(s_k) / Σ_j exp(s_j) over the last axis, among keys of −∞ up to a vector's length where they are fewer.
+    """Return exp(s_k) / Σ_j exp(s_j) over the last axis. Short rows are padded with −∞ to the length of a SIMD vector.
 
     Args:
         scores: Any real numbers, in any floating type.
-        dtype: What is computed and returned; None for that of the scores.
+        dtype: Type of the computation and of the result; None for that of the scores.
     """
     missing = LANES - scores.shape[-1]
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
