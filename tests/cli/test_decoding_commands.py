@@ -99,7 +99,7 @@ def test_wrong_requests(models, capsys, tmp_path, line, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--temperature", "0.5"], "--temperature is for drawing: add --sample N"),
+        (["--temperature", "0.5"], "--temperature is for sampling: add --sample N"),
         (["--sample", "2", "--top-p", "2"], "top_p is 2.0, expected more than 0 and at most 1"),
         (["--sample", "2", "--beam", "5"], "--sample draws instead of searching: leave --beam and --n-best out"),
         (["--minimum-risk", "chrf"], "--minimum-risk chooses among several translations: add --sample 32"),

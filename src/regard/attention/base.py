@@ -118,9 +118,8 @@ class Attention(Observable, nn.Module, ABC):
     """Whether the weights depend on earlier queries, so that queries must come in order."""
 
     sequential: bool = False
-    """Whether the queries of a call are computed one after another.
-
-    Then `torch.export` needs a fixed number of queries (B and K may be dynamic): export the step of one query.
+    """Whether the queries of a call are computed one after another. Then `torch.export` needs a fixed number of queries (B
+    and K may be dynamic): export the step of one query.
     """
     has_loss: bool = False
     """Whether the output has a loss of its own, which is added to the training loss."""

@@ -22,9 +22,8 @@ from torch import Tensor, nn
 from regard.errors import ShapeError
 
 Reweight = Callable[[Tensor, Tensor], Tensor]
-"""A function of weights (…,K) and a boolean mask that broadcasts to them (True where a query may attend).
-
-It returns the weights that are used and reported instead.
+"""A function of weights (…,K) and a boolean mask that broadcasts to them (True where a query may attend). It returns the
+weights that are used and reported instead.
 """
 
 

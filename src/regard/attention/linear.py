@@ -22,7 +22,9 @@ class LinearConcat(ScoredAttention):
     """score(q, k) = w·[q; k] + b. **The weights do not depend on the query.**
 
     Proof: w·[q; k] + b = w_q·q + w_k·k + b. For one query, w_q·q + b is the same number for every key, and a softmax does not
-    change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and w_q and b get no gradient through the weights. With a tanh between, as in `Additive` and `Concat`, the weights depend on the query.
+    change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and
+    w_q and b get no gradient through the weights. With a tanh between, as in `Additive` and `Concat`, the weights depend on
+    the query.
 
     It equals the tutorial's score, so that the tutorial's results can be reproduced. With a normalizer that a common shift
     changes, such as a sigmoid, the weights do depend on the query.

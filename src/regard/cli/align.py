@@ -12,18 +12,18 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         "align",
         "Align the words of sentence pairs by the attention of a trained model.\n"
-        "For each line of the file one line of source-target links counted from 0, such as `0-0 1-2`; an empty one where the\n"
-        "file's line holds no pair.",
+        "For each line of the file, one line of source-target links counted from 0 is printed, such as `0-0 1-2`; it is empty\n"
+        "if the file's line contains no pair.",
         "  regard align runs/mine pairs.tsv > pairs.align\n  regard align runs/mine test.en,test.de\n"
         "  regard align runs/mine pairs.tsv --site norm.1 --step consume",
     )
-    parser.add_argument("--site", metavar="NAME", help="the attention that is read, such as cross.2 or norm.2 (default: cross)")
-    parser.add_argument("--head", type=whole_number, metavar="N", help="one head of it, from 0 (default: the mean of all)")
+    parser.add_argument("--site", metavar="NAME", help="attention site to use, such as cross.2 or norm.2 (default: cross)")
+    parser.add_argument("--head", type=whole_number, metavar="N", help="head of that site, from 0 (default: mean of all heads)")
     parser.add_argument(
         "--step",
         choices=("produce", "consume"),
-        help="read a word's attention at the step that produces it, or at the next, which consumes it (default: produce, or\n"
-        "the run's model.alignment_step; a few pairs with known links tell which is better)",
+        help="use the attention of the step that produces a word, or of the next step, which consumes it (default: the run's\n"
+        "model.alignment_step, else produce; measure a few pairs with known links to choose)",
     )
     add_pair_options(parser)
     options = parser.read(arguments)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.classification.results import Classification
 
 LINES_TOGETHER = 4096
-"""As `Classifier.classify_stream` takes them."""
+"""Number of lines that are classified together, as in `Classifier.classify_stream`."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -31,9 +31,9 @@ def main(arguments: Sequence[str]) -> None:
     parser = _parser()
     options = parser.read(arguments)
     if options.texts and options.input:
-        parser.error("texts and --input at once; give one of the two")
+        parser.error("texts and --input are both given; give only one of the two")
     check_heatmap(options, "classify", len(options.texts), "texts")
-    lines = _lines_of(options)  # a file that is not there is found before the model is loaded
+    lines = _lines_of(options)  # a missing file is found before the model is loaded
     with output_part(options, "classify", LINES_TOGETHER) as part:
         if part is None:
             return
@@ -56,9 +56,9 @@ def main(arguments: Sequence[str]) -> None:
 def _parser() -> Parser:
     parser = Parser(
         "classify",
-        "Label texts: those given, or the lines of --input FILE, or those of standard input.\n"
-        "One line comes out for each that goes in, in order: the label, a tab, its probability. Where texts may have several\n"
-        "labels: those of more than one half, each with its own probability (film 0.9800, positive 0.9100); without any:\n"
+        "Label the given texts, the lines of --input FILE, or the lines of standard input.\n"
+        "For each text, one line is printed, in order: the label, a tab, its probability. If texts can have several\n"
+        "labels: all labels with a probability above one half (film 0.9800, positive 0.9100); if there are none:\n"
         "(none), a tab, and the most probable label with its probability.",
         '  regard classify runs/reviews "a gripping , honest film" --heatmap words.png\n'
         "  regard classify runs/reviews --input reviews.txt > labels.tsv\n"
@@ -68,14 +68,14 @@ def _parser() -> Parser:
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to label")
     parser.add_argument("--input", metavar="FILE", help="text file with one text per line")
     add_output_option(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a text: label, probabilities, words and weights")
-    add_heatmap_option(parser, "the words in the colours of their weights", "texts")
+    parser.add_argument("--json", action="store_true", help="one JSON object per text: label, probabilities, words and weights")
+    add_heatmap_option(parser, "the words, coloured by their weights", "texts")
     add_machine_options(parser)
     return parser
 
 
 def _lines_of(options: argparse.Namespace) -> Iterable[str] | None:
-    """Return the texts to label; None if they are typed in."""
+    """Return the texts to label; None to read them from standard input."""
     if options.texts:
         return [" ".join(text.split()) for text in options.texts]
     return read_lines(options.input, "classify") if options.input else None
@@ -84,7 +84,7 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str] | None:
 def _classifications(
     classifier: "Classifier", lines: Iterable[str] | None, options: argparse.Namespace
 ) -> Iterator["Classification"]:
-    record = None if options.json or options.heatmap else ()  # quicker without
+    record = None if options.json or options.heatmap else ()  # faster without records
     if lines is not None:
         yield from classifier.classify_stream(lines, record=record)
         return
@@ -112,5 +112,5 @@ def _render(found: "Classification", options: argparse.Namespace, several: bool)
 
 
 def _in_line(label: str) -> str:
-    """Return a table's label may hold tabs and line ends."""
+    """Escape tabs and line ends, which labels from a table can contain."""
     return " ".join(label.split())

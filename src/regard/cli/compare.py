@@ -9,7 +9,7 @@ from regard.task import find_task
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the scores of both, their difference, and whether chance explains it."""
+    """Print the scores of both models, their difference, and whether chance can explain it."""
     parser = Parser(
         "compare",
         "Test which of two models is better on a file that neither was trained on.\n"

@@ -8,15 +8,15 @@ from regard.errors import RequestError
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write pairs, with their alignments if asked for, or reviews."""
+    """Write pairs, optionally with alignments, or reviews."""
     parser = Parser(
         "corpus",
         "Write built-in data to a file that `regard train` reads: English-German sentence pairs, or reviews with labels.\n"
-        "A small grammar makes them, so nothing is downloaded and the right word alignments are known. The same options\n"
+        "A small grammar generates them, so nothing is downloaded and the correct word alignments are known. The same options\n"
         "always give the same file. `regard demo` trains on the pairs and reviews from number 0 on.",
         "  regard corpus --pairs 20000 --to pairs.tsv\n"
         "  regard corpus --pairs 20000 --to pairs.tsv --alignments pairs.align\n"
-        "  regard corpus --pairs 1000 --start 1000000 --to test.tsv         other pairs than the first million\n"
+        "  regard corpus --pairs 1000 --start 1000000 --to test.tsv         pairs after the first million\n"
         "  regard corpus --reviews 16000 --to reviews.tsv\n"
         "  regard train translation --preset tutorial-bahdanau --data.train pairs.tsv --out runs/bahdanau",
     )
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
         "`regard align`; words and punctuation marks are counted separately",
     )
     parser.add_argument("--start", type=whole_number, default=0, metavar="N", help="number of the first one (default: 0)")
-    parser.add_argument("--seed", type=whole_number, default=1, metavar="N", help="another seed is another corpus (default: 1)")
+    parser.add_argument("--seed", type=whole_number, default=1, metavar="N", help="seed of the corpus (default: 1)")
     options = parser.read(arguments)
     if options.alignments and options.reviews:
         raise RequestError("corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out")
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _write(options: argparse.Namespace) -> str:
-    """Write what was asked for, and return a sentence about it."""
+    """Write the file, and return a sentence about it."""
     from regard.demo import DemoCorpus, ReviewCorpus
 
     corpus = DemoCorpus(seed=options.seed) if options.pairs else ReviewCorpus(seed=options.seed)

@@ -1,4 +1,4 @@
-"""`regard demo`: the whole way on built-in texts, from a file to a picture."""
+"""`regard demo`: train on built-in texts, and draw the attention of a prediction."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from regard.cli.options import Parser, add_machine_options, positive_number
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write a corpus, train on it, score the model on held-out texts, and show one with its attention."""
+    """Write a corpus, train on it, score the model on held-out texts, and show one of them with its attention."""
     parser = Parser(
         "demo",
-        "Train on built-in texts, score on texts the model has not seen, and show one with its attention. Nothing is\n"
+        "Train on built-in texts, score the model on new texts, and show one of them with its attention. Nothing is\n"
         "downloaded. A small recurrent English-German translator takes some two minutes on two cores, a Transformer up to\n"
         "five; classifiers of reviews, one for each preset, a minute.",
         "  regard demo\n  regard demo --model transformer\n  regard demo --task classification\n  regard demo --out /tmp/demo",

@@ -18,9 +18,9 @@ _FIRST_HELD_OUT = 1 << 22
 """Index of the first held-out review, far behind those that are trained on."""
 _PRESETS = ("bag", "tutorial-bilstm", "bilstm", "hierarchical")
 _SHORTER = {"training.max_epochs": 2, "training.batch_sentences": 32, "data.max_texts": 10_000}
-"""Of all presets but the first, which is the one that is shown: so all of them take less than a minute."""
+"""Settings of all presets except the first, whose attention is shown. They are short, so that all take less than a minute."""
 _SHOWN_WORDS = range(10, 18)
-"""Words of the review that is shown."""
+"""Number of words of the displayed review."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class _Row:
     preset: str
     accuracy: float
     share: float
-    """Of the attention, on the words that decide."""
+    """Share of the attention on the decisive words."""
 
 
 def demonstrate(options: argparse.Namespace) -> None:
-    """Write reviews, train on them, score, and show one with its words coloured."""
+    """Write reviews, train on them, score the models, and show a review with coloured words."""
     out = Path(options.out)
     train, held_out = _prepare(options)
     rows = []
@@ -85,7 +85,7 @@ def _train(preset: str, file: Path, options: argparse.Namespace) -> "Classifier"
         "overwrite": options.overwrite,
         "device": options.device,
         "threads": options.threads,
-        "tokenizer.kind": "whitespace",  # words as the corpus counts them, so that those which decide are known
+        "tokenizer.kind": "whitespace",  # the same words as in the corpus, whose decisive words are known
     }
     if preset != _PRESETS[0]:
         settings |= _SHORTER
@@ -111,14 +111,14 @@ def _render(rows: list[_Row]) -> str:
     ]
     lines += [f"  {row.preset:<18}{row.accuracy:>8.1%}{row.share:>38.1%}" for row in rows]
     lines.append(
-        "\nThe bag reads the words themselves. The others read states that an encoder has made of several words each: what\n"
-        "one word says can be found, and attended to, at another, so that a small share does not mean a wrong reading."
+        "\nThe bag attends to the words themselves. The others attend to states of an encoder, which depend on several words:\n"
+        "the evidence of one word can be at the position of another, so a small share does not mean an error."
     )
     return "\n".join(lines)
 
 
 def _show(classifier: "Classifier", held_out: "list[Review]", out: Path) -> None:
-    """Label the first held-out review of a fair length, and colour its words."""
+    """Label the first held-out review of suitable length, and colour its words."""
     from rich.console import Console
 
     from regard.viz import terminal
@@ -126,7 +126,7 @@ def _show(classifier: "Classifier", held_out: "list[Review]", out: Path) -> None
     review = next((review for review in held_out if len(review.words) in _SHOWN_WORDS), held_out[0])
     [result] = classifier.classify([review.text])
     record = replace(record_of(result.attention, "demo"), reference=review.label)
-    print(f"\nA review it has not seen: {review.text}")
+    print(f"\nA new review: {review.text}")
     print(f"its label: {result.label} ({result.probability:.1%}); the corpus has {review.label}\n")
     terminal.render(record, Console())
     for name in ("words.png", "words.html"):

@@ -20,7 +20,7 @@ _HELD_OUT = 1000
 _FIRST_HELD_OUT = 1 << 23
 """Index of the first held-out pair, far behind those that are trained on."""
 _SHOWN_WORDS = range(8, 12)
-"""Source words of the sentence that is shown."""
+"""Number of source words of the displayed sentence."""
 
 
 def demonstrate(options: argparse.Namespace) -> None:
@@ -89,7 +89,7 @@ def _score(translator: "Translator", held_out: "list[DemoPair]") -> None:
 
 
 def _show(translator: "Translator", held_out: "list[DemoPair]", out: Path) -> None:
-    """Translate the first held-out sentence of a fair length, and draw it."""
+    """Translate the first held-out sentence of suitable length, and draw its attention."""
     from rich.console import Console
 
     from regard.viz import terminal
@@ -97,7 +97,7 @@ def _show(translator: "Translator", held_out: "list[DemoPair]", out: Path) -> No
     pair = next((pair for pair in held_out if len(pair.source_words) in _SHOWN_WORDS), held_out[0])
     [result] = translator.translate([pair.source])
     record = replace(record_of(result.attention, "demo"), reference=pair.target)
-    print(f"A sentence it has not seen: {pair.source}\nits translation:            {result.text}")
+    print(f"A new sentence: {pair.source}\nits translation:            {result.text}")
     print(f"the corpus has:             {pair.target}\n")
     terminal.render(record, Console())
     for name in ("attention.png", "attention.html"):

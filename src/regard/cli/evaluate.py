@@ -20,10 +20,10 @@ def main(arguments: Sequence[str]) -> None:
     """Print the scores of a model: of a translator, a classifier or a language model."""
     parser = Parser(
         "evaluate",
-        "Compare a model's output with the right one.\n"
-        "A translator translates the sources of some pairs: the loss (nats a target token), the perplexity, and BLEU and chrF\n"
-        "with sacrebleu's signatures. A classifier labels labelled texts: accuracy, F1 of every label, confusions,\n"
-        "calibration, and the most confident mistakes. A language model predicts texts: loss, perplexity, bits a character.",
+        "Compare a model's output with the reference.\n"
+        "For a translator and sentence pairs: loss (nats per target token), perplexity, and BLEU and chrF with sacrebleu's\n"
+        "signatures. For a classifier and labelled texts: accuracy, F1 of every label, confusions, calibration, and the most\n"
+        "confident mistakes. For a language model and texts: loss, perplexity, bits per character.",
         "  regard evaluate runs/mine test.tsv\n  regard evaluate runs/mine test.en,test.de --beam 5 --json\n"
         "  regard evaluate runs/mine dev.en,dev.de --length-penalty 1.4\n"
         "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png\n"

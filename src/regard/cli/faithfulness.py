@@ -1,4 +1,4 @@
-"""`regard faithfulness`: how far attention tells what a classifier's or a translator's predictions rest on."""
+"""`regard faithfulness`: measure how well attention shows what a classifier's or a translator's predictions depend on."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the measures and the sentence; keep a classifier's with the model."""
+    """Print the measures and the sentence, and save those of a classifier with the model."""
     options = _parser().read(arguments)
     model = load_model(options)
     if model.config.task == "translation":
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
         permutations=options.permutations,
         progress=True,
     )
-    # Printed first: a model whose folder cannot be written to has been measured all the same.
+    # Print first, because saving fails if the model's folder is read-only.
     print_result(found, as_json=options.json)
     save_faithfulness(options.dir, found.to_dict(), weights=classifier.bundle.signature["files"][WEIGHTS])
 
@@ -71,17 +71,17 @@ def _measure_translator(options: argparse.Namespace, translator: "Translator") -
 def _parser() -> Parser:
     parser = Parser(
         "faithfulness",
-        "Measure whether the words that a classifier or a translator attends to are those that its predictions rest on.\n"
-        "Prints a table and a few sentences on what it means for this model. A classifier's are kept in its folder, as\n"
-        "faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
-        "For a translator, one source token at a time is deleted, or attention to it is erased, while the model's own\n"
-        "translation is given; for a classifier:\n"
+        "Measure whether the words that a classifier or a translator attends to are those that its predictions depend on.\n"
+        "A table and a few sentences on its meaning for this model are printed. Those of a classifier are saved in its folder\n"
+        "as faithfulness.json, and the captions of its heatmaps contain the sentences.\n\n"
+        "For a translator, one source token at a time is deleted, or attention to it is erased, while the target is the\n"
+        "model's own translation. For a classifier:\n"
         "comprehensiveness   how much probability the predicted label loses when the most attended words are deleted\n"
         "sufficiency         how much probability it loses when only these words are left\n"
-        "                    both: mean over 1, 5, 10, 20 and 50% of the words; beside them the same for random words and\n"
-        "                    for the best order that was tried: words whose own absence costs most come first\n"
-        "Kendall τ           how alike attention orders words to leave-one-out and to gradient × input, from −1 to 1\n"
-        "permuted, uniform   how far predictions move when the weights change places, or are all the same",
+        "                    both are means over 1, 5, 10, 20 and 50% of the words; the same is shown for random words and\n"
+        "                    for the best order tried, in which words whose own deletion costs most come first\n"
+        "Kendall τ           similarity of the orders by attention and by leave-one-out or gradient × input, from −1 to 1\n"
+        "permuted, uniform   change of the predictions when the weights are permuted, or all equal",
         "  regard faithfulness runs/reviews test.tsv\n  regard faithfulness runs/deu test.tsv --texts 100\n"
         "  regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 runs/reviews-3",
     )
@@ -104,10 +104,14 @@ def _parser() -> Parser:
         default=[],
         metavar="DIR",
         type=model_folder,
-        help="the same run with other seeds, to compare attention with",
+        help="the same run with other seeds, whose attention is compared",
     )
     parser.add_argument(
-        "--permutations", type=positive_number, default=100, metavar="N", help="of each text's weights (default: 100)"
+        "--permutations",
+        type=positive_number,
+        default=100,
+        metavar="N",
+        help="permutations of each text (default: 100)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_layout_options(parser, *TEXT_LAYOUT)

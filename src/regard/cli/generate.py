@@ -1,4 +1,4 @@
-"""`regard generate`: let a language model go on with a text."""
+"""`regard generate`: continue a text with a language model."""
 
 import argparse
 import json
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from regard.tasks.language.results import Generation
 
 _AT_ONCE = 256
-"""Prompts of a file that are gone on with together."""
+"""Number of prompts of a file that are continued together."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Generate, and print one line for each sample."""
+    """Generate texts, and print one line for each sample."""
     parser = _parser()
     options = parser.read(arguments)
     if options.prompts and options.input:
-        parser.error("prompts and --input at once; give one of the two")
+        parser.error("prompts and --input are both given; give only one of the two")
     if not options.prompts and not options.input and _is_piped():
         print(
-            "regard: no prompt is given, so texts begin from nothing; --input /dev/stdin reads what is piped in",
+            "regard: no prompt is given, so texts begin without one; --input /dev/stdin reads prompts from a pipe",
             file=sys.stderr,
         )
-    # A file that is not there is found before the model is loaded.
+    # A missing file is found before the model is loaded.
     lines = read_lines(options.input, "go on with") if options.input else options.prompts or [""]
     with output_part(options, "generate", _AT_ONCE) as part:
         if part is not None:
@@ -71,37 +71,37 @@ def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> 
 def _parser() -> Parser:
     parser = Parser(
         "generate",
-        "Go on with a text: with the prompts given, with each line of --input FILE, or from nothing.\n"
-        "One line comes out for each sample. The same command gives the same texts; another --seed gives others.",
+        "Continue the given prompts or each line of --input FILE, or generate texts without a prompt.\n"
+        "One line is printed for each sample. The same command gives the same texts; another --seed gives others.",
         '  regard generate runs/stories "once upon a time" --samples 3\n'
         '  regard generate runs/stories "once upon a time" --temperature 0\n'
         "  regard generate runs/stories --samples 10 --temperature 0.8 --top-k 50 --seed 7",
     )
     add_model_argument(parser)
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the beginning of a text (default: none)")
-    parser.add_argument("--input", metavar="FILE", help="text file, one prompt a line; /dev/stdin for what is piped in")
+    parser.add_argument("--input", metavar="FILE", help="text file with one prompt per line; /dev/stdin for a pipe")
     add_output_option(parser)
     parser.add_argument("--samples", type=positive_number, default=1, metavar="N", help="texts for each prompt (default: 1)")
     parser.add_argument(
         "--temperature",
         type=any_number,
         metavar="T",
-        help="below 1 safer, above 1 wilder; 0 takes the most probable word each time (default: the run's setting)",
+        help="below 1 favours probable words; 0 always takes the most probable word (default: the run's setting)",
     )
-    parser.add_argument("--top-k", type=whole_number, metavar="K", help="draw from the K most probable words only; 0 for all")
+    parser.add_argument("--top-k", type=whole_number, metavar="K", help="sample from the K most probable words only; 0 for all")
     parser.add_argument(
-        "--top-p", type=any_number, metavar="P", help="draw from the most probable words that together have probability P"
+        "--top-p", type=any_number, metavar="P", help="sample from the most probable words that together have probability P"
     )
     add_repetition_options(parser)
-    parser.add_argument("--max-length", type=whole_number, metavar="N", help="most tokens that are added to a prompt")
-    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="decides what is drawn (default: 0)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a text: prompt, text, log probability")
+    parser.add_argument("--max-length", type=whole_number, metavar="N", help="maximum number of tokens added to a prompt")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="seed of the sampling (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per text: prompt, text, log probability")
     add_machine_options(parser)
     return parser
 
 
 def _is_piped() -> bool:
-    """Return whether somebody may expect standard input to be read."""
+    """Return whether standard input is a pipe or a file, which the user may expect to be read."""
     try:
         kind = os.fstat(0).st_mode
     except OSError:  # closed

@@ -1,7 +1,7 @@
-"""Options and commands of other tools, and what regard calls them.
+"""Options and commands of other tools, and their names in regard.
 
 `habits.yaml` has a row for each option, command or task of fairseq, OpenNMT, JoeyNMT, Hugging Face and scikit-learn. An answer
-is one for all tasks, or one for each. Names are compared without leading dashes, and with underscores for dashes.
+holds for all tasks, or there is one for each task. Names are compared without leading dashes, and with underscores for dashes.
 """
 
 from collections.abc import Mapping
@@ -58,6 +58,6 @@ def find_other_name(name: str) -> str:
 
 
 def _find(table: Literal["training", "using", "commands", "tasks"], name: str) -> list[Answer]:
-    """Return the answers of all rows that have a name."""
+    """Return the answers of all rows that contain a name."""
     wanted = normalise(name)
     return [answer for names, answer in read_table(table) if wanted in names.split()]

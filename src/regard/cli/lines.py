@@ -1,4 +1,4 @@
-"""Lines that a command is given to work on: from a file, or from standard input as they come."""
+"""The input lines of a command, from a file or, as they arrive, from standard input."""
 
 import argparse
 import codecs
@@ -23,9 +23,9 @@ from regard.terminal import replace_unwritable
 from regard.version import __version__
 
 _AT_ONCE = 1024
-"""Most lines of standard input taken together."""
+"""Maximum number of lines of standard input in one group."""
 _MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, because its mark begins with that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -40,10 +40,10 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
 
     Args:
         path: The file.
-        verb: What is done with the lines, for messages.
+        verb: Verb for messages: what the command does with the lines.
 
     Raises:
-        DataError: If it cannot be read, or is empty, or is named like a Parquet file.
+        DataError: If it cannot be read, is empty, or is named like a Parquet file.
     """
     name = path.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
@@ -59,7 +59,7 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
     lines = _lines_in(path)
     first = next(lines, None)
     if first is None:
-        raise DataError(f"{path} is empty: nothing to {verb}")
+        raise DataError(f"{path} is empty, so there is nothing to {verb}")
     return chain((first,), lines)
 
 
@@ -70,9 +70,9 @@ def _lines_in(path: str) -> Iterator[str]:
 
 @contextmanager
 def _decoded(path: str) -> Iterator[TextIOWrapper]:
-    """Open a file as text: UTF-8, or what its byte order mark says."""
+    """Open a file as text in UTF-8, or in the encoding of its byte order mark."""
     with _opened(path) as file:
-        begin = file.peek(4)[:4]  # type: ignore[attr-defined]  # both readers have it
+        begin = file.peek(4)[:4]  # type: ignore[attr-defined]  # both readers have this method
         encoding = next((name for mark, name in _MARKS if begin.startswith(mark)), "utf-8-sig")
         # As in files of pairs, a line ends at \n and nowhere else.
         with TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n") as lines:
@@ -80,7 +80,7 @@ def _decoded(path: str) -> Iterator[TextIOWrapper]:
 
 
 def _readable(lines: Iterable[str], where: str) -> Iterator[str]:
-    """Yield the lines without their ends; at the end, a word on those that were not UTF-8."""
+    """Yield the lines without their line ends, and at the end print a warning if some were not UTF-8."""
     unreadable, first = 0, 0
     for number, line in enumerate(lines, 1):
         if "\ufffd" in line:
@@ -88,15 +88,15 @@ def _readable(lines: Iterable[str], where: str) -> Iterator[str]:
         yield line.rstrip("\r\n")
     if unreadable:
         print(
-            f"regard: {unreadable:,} lines of {where} are not all UTF-8 (the first: line {first:,}); "
-            "what cannot be read is taken as \ufffd",
+            f"regard: {unreadable:,} lines of {where} are not valid UTF-8 (the first is line {first:,}); "
+            "invalid bytes are read as \ufffd",
             file=sys.stderr,
         )
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    """A file's bytes, unpacked if need be."""
+    """Open a file's bytes, and decompress them if necessary."""
     try:
         with open(path, "rb") as plain:
             zipped = plain.peek(2).startswith(b"\x1f\x8b")
@@ -109,13 +109,13 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 @dataclass
 class Part:
-    """Output of a command, and the range of lines it works on."""
+    """Output of a command, and the range of lines that this process works on."""
 
     file: TextIO
     first: int = 0
-    """Lines before."""
+    """Number of lines before this part."""
     last: int | None = None
-    """Lines up to the end of this part; None for all there are."""
+    """Number of lines up to the end of this part; None for all lines."""
 
 
 def add_output_option(parser: argparse.ArgumentParser) -> None:
@@ -123,23 +123,23 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help="where the lines go, whole or not at all (default: standard output). Several processes, started by torchrun or "
-        "srun, share the lines of --input and write one file",
+        help="file for the result, which is written completely or not at all (default: standard output). Several processes, "
+        "started by torchrun or srun, share the lines of --input and write one file",
     )
 
 
 @contextmanager
 def output_part(options: argparse.Namespace, command: str, together: int) -> Iterator[Part | None]:
-    """Prepare the output, and find the lines that this process works on; None if nothing is left to do.
+    """Prepare the output, and return the lines that this process works on; None if nothing is left to do.
 
     Args:
-        options: With `input`, `output`, `dir`, and all else that decides what comes out.
-        command: Who asks, for messages.
-        together: Lines that are worked on together, so that they make the same batches however many processes there are.
+        options: Options with `input`, `output`, `dir`, and all others that affect the result.
+        command: Name of the command, for messages.
+        together: Number of lines in a group. Groups make the same batches for any number of processes.
 
     Raises:
         DataError: If the input cannot be read.
-        RequestError: If there are several processes and not both files, or one has failed.
+        RequestError: If there are several processes but not both files, or one process has failed.
     """
     ranks = read_ranks()
     if not ranks.alone and not (options.input and options.output):
@@ -178,23 +178,23 @@ def _measure(path: str) -> tuple[int, str]:
 
 
 def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
-    """Return a name for all that decides what comes out, and how it is shared."""
+    """Return a key of all options that affect the result and its distribution over processes."""
     from regard.bundle.folder import read
 
     asked = {name: value for name, value in vars(options).items() if name not in ("input", "output", "device", "threads")}
     decisive: list[Any] = [digest, __version__, processes, sorted(asked.items())]
     for folder in (options.dir, *(getattr(options, "ensemble", None) or ())):
-        with suppress(BundleError):  # loading says better what is wrong
+        with suppress(BundleError):  # loading gives a better message
             decisive.append(read(Path(folder), "signature.json"))
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
 
 
 def typed_lines(command: str, what: str) -> Iterator[list[str]]:
-    """Yield the lines of standard input, in groups.
+    """Yield the lines of standard input in groups.
 
     Args:
-        command: Who asks, for messages.
-        what: What a line is.
+        command: Name of the command, for messages.
+        what: Name of a line, such as `sentence`.
 
     Raises:
         RequestError: If there is no standard input.
@@ -207,10 +207,9 @@ def typed_lines(command: str, what: str) -> Iterator[list[str]]:
 
 
 def _available(stream: TextIO) -> Iterator[list[str]]:
-    """Yield the lines in groups: wait for one, then take what is there already.
+    """Yield the lines in groups: wait for one line, then take all that have already arrived.
 
-    A pipe that waits for each answer gets it at once,
-    and a pipe that sends much is translated in large batches."""
+    So a program that waits for each answer gets it at once, and a large input is processed in large batches."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
     queue: Queue[str | OSError | None] = Queue(2 * _AT_ONCE)  # a pipe may hold more than fits into memory
@@ -220,7 +219,7 @@ def _available(stream: TextIO) -> Iterator[list[str]]:
         try:
             for line in _readable(stream, "standard input"):
                 queue.put(line)
-        except OSError as error:  # a terminal that is gone, a file on a disk that fails: else all would wait for ever
+        except OSError as error:  # a closed terminal or a failing disk; without this, the main thread would wait forever
             end = error
         queue.put(end)
 
@@ -229,7 +228,7 @@ def _available(stream: TextIO) -> Iterator[list[str]]:
         group = [line]
         while len(group) < _AT_ONCE:
             try:
-                more = queue.get(timeout=0.01)  # the reader may be between two lines of one write
+                more = queue.get(timeout=0.01)  # the reader may be between two lines of the same write
             except Empty:
                 break
             if not isinstance(more, str):

@@ -1,4 +1,4 @@
-"""`regard look`: a prediction, and the attention behind it."""
+"""`regard look`: show a prediction and its attention."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Predict for a sentence, and show the attention."""
+    """Make a prediction for a sentence, and show the attention."""
     parser, own = _parser()
     options = parser.read(arguments)
     if not options.sentence.strip():
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     record, site = record_of(found.record, "look"), found.site
 
     try:
-        if options.to:  # first, because nobody may want to read the rest: `| head -1`
+        if options.to:  # first, because the reader of a pipe may stop early, as `| head -1` does
             family = options.heads or (site and site.partition(".")[0])
             pictured = family and Path(options.to).suffix.lower() in DRAWINGS
             drawn = f"{family}.*" if pictured else None
@@ -75,14 +75,14 @@ def _parser() -> tuple[Parser, TaskOptions]:
         '  regard look runs/transformer "she kissed him ." --heads all --to heads.html',
     )
     add_model_argument(parser)
-    parser.add_argument("sentence", metavar="SENTENCE", help="what to translate, to label, or to read")
+    parser.add_argument("sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read")
     own = TaskOptions(parser, "look")
-    parser.add_argument("--to", metavar="FILE", help=f"write it to a file ({' '.join(PICTURES)}) too")
+    parser.add_argument("--to", metavar="FILE", help=f"also write the attention to a file ({' '.join(PICTURES)})")
     parser.add_argument(
         "--heads",
         metavar="NAME",
-        help="write all layers and heads of a kind of attention, in one picture: of a Transformer encoder, decoder, cross\n"
-        "or norm (cross by the length of what a head takes); all of every kind go into pages and data",
+        help="draw all layers and heads of one kind of a Transformer's attention: encoder, decoder, cross, or norm (cross,\n"
+        "weighted by the norms of the values); pages and data files contain all kinds",
     )
     add_picture_options(parser)
     add_machine_options(parser)
@@ -90,18 +90,18 @@ def _parser() -> tuple[Parser, TaskOptions]:
 
 
 def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | None:
-    """Return the sites that --heads asks for; None where it is not given."""
+    """Return the sites that --heads names; None if it is not given."""
     if options.heads is None:
         return None
     if not options.to:
         raise RequestError("look: --heads is for a file: name one with --to, such as --to heads.png")
     families = list(dict.fromkeys(site.partition(".")[0] for site in sites if "." in site))
     if not families:
-        raise RequestError(f"look: --heads is for models of several layers, and {options.dir} holds one of a single attention")
+        raise RequestError(f"look: --heads is for models of several layers, but that in {options.dir} has a single attention")
     if options.heads == "all":
         if Path(options.to).suffix.lower() in DRAWINGS:
             raise RequestError(
-                f"look: a picture shows one kind of heads, {', '.join(families)}; all of them go into --to heads.html"
+                f"look: a picture shows one kind of heads: {', '.join(families)}; --to heads.html contains all of them"
             )
         return list(sites)
     if options.heads not in families:

@@ -1,6 +1,6 @@
-"""`regard`: finds the command, and turns what goes wrong into one message and an exit code.
+"""`regard`: find the command, and turn errors into one message and an exit code.
 
-A command is a module with `main(arguments) -> int | None`; only the one that is called is imported, so that help is quick.
+A command is a module with `main(arguments) -> int | None`. Only the called command is imported, so that `--help` is fast.
 """
 
 import errno
@@ -32,7 +32,7 @@ See what a run contains and how training went:
 
 Use it:
   regard translate runs/mine "she kissed him ."            sentences as arguments, from --input FILE, or from stdin
-  regard classify runs/reviews "a gripping , honest film"  the same for texts to be labelled
+  regard classify runs/reviews "a gripping , honest film"  the same for texts and labels
   regard generate runs/stories "once upon a time"          a language model goes on with a text
   regard look runs/mine "she kissed him ." --to map.png    the attention behind it, here and as .png .svg .pdf .html .json
   regard align runs/mine pairs.tsv                         word alignments of given pairs, in Pharaoh format
@@ -63,8 +63,8 @@ COMMANDS = (
 )
 
 _OUT_OF_MEMORY = (
-    "memory does not suffice; train with lower training.batch_tokens, data.max_tokens or sizes under model, translate with a "
-    "smaller --beam, or use a device with more memory"
+    "there is not enough memory; train with lower training.batch_tokens, data.max_tokens or sizes under model, "
+    "translate with a smaller --beam, or use a device with more memory"
 )
 
 
@@ -72,11 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: As on the command line, without the program's name; None for the process's own.
+        arguments: Arguments of the command line, without the program's name; None for those of the process.
 
     Returns:
-        0 if all went well, 2 for a mistake in what was asked or given, 130 after Ctrl-C, 143 after SIGTERM, 141 if nobody
-        reads the output any more.
+        0 for success, 2 for a user's mistake, 130 after Ctrl-C, 143 after SIGTERM, 141 if the reader of the output has closed
+        it.
     """
     replace_unwritable(sys.stdout)
     try:
@@ -132,5 +132,5 @@ def _explain(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full{': cannot write' + where if where else ''}; free some space and try again"
     if error.errno == errno.EFBIG:
-        return f"a file grew past what this system allows{where}"
+        return f"a file grew beyond the limit of this system{where}"
     return f"cannot use{where or ' a file'}: {error.strerror or error}"

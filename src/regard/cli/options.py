@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 DRAWINGS = (".png", ".svg", ".pdf")
 """Endings of pictures for papers."""
 PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
-"""Endings of files that a record of attention is written to."""
+"""Endings of files that a record of attention can be written to."""
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without abbreviations and without exits: a mistake is a `RequestError` with the nearest option's name."""
+    """An argparse parser without abbreviations and exits. A mistake raises a `RequestError` with the nearest option's name."""
 
     def __init__(self, command: str, description: str, examples: str = "", **settings: Any) -> None:
         super().__init__(
@@ -43,11 +43,11 @@ class Parser(argparse.ArgumentParser):
     """Advice for an argument that belongs to no option."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the arguments."""
+        """Raise an error for wrong arguments."""
         raise RequestError(f"{self.prog.removeprefix('regard ')}: {message} (`{self.prog} --help` explains)")
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse, sentences before or after options; an option that does not exist gets the nearest one's name."""
+        """Parse arguments, which may come before or after options; the error for an unknown option suggests the nearest one."""
         parsed, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
                 known = find_option(name, frozenset(options))
                 self.error(f"unexpected argument '{unknown[0]}'{f'; in regard: {known}' if known else nearest(name, options)}")
             self.error(f"unexpected argument '{unknown[0]}'{self.stray}")
-        if getattr(parsed, "ensemble", None):  # an option of a task, which knows nothing of the hub
+        if getattr(parsed, "ensemble", None):  # an option of a task, and tasks do not import the hub
             parsed.ensemble = [model_folder(name) for name in parsed.ensemble]
         return parsed
 
@@ -69,7 +69,7 @@ def add_model_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def model_folder(name: str) -> str:
-    """Return the folder that an argument names; for an address on the hub, the folder in the cache."""
+    """Return the folder that an argument names. For an address on the hub, it is the folder in the cache."""
     if not name.startswith("hf://"):
         return name
     from regard.hub.download import local_folder
@@ -109,18 +109,18 @@ def add_restriction_options(parser: argparse.ArgumentParser) -> None:
         "--groups",
         type=positive_number,
         metavar="N",
-        help="diverse beam search: split the beam into N groups that avoid each other's tokens; best with --n-best",
+        help="diverse beam search: split the beam into N groups that avoid the tokens of earlier groups; useful with --n-best",
     )
     group.add_argument(
         "--diversity",
         type=any_number,
         metavar="X",
-        help="cost of each choice of the same token by an earlier group, in nats (default: the run's setting)",
+        help="penalty in nats for each earlier group that chose the same token (default: the run's setting)",
     )
 
 
 def restrictions_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the options of `add_restriction_options` say, as arguments of `Translator.translate`."""
+    """Return the options of `add_restriction_options` as arguments of `Translator.translate`."""
     names = ("min_length", "no_repeat_ngrams", "repetition_penalty", "suppress_unknown", "groups", "diversity")
     return {name: getattr(options, name) for name in names}
 
@@ -174,7 +174,7 @@ def load_translator(arguments: argparse.Namespace, command: str) -> "Translator"
     """Load a model that must be a translator.
 
     Raises:
-        RequestError: If it is not one.
+        RequestError: If it is not.
     """
     return _load_only("translation", arguments, command)
 
@@ -183,7 +183,7 @@ def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier"
     """Load a model that must be a classifier.
 
     Raises:
-        RequestError: If it is not one.
+        RequestError: If it is not.
     """
     return _load_only("classification", arguments, command)
 
@@ -192,13 +192,13 @@ def load_language_model(arguments: argparse.Namespace, command: str) -> "Languag
     """Load a model that must be a language model.
 
     Raises:
-        RequestError: If it is not one.
+        RequestError: If it is not.
     """
     return _load_only("language", arguments, command)
 
 
 def kind_of(model: "Predictor") -> str:
-    """Return what a model is called, with its article: `a translator`."""
+    """Return the name of a model's kind with its article, such as `a translator`."""
     return find_task(model.config.task).words.predictor
 
 
@@ -215,7 +215,7 @@ def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord
     """Return the attention behind a prediction.
 
     Args:
-        record: The attention of the prediction; None if it has none.
+        record: The attention of the prediction; None if the model has no attention.
         caller: The command or option that needs it, for the message.
 
     Raises:
@@ -232,12 +232,12 @@ def set_threads(threads: int) -> None:
 
     ranks = read_ranks()
     share = count_cores(ranks.local_size)
-    # torchrun tells PyTorch to use one thread, whatever the machine.
+    # torchrun makes PyTorch use one thread on every machine.
     torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
 
 
 def check_ending(path: str, endings: Iterable[str], option: str) -> None:
-    """Refuse a file's name whose ending says nothing about its format, before any work is done.
+    """Raise an error for a file name whose ending is not a known format, before any work is done.
 
     Raises:
         RequestError: If the ending is not in `endings`.
@@ -252,8 +252,8 @@ def add_heatmap_option(parser: argparse.ArgumentParser, what: str, texts: str) -
 
     Args:
         parser: The parser of the command.
-        what: What is drawn, for the help text.
-        texts: What the command predicts for, in the plural, for the help text.
+        what: Name of the drawing, for the help text.
+        texts: Plural name of the inputs, such as `sentences`, for the help text.
     """
     parser.add_argument(
         "--heatmap",
@@ -270,7 +270,7 @@ def check_heatmap(options: argparse.Namespace, command: str, num_given: int, tex
         options: The parsed options.
         command: Name of the command, for messages.
         num_given: Number of texts on the command line.
-        texts: What the command predicts for, in the plural.
+        texts: Plural name of the inputs, such as `sentences`.
 
     Raises:
         RequestError: If the ending of the file is unknown, or one file is named for several texts.
@@ -289,7 +289,7 @@ def save_heatmap(attention: "AttentionRecord | None", number: int, options: argp
         attention: Its record.
         number: The number of the text, from 1.
         options: The parsed options.
-        texts: What the command predicts for, in the plural.
+        texts: Plural name of the inputs, such as `sentences`.
 
     Raises:
         RequestError: If one file is named for several texts, or there is no attention to draw.

@@ -11,10 +11,10 @@ def main(arguments: Sequence[str]) -> None:
     """Write a page, and print where it is."""
     parser = Parser(
         "page",
-        "Write one HTML file with a trained translator or classifier inside. It opens by a double click, without a server, an\n"
-        "installation or a network: type a sentence, and see the output and the attention; step through the decoding and pick\n"
-        "other words; drag attention to other source words, and see what changes. With several models of one task, the page\n"
-        "compares them. The file has the size of the model and some 5 MB. Requires: pip install 'regard[onnx]'",
+        "Write one HTML file that contains a trained translator or classifier. It opens with a double click, without\n"
+        "server, installation or network: type a sentence, and see the output and the attention; step through the decoding\n"
+        "and choose other words; drag attention to other source words, and see what changes. With several models of one\n"
+        "task, the page compares them. The file has the size of the model and some 5 MB. Requires: pip install 'regard[onnx]'",
         "  regard page runs/mine --to playground.html\n"
         '  regard page runs/mine --to playground.html --example "she kissed him ." --example "he kissed her ."\n'
         "  regard page runs/bahdanau runs/luong --to compare.html\n"
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str]) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help="text to choose from on the page, may be repeated; the page opens with the first (default: built-in English texts "
-        "of which the model knows every word)",
+        help="example text on the page; may be given several times, and the page opens with the first (default: built-in "
+        "English texts with words that the model knows)",
     )
     parser.add_argument("--examples", metavar="FILE", help="text file with an example per line; the first 20 are taken")
     parser.add_argument("--title", default="", help="title of the page (default: the names of the models)")

@@ -18,11 +18,11 @@ def add_pair_options(parser: Parser) -> None:
 
 
 def print_lines(rows: Iterable[tuple[int, str]], report: ReadingReport) -> None:
-    """Print results on the lines of their pairs, and an empty line for each line of the file without a pair.
+    """Print one result per line of the file, and an empty line if that line contains no pair.
 
     Args:
-        rows: Line numbers of the file, ascending, and what to print for them.
-        report: The report that reading fills; it is printed on standard error if lines were skipped.
+        rows: Line numbers of the file in ascending order, each with the text to print.
+        report: The report on the file's lines. It is printed on standard error if lines were skipped.
     """
     printed = 0
     for line, text in rows:

@@ -10,7 +10,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the presets' names and first lines, or one preset's YAML."""
     parser = Parser(
         "presets",
-        "Ready-made runs. Without a name: a list. With one: its settings as YAML, to use as it is or to edit for --config.",
+        "List the ready-made runs, or print one as YAML, which can be edited and given to --config.",
         "  regard presets\n"
         "  regard presets luong > mine.yaml && regard train translation --config mine.yaml --data.train pairs.tsv",
     )

@@ -1,4 +1,4 @@
-"""`regard resume`: go on with a run that was interrupted, or train a run longer."""
+"""`regard resume`: continue an interrupted run, or train a run longer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,10 +14,10 @@ def main(arguments: Sequence[str]) -> None:
 
     parser = Parser(
         "resume",
-        "Go on with a run that was interrupted, exactly where its last checkpoint is: same batches, same weights, bit for\n"
-        "bit. In a cross-validation, the interrupted fold goes on, and then the remaining folds are trained.\n\n"
-        "With settings, go on under these settings: train longer (even if the run has ended), or with another learning rate.\n"
-        "The learning rate rises gradually to that of a run that had the new length from the beginning.",
+        "Continue an interrupted run from its last checkpoint, with the same batches and, bit for bit, the same weights.\n"
+        "In a cross-validation, the interrupted fold continues, and then the remaining folds are trained.\n\n"
+        "With settings, continue with them: train longer (even if the run has ended), or with another learning rate.\n"
+        "The learning rate then rises gradually to that of a run that had the new length from the beginning.",
         "  regard resume runs/mine\n"
         "  regard resume runs/mine --training.max_epochs 20\n"
         "  regard resume runs/mine --training.max_epochs 20 --training.learning_rate 5e-4",
@@ -52,7 +52,7 @@ def _read_changes(folder: str, overrides: Mapping[str, str]) -> dict[str, object
     """Return settings by their full names, and check that none is an option of another tool.
 
     Raises:
-        RequestError: If one is; the message gives regard's name for it.
+        RequestError: If there is one. The message gives regard's name for it.
     """
     from regard.cli.habits import find_setting
     from regard.cli.train import read_settings

@@ -1,4 +1,4 @@
-"""`regard score`: how probable a trained translator finds given translations."""
+"""`regard score`: compute the probability of given translations under a trained translator."""
 
 import json
 import math
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the score of each pair, and the perplexity of all."""
+    """Print the score of each pair, and the perplexity of all pairs."""
     parser = Parser(
         "score",
         "Score given translations with a trained translator.\n"
-        "For each line of the file: score (what a search ranks by), log p (natural logarithm), tokens with the end\n"
-        "symbol, separated by tabs; an empty line where the file's line holds no pair. On standard error: perplexity of all.",
+        "For each line of the file, one line is printed: score (by which a search ranks), log p (natural logarithm)\n"
+        "and number of tokens, separated by tabs; it is empty if the file's line contains no pair. The perplexity of all\n"
+        "pairs is printed on standard error.",
         "  regard score runs/mine test.tsv\n  regard score runs/mine test.en,test.de --json > scores.jsonl\n"
         "  regard score runs/mine test.tsv --ensemble runs/other",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a pair: line, texts, score, log p of each token")
+    parser.add_argument("--json", action="store_true", help="one JSON object per pair: line, texts, score, log p of each token")
     ENSEMBLE.add_to(parser)
     add_pair_options(parser)
     options = parser.read(arguments)

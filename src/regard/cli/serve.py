@@ -49,8 +49,9 @@ def _parser() -> Parser:
     parser = Parser(
         "serve",
         "Offer trained models as a web service with JSON: POST /v1/translate, /v1/classify, /v1/generate and /v1/attention.\n"
-        "Requests that arrive together share a batch. The service listens on this machine only, unless --host says otherwise.\n"
-        "A newer model in a folder is loaded while the service runs. SIGTERM stops it after all accepted requests.\n"
+        "Requests that arrive together share a batch. The service accepts connections from this machine only, unless\n"
+        "--host is set. A newer model in a folder is loaded while the service runs. SIGTERM stops it after all accepted\n"
+        "requests.\n"
         "Requires: pip install 'regard[serve]'",
         "  regard serve runs/deu runs/reviews\n"
         "  regard serve de=runs/deu --port 9000 --threads 2\n"
@@ -62,14 +63,14 @@ def _parser() -> Parser:
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help=f"file with a secret that requests must bring (default: the environment variable {_TOKEN}, or none)",
+        help=f"file with a secret token that requests must contain (default: the environment variable {_TOKEN}, or none)",
     )
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="host name that requests may name, for example behind a proxy; may be given several times",
+        help="accepted host name of requests, for example behind a proxy; may be given several times",
     )
     parser.add_argument(
         "--page",
@@ -81,7 +82,7 @@ def _parser() -> Parser:
         type=any_number,
         default=2.0,
         metavar="X",
-        help="seconds between two looks for a newer model; 0 to never look (default: 2)",
+        help="seconds between two checks for a newer model; 0 for no checks (default: 2)",
     )
     _add_limits(parser)
     add_machine_options(parser)
@@ -126,7 +127,7 @@ def _token(options: argparse.Namespace) -> str:
 
 
 def _page(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the argument for `build_app` that shows a page; empty for its own page."""
+    """Return the argument of `build_app` for the page at /; empty for the default page."""
     if not options.page:
         return {}
     page = _read(options.page, "the page", "; write one with `regard page`")

@@ -1,4 +1,4 @@
-"""Options that a command has because of its tasks: each task names those that its models understand."""
+"""Options of a command that depend on the task: each task defines the options of its models."""
 
 import argparse
 from typing import Literal
@@ -31,7 +31,7 @@ class TaskOptions:
                 self._owners[option.flag].append(name)
 
     def add_layout(self) -> None:
-        """Add the settings that say how a file is laid out."""
+        """Add the settings that describe the layout of a file."""
         names = dict.fromkeys(name for commands in self._tasks.values() for name in commands.layout)
         add_layout_options(self._parser, *names)
 
@@ -48,7 +48,7 @@ class TaskOptions:
             task: Name of the model's task.
 
         Raises:
-            RequestError: If one is for other tasks only.
+            RequestError: If an option is for other tasks only.
         """
         for flag, owners in self._owners.items():
             if task not in owners and getattr(options, self._options[flag].name) is not None:

@@ -1,4 +1,4 @@
-"""`regard train`: a translator on a file of sentence pairs, a classifier on labelled texts, a language model on texts."""
+"""`regard train`: train a translator on sentence pairs, a classifier on labelled texts, or a language model on texts."""
 
 import shutil
 import textwrap
@@ -26,7 +26,7 @@ Setting another `kind` for a part resets the other settings of that part."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Train, or explain how."""
+    """Train a model, or print help."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: regard train TASK --data.train FILE [...]\n")
         for name, known in all_tasks().items():
@@ -53,7 +53,7 @@ def read_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
     """Build the configuration of a command line; settings that are not given have their defaults.
 
     Raises:
-        ConfigError: If a setting is unknown or has a value it cannot have.
+        ConfigError: If a setting is unknown or has an invalid value.
         RequestError: If an option has no value, or there is nothing to train on.
     """
     layers, preset = _read_layers(task, arguments)
@@ -64,8 +64,8 @@ def complete_arguments(task: str, arguments: Sequence[str]) -> RunConfig:
     """Build the configuration of a command line; without a preset, settings that are not given are chosen from the data.
 
     Raises:
-        ConfigError: As `read_arguments`.
-        RequestError: As `read_arguments`.
+        ConfigError: As for `read_arguments`.
+        RequestError: As for `read_arguments`.
         DataError: If the data cannot be read.
     """
     layers, preset = _read_layers(task, arguments)
@@ -142,7 +142,7 @@ def _check_habits(task: str, arguments: Sequence[str]) -> None:
     """Check that no option belongs to another tool.
 
     Raises:
-        RequestError: If one does; the message gives regard's name for it.
+        RequestError: If there is one. The message gives regard's name for it.
     """
     own = {option for action in _parser(task)._actions for option in action.option_strings}
     known = own | {f"--{name}" for name in setting_names(find_task(task).config_class)}
@@ -174,10 +174,10 @@ def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
 
 
 def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Layer:
-    """Refuse settings of another task; without a word about it, a preset is a translation's."""
+    """Raise an error for settings of another task. A preset without a task is for translation."""
     theirs = layer.values.get("task", "translation" if stated else task)
     if theirs != task:
-        raise RequestError(f"train {task}: {name} is for {theirs}; `regard presets` says what each is for")
+        raise RequestError(f"train {task}: {name} is for {theirs}; `regard presets` shows the task of each preset")
     return layer
 
 
@@ -185,7 +185,7 @@ def _parser(task: str) -> Parser:
     about = find_task(task).words
     parser = Parser(f"train {task}", about.summary, about.examples)
     parser.add_argument("--preset", metavar="NAME", help="start from a ready-made run (`regard presets` lists them)")
-    parser.add_argument("--config", metavar="FILE", help="YAML file of settings, over those of the preset")
+    parser.add_argument("--config", metavar="FILE", help="YAML file of settings; they take precedence over the preset")
     parser.add_argument(
         "--from",
         dest="start_from",
@@ -258,7 +258,7 @@ def _named(arguments: Sequence[str]) -> set[str]:
 
 
 def say_what_next(folder: str, task: str) -> None:
-    """Tell the reader how to use the model; one of several processes says it for all."""
+    """Print how to use the model; only one of several processes prints it."""
     if not read_ranks().first:
         return
     commands = "\n".join(f"  {command.replace('DIR', folder)}" for command in find_task(task).words.use)

@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 _ASKED = ("text", "prefix", "constraints")
 LINES_TOGETHER = 2048
-"""As `Translator.translate_stream` takes them."""
+"""Number of lines that are translated together, as in `Translator.translate_stream`."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Translate, and print one line for each sentence."""
+    """Translate sentences, and print one line for each."""
     parser = _parser()
     options = parser.read(arguments)
     if options.sentences and options.input:
-        parser.error("sentences and --input at once; give one of the two")
+        parser.error("sentences and --input are both given; give only one of the two")
     if options.sample and (options.beam is not None or options.n_best > 1):
-        parser.error("--sample draws instead of searching: leave --beam and --n-best out")
+        parser.error("--sample replaces the beam search: leave out --beam and --n-best")
     if options.minimum_risk and not options.sample and options.n_best == 1:
         parser.error("--minimum-risk chooses among several translations: add --sample 32, or --n-best 8")
     check_heatmap(options, "translate", len(options.sentences), "sentences")
-    lines = _lines_of(options)  # a file that is not there is found before the model is loaded
+    lines = _lines_of(options)  # a missing file is found before the model is loaded
     with output_part(options, "translate", LINES_TOGETHER) as part:
         if part is None:
             return
@@ -61,8 +61,8 @@ def main(arguments: Sequence[str]) -> None:
 def _parser() -> Parser:
     parser = Parser(
         "translate",
-        "Translate sentences: those given, or the lines of --input FILE, or those of standard input.\n"
-        "One line comes out for each that goes in, in order.",
+        "Translate the given sentences, the lines of --input FILE, or the lines of standard input.\n"
+        "For each sentence, one line is printed, in order.",
         '  regard translate runs/mine "she kissed him ." --heatmap map.png\n'
         "  regard translate runs/mine --input test.en > test.de\n"
         "  torchrun --nproc-per-node 8 --no-python regard translate runs/mine --input large.en --output large.de\n"
@@ -74,7 +74,7 @@ def _parser() -> Parser:
     )
     add_model_argument(parser)
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate")
-    parser.add_argument("--input", metavar="FILE", help="text file, one sentence a line")
+    parser.add_argument("--input", metavar="FILE", help="text file with one sentence per line")
     add_output_option(parser)
     for option in (BEAM, LENGTH_PENALTY, LENGTH_REWARD):
         option.add_to(parser)
@@ -83,15 +83,15 @@ def _parser() -> Parser:
         type=positive_number,
         default=1,
         metavar="N",
-        help="the N best translations of each sentence, one a line: sentence's number, score, text, separated by tabs; those\n"
-        "that the length limit cut off come last, whatever their score (--json says which are finished)",
+        help="print the N best translations of each sentence, one per line: sentence number, score and text, separated by\n"
+        "tabs; translations cut off by the length limit come last (with --json, the field finished shows which)",
     )
     parser.add_argument(
         "--precision",
         choices=("float32", "bfloat16"),
-        help="bfloat16 is quicker where the processor computes in it, and now and then chooses another word",
+        help="bfloat16 is faster on processors that support it, and can choose another word in rare cases",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a sentence: texts, scores, words, alignment")
+    parser.add_argument("--json", action="store_true", help="one JSON object per sentence: texts, scores, words, alignment")
     add_heatmap_option(parser, "the attention", "sentences")
     _add_choices(parser)
     add_restriction_options(parser)
@@ -102,32 +102,37 @@ def _parser() -> Parser:
 
 def _add_choices(parser: Parser) -> None:
     """Add the options of constraints and of sampling."""
-    held = parser.add_argument_group("what translations are held to")
-    held.add_argument("--prefix", metavar="TEXT", help="what every translation begins with")
+    held = parser.add_argument_group("constraints on translations")
+    held.add_argument("--prefix", metavar="TEXT", help="beginning of every translation")
     held.add_argument(
         "--constraint",
         action="append",
         default=[],
         metavar="TEXT",
-        help="a word or phrase that every translation holds; may be given several times (a wide --beam serves it best)",
+        help="word or phrase that every translation contains; may be given several times (works best with a large --beam)",
     )
     held.add_argument(
         "--requests",
         action="store_true",
         help='lines are JSON objects: {"text": …, "prefix": …, "constraints": […]}, the last two as needed',
     )
-    drawn = parser.add_argument_group("drawing instead of searching")
-    drawn.add_argument("--sample", type=positive_number, metavar="N", help="draw N translations of each sentence")
-    drawn.add_argument("--temperature", type=any_number, metavar="X", help="below 1 prefers what is probable (default: 1)")
-    drawn.add_argument("--top-k", type=positive_number, metavar="K", help="draw among the K most probable words")
+    drawn = parser.add_argument_group("sampling instead of searching")
+    drawn.add_argument("--sample", type=positive_number, metavar="N", help="sample N translations of each sentence")
     drawn.add_argument(
-        "--top-p", type=any_number, metavar="P", help="draw among the most probable words that make up P together"
+        "--temperature",
+        type=any_number,
+        metavar="X",
+        help="below 1 favours probable words (default: 1)",
     )
-    drawn.add_argument("--seed", type=whole_number, metavar="N", help="another seed draws others (default: 0)")
+    drawn.add_argument("--top-k", type=positive_number, metavar="K", help="sample from the K most probable words")
+    drawn.add_argument(
+        "--top-p", type=any_number, metavar="P", help="sample from the most probable words that together have probability P"
+    )
+    drawn.add_argument("--seed", type=whole_number, metavar="N", help="seed of the sampling (default: 0)")
     drawn.add_argument(
         "--minimum-risk",
         choices=("chrf", "bleu"),
-        help="of --sample N or --n-best N translations give the one that is most like all of them",
+        help="of the N translations of --sample or --n-best, print the one that is most similar to all others",
     )
 
 
@@ -149,7 +154,7 @@ def _translations(
     search |= restrictions_of(options)
     search |= {"sampling": _sampling(options), "minimum_risk": options.minimum_risk}
     if not (options.json or options.heatmap):
-        search["record"] = ()  # quicker
+        search["record"] = ()  # faster
     if options.beam is None and options.n_best > 1:
         search["beam_size"] = max(translator.config.decoding.beam_size, options.n_best)
     groups = typed_lines("translate", "sentence") if options.live else [lines]
@@ -170,7 +175,7 @@ def _sampling(options: argparse.Namespace) -> "Sampling | None":
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.sample is None:
         if given:
-            raise RequestError(f"translate: --{next(iter(given)).replace('_', '-')} is for drawing: add --sample N")
+            raise RequestError(f"translate: --{next(iter(given)).replace('_', '-')} is for sampling: add --sample N")
         return None
     from regard.decoding import Sampling
 
@@ -185,7 +190,7 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
         asked = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise RequestError(
-            f"translate: line {number} is no JSON ({error}); --requests expects an object on each line"
+            f"translate: line {number} is not JSON ({error}); --requests expects an object on each line"
         ) from error
     if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
         raise RequestError(f'translate: line {number} is no JSON object with a text, such as {{"text": "…"}}')
@@ -202,7 +207,7 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
 def _unzip(
     requests: Iterator[tuple[str, str, list[str]]],
 ) -> tuple[Iterator[str], Iterator[str], Iterator[list[str]]]:
-    """Return three streams of one, which go on together."""
+    """Split a stream of triples into three streams that advance together."""
     texts, prefixes, constraints = tee(requests, 3)
     return (one[0] for one in texts), (one[1] for one in prefixes), (one[2] for one in constraints)
 

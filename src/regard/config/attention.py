@@ -1,6 +1,6 @@
-"""Which attention a model uses. The formulas are in `regard.attention`, beside the code.
+"""Settings of the attention of a model. The formulas are in the modules of `regard.attention`.
 
-A mechanism of your own becomes a kind by its config class alone:
+To use your own mechanism as a kind, write its config class:
 
     @dataclass(frozen=True, kw_only=True)
     class MineConfig(AttentionConfig):
@@ -28,20 +28,20 @@ _REMEDY = "Make them equal, or choose 'general' (a matrix between them) or 'addi
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(Family):
-    """A mechanism that has a query."""
+    """Settings of a mechanism that has a query."""
 
     kind: str
 
     @abstractmethod
     def build(self, *, query_size: int, key_size: int) -> "Attention":
-        """Build the mechanism, its weights drawn from torch's generator.
+        """Build the mechanism, with weights drawn from torch's generator.
 
         Args:
             query_size: Dq, width of the queries.
             key_size: Dk, width of the keys.
 
         Raises:
-            ConfigError: If a width is below 1, or the mechanism does not take these widths.
+            ConfigError: If a width is below 1, or the mechanism does not accept these widths.
         """
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
@@ -51,18 +51,18 @@ class AttentionConfig(Family):
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizedConfig(AttentionConfig):
-    """A mechanism whose weights come from scores by a normalizer."""
+    """Settings of a mechanism that turns scores into weights with a normalizer."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE}
 
     kind: str
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
+    """Function that turns scores into weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TanhConfig(NormalizedConfig):
-    """A mechanism whose scores come from a tanh layer."""
+    """Settings of a mechanism whose scores come from a tanh layer."""
 
     kind: str
     attention_size: int = 0
@@ -71,7 +71,10 @@ class TanhConfig(NormalizedConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ScorerConfig(NormalizedConfig):
-    """A mechanism that is a score for each query and key and a normalizer: it can be the scorer of another."""
+    """Settings of a mechanism with a score for each query and key and a normalizer.
+
+    It can be the scorer of another mechanism.
+    """
 
     @abstractmethod
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
@@ -127,7 +130,7 @@ class GeneralConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatConfig(TanhConfig, ScorerConfig):
-    """v·tanh(W [q; k]), as the paper has it (Luong et al. 2015, eq. 8)."""
+    """v·tanh(W [q; k]), as in the paper (Luong et al. 2015, eq. 8)."""
 
     kind: Literal["concat"] = "concat"
 
@@ -140,7 +143,7 @@ class ConcatConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SumConcatConfig(TanhConfig, ScorerConfig):
-    """v·tanh(W (q + k)), as a well-known tutorial has Luong's concat; query and key of one width."""
+    """v·tanh(W (q + k)), Luong's concat in a well-known tutorial; query and key of one width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
 
@@ -153,7 +156,7 @@ class SumConcatConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(ScorerConfig):
-    """w·[q; k] + b: the query's part cancels in the softmax, so the weights do not depend on it (kept for `tutorial-gru`)."""
+    """w·[q; k] + b; its weights do not depend on the query, whose part cancels in the softmax (kept for `tutorial-gru`)."""
 
     kind: Literal["linear"] = "linear"
 
@@ -165,7 +168,7 @@ class LinearConfig(ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
-    """g v/‖v‖ · tanh(W_q q + W_k k + b): additive, with scores of a learned size (Raffel et al. 2017)."""
+    """g v/‖v‖ · tanh(W_q q + W_k k + b); additive, with scores of a learned scale (Raffel et al. 2017)."""
 
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 

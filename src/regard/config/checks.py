@@ -16,7 +16,7 @@ _PROBABILITY = Range("from 0 to 1", high=1)
 _INSIDE = Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)
 
 _MOST_L2 = 0.05
-"""With Adam's weight decay of 0.1 a Transformer learns nothing but the frequencies of words."""
+"""Largest weight decay for Adam. With 0.1, a Transformer learns only the frequencies of words."""
 
 _RANGES = {
     **dict.fromkeys(
@@ -57,7 +57,7 @@ _RANGES = {
     "top_p": Range("more than 0 and at most 1", high=1, open_low=True),
     "seed": Range("from 0 to 4294967295", high=2**32 - 1),
 }
-"""By the field's last name; every other number is 0 or more."""
+"""Ranges by the last part of a setting's name; every other number must be 0 or more."""
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
@@ -70,7 +70,7 @@ def check_config(config: Settings, places: Mapping[str, str] | None = None) -> N
         places: Where the settings were written, for messages.
 
     Raises:
-        ConfigError: If one is out of range or at odds with another.
+        ConfigError: If one is out of range or conflicts with another.
     """
     for name, value, wanted in _numbers(config, ""):
         if not wanted.holds(value):
@@ -85,7 +85,7 @@ def _numbers(config: Any, path: str) -> Iterator[tuple[str, float, Range]]:
         if is_dataclass(value):
             yield from _numbers(value, f"{name}.")
             continue
-        # A mechanism knows the ranges of its settings; the user's own may have any.
+        # A mechanism defines the ranges of its settings.
         wanted = config.ranges.get(item.name, ANY) if isinstance(config, Family) else _RANGES.get(item.name, NOT_NEGATIVE)
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int | float) and not isinstance(number, bool):
@@ -103,13 +103,13 @@ def optimizer_misfits(training: TrainingConfig) -> Iterator[tuple[str, str]]:
     if training.optimizer == "adam" and training.weight_decay > _MOST_L2:
         yield (
             "training.weight_decay",
-            f"training.weight_decay is {training.weight_decay:g}, which adam adds to the gradient, and nothing else is "
-            "learned: set training.optimizer to adamw, or weight_decay to 0",
+            f"training.weight_decay is {training.weight_decay:g}, which adam adds to the gradient, so that the model "
+            "learns nothing else: set training.optimizer to adamw, or weight_decay to 0",
         )
 
 
 def encoding_misfits(encoding: str) -> Iterator[tuple[str, str]]:
-    """Check `data.encoding`: a text encoding that Python has, or `auto`."""
+    """Check that `data.encoding` is a text encoding of Python, or `auto`."""
     try:
         if encoding != "auto":
             "".encode(encoding)
@@ -147,7 +147,7 @@ def transformer_misfits(model: _Transformer, size: int, name: str = "model.hidde
     elif model.positions == "rotary" and size // heads % 2:
         yield (
             "model.positions",
-            f"model.positions is 'rotary', which turns pairs of features, and a head has {size // heads}: make "
+            f"model.positions is 'rotary', which rotates pairs of features, and a head has {size // heads}: make "
             f"{name} / model.num_heads even",
         )
     if model.positions == "sinusoidal" and size % 2:

@@ -11,15 +11,15 @@ from regard.config.settings import ModelSettings, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralClassifierSettings(ModelSettings):
-    """Settings that classifiers with an embedding and a pooling have."""
+    """Settings of classifiers with an embedding and a pooling."""
 
     kind: str
     embedding_size: int = 100
-    """Width of the embeddings; with `data.vectors`, the vectors' own width counts."""
+    """Width of the embeddings; with `data.vectors`, it is the width of the vectors."""
     pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
-    """How the states of the words become one vector."""
+    """Pooling of the states of the words into one vector."""
     word_dropout: float = 0.0
-    """In training, this part of the words is replaced by the unknown symbol."""
+    """Share of the words that training replaces by the unknown symbol."""
     embedding_dropout: float = 0.5
     """Dropout on the embeddings."""
     output_dropout: float = 0.5
@@ -47,16 +47,20 @@ class RecurrentClassifierConfig(NeuralClassifierSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class BagClassifierConfig(NeuralClassifierSettings):
-    """Embeddings of words and of their n-grams, attention pooling, linear: no order beyond the n-grams, strong and quick."""
+    """Embeddings of words and n-grams, attention pooling, linear.
+
+    It is fast and accurate, and ignores word order beyond n-grams.
+    """
 
     kind: Literal["bag"] = "bag"
     max_ngram: int = 2
-    """Words in the longest n-grams; 1 for words alone."""
+    """Number of words in the longest n-grams; 1 for single words only."""
     num_buckets: int = 65536
-    """Rows of the table that n-grams of two and more words are hashed into."""
+    """Number of rows of the table into which n-grams of two and more words are hashed."""
     count_smoothing: float = 1.0
-    """Training starts from the words' and n-grams' log-count ratios, smoothed by so much (Wang & Manning 2012); 0 starts from
-    random vectors, and so does a model with `data.vectors`."""
+    """Smoothing of the log-count ratios of words and n-grams, from which training starts (Wang & Manning 2012); 0 to start
+    from random vectors, as a model with `data.vectors` does.
+    """
     output_dropout: float = 0.0
 
 
@@ -70,9 +74,9 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings):
     hidden_size: int = 64
     """Width of each direction, of words and of sentences."""
     pooling: PoolingConfig = field(default_factory=AdditivePoolingConfig)
-    """Of words into sentences, and of sentences into the document."""
+    """Pooling of words into sentences, and of sentences into the document."""
     max_sentence: int = 60
-    """Tokens of a sentence; a longer one is cut into pieces of this length."""
+    """Maximum number of tokens of a sentence; longer ones are split into parts of this length."""
     embedding_dropout: float = 0.3
     output_dropout: float = 0.3
     """Dropout on the document's state."""
@@ -80,40 +84,40 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings):
-    """Embedding, a Transformer's encoder, attention pooling, linear."""
+    """Embedding, Transformer encoder, attention pooling, linear."""
 
     kind: Literal["transformer"] = "transformer"
     embedding_size: int = 128
-    """Width of the model, residual stream included; with `data.vectors`, these are mapped to it."""
+    """Width of the model, including the residual stream; vectors from `data.vectors` are mapped to this width."""
     num_layers: int = 2
     """Number of layers."""
     feed_forward_size: int = 256
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
     norm_first: bool = True
-    """Norms before each part (pre-norm) in place of after it (post-norm)."""
+    """If True, norms come before each part (pre-norm), else after it (post-norm)."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights in self-attention; that of the pooling is `pooling.normalizer`."""
+    """Normalizer of self-attention; that of the pooling is `pooling.normalizer`."""
     embedding_dropout: float = 0.1
     layer_dropout: float = 0.1
-    """Dropout on what each part adds to the residual stream, and inside the feed-forward layer."""
+    """Dropout on the output of each part, before it is added to the residual stream, and inside the feed-forward layer."""
     output_dropout: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountedClassifierConfig(Settings):
-    """Log-count ratios of words and n-grams, weighed by a linear classifier that is fitted to all training texts at once."""
+    """Log-count ratios of words and n-grams, weighted by a linear classifier that is fitted to all training texts at once."""
 
     max_ngram: int = 2
-    """Words in the longest n-grams; 1 for words alone."""
+    """Number of words in the longest n-grams; 1 for single words only."""
     num_buckets: int = 524288
-    """Rows of the table that n-grams of two and more words are hashed into; one n-gram each."""
+    """Number of rows of the table into which n-grams of two and more words are hashed; each row holds one n-gram."""
     shrinkage: float = 0.1
-    """λ of the penalty on gains that differ from 1; the larger, the nearer the classifier stays to naive Bayes."""
+    """λ of the penalty on gains that differ from 1; with a larger λ, the classifier stays closer to naive Bayes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CombinedClassifierConfig(ModelSettings):
-    """A linear classifier of counts and recurrent classifiers side by side, and their scores averaged."""
+    """A linear classifier of counts and several recurrent classifiers, whose scores are averaged."""
 
     kind: Literal["combined"] = "combined"
     counted: CountedClassifierConfig = field(default_factory=CountedClassifierConfig)
@@ -121,8 +125,9 @@ class CombinedClassifierConfig(ModelSettings):
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     """The recurrent classifiers."""
     num_recurrent: int = 1
-    """How many recurrent classifiers there are, which differ in where they start and are trained each by its own loss. Together
-    they make a quarter of the scores."""
+    """Number of recurrent classifiers, which have different initial weights and a loss each. Together they contribute a
+    quarter of the scores.
+    """
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 

@@ -1,4 +1,4 @@
-"""Settings of the files that a run learns from, and of the tokenizers that turn their texts into symbols."""
+"""Settings of the data files, and of the tokenizers that turn texts into symbols."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from regard.config.settings import DataSettings, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings(DataSettings):
-    """Settings that the data of every built-in task have."""
+    """Settings of the data of all built-in tasks."""
 
     train: tuple[str, ...] = ()
     """Training files."""
@@ -19,17 +19,19 @@ class FileSettings(DataSettings):
     dev_size: int = 1000
     """Number of examples to hold out when `dev` is empty, at most a tenth; 0 holds out none."""
     encoding: str = "auto"
-    """Encoding of the files, such as `cp1252`; `auto`: the one that a byte order mark gives, else UTF-8."""
+    """Encoding of the files, such as `cp1252`; `auto` for that of the byte order mark, else UTF-8."""
     allow_skipped: float = 0.1
-    """Largest share of a file's lines that may be unusable (undecodable, overlong, or without a column or a text), from 0
-    to 1."""
+    """Maximum share of unusable lines in a file, from 0 to 1: lines that cannot be decoded, are too long, or lack a column
+    or a text.
+    """
     normalization: Literal["nfc", "nfkc", "none"] = "nfc"
     """Unicode normalization of the texts."""
     drop_repeats: bool = True
-    """Keep one of each exactly repeated example: of a text, of a text with its label, or of a pair."""
+    """Remove duplicates, which are equal texts, texts with the same label, or pairs."""
     cache: str = ""
-    """Folder of the encoded corpora, reused while data and tokenizers are unchanged. Empty: the user's cache folder, or the
-    one that REGARD_CACHE names."""
+    """Folder of the encoded corpora, which are reused while data and tokenizers are unchanged. Empty: the folder in
+    REGARD_CACHE, else the user's cache folder.
+    """
 
     def misfits(self) -> Iterable[tuple[str, str]]:
         """Check the name of the encoding."""
@@ -45,15 +47,18 @@ class DataConfig(FileSettings):
     dev: tuple[str, ...] = ()
     """Pairs to validate on, in the same forms. Empty: `dev_size` pairs are held out of `train`."""
     alignments: str = ""
-    """A file of links between source and target words (Pharaoh format, `0-0 1-2`), line n for line n of `train`: attention is
-    trained towards them (`training.alignment_weight`). Pairs whose line is empty or missing are learned without."""
+    """File of links between source and target words (Pharaoh format, `0-0 1-2`), whose line n belongs to line n of `train`.
+    Attention is trained towards them (`training.alignment_weight`). Pairs with an empty or missing line are trained without
+    links.
+    """
     dev_size: int = 1000
-    """How many pairs to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Pairs that share a source
-    or a target stay on one side. With `max_pairs`, they are taken from the pairs behind it where there are any."""
+    """Number of pairs to hold out when `dev` is empty, at most a tenth; 0 holds out none. Pairs that share a source or a
+    target stay on the same side. With `max_pairs`, pairs after that limit are held out first.
+    """
     source: str = "source"
-    """Language of the source, as a code (`en`): names it in reports, picks spaCy's tokenizer and detokenization rules."""
+    """Language code of the source (`en`). It is used in reports, and selects spaCy's tokenizer and the detokenization rules."""
     target: str = "target"
-    """Language of the target, as a code (`de`)."""
+    """Language code of the target (`de`)."""
     columns: tuple[str, ...] = ()
     """The source column and the target column, by name or by number from 0. Empty: chosen by the names and the content of the
     columns."""
@@ -61,12 +66,11 @@ class DataConfig(FileSettings):
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `fast_align`:
     lines whose two sides are separated by `|||`."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first line is a header: of a tab- or comma-separated file, the names of the columns; of parallel files, the
-    languages."""
+    """Whether the first line is a header: column names in a tab- or comma-separated file, languages in parallel files."""
     max_pairs: int = 0
     """Maximum number of training pairs, the first usable ones; 0 for all."""
     max_tokens: int = 200
-    """Pairs with more tokens than this on a side are left out of training, and counted in the report."""
+    """Maximum number of tokens on each side. Longer pairs are left out of training and counted in the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +83,11 @@ class LabelledDataConfig(FileSettings):
     dev: tuple[str, ...] = ()
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
-    """How many texts to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Labels keep their parts, and
-    equal texts stay on one side."""
+    """Number of texts to hold out when `dev` is empty, at most a tenth; 0 holds out none. The split is stratified by label,
+    and equal texts stay on the same side.
+    """
     folds: int = 0
-    """Number of folds into which `train` is cut, one of which is held out in place of `dev_size`; 0 for no folds."""
+    """Number of folds of `train`, one of which is held out instead of `dev_size`; 0 for no folds."""
     fold: int = 1
     """Number of the fold that is held out, from 1."""
     text: str = ""
@@ -90,14 +95,15 @@ class LabelledDataConfig(FileSettings):
     label: str = ""
     """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label_separator: str = ""
-    """What stands between several labels of one text (`;`), which then may have none, one or many; lists in JSON and Parquet
-    need none. Empty: every text has one label."""
+    """Separator of several labels of one text, such as `;`. A text can then have no, one or many labels. Lists in JSON and
+    Parquet need no separator. Empty: every text has one label.
+    """
     language: str = ""
-    """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
+    """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""
     vectors: str = ""
     """File of word vectors that the embedding starts from, in the text format of GloVe, fastText or word2vec, also .gz."""
     vectors_size: int = 0
-    """Width of the vectors: found in their file; 0 without one."""
+    """Width of the vectors, read from their file; 0 without a file."""
     format: Literal["auto", "tsv", "csv", "jsonl", "parquet", "text"] = "auto"
     """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
     file for each label, with one text per line."""
@@ -118,16 +124,17 @@ class TextDataConfig(FileSettings):
     dev: tuple[str, ...] = ()
     """Texts to validate on. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
-    """How many texts to hold out when `dev` is empty, never more than a tenth; 0 holds out none. Equal texts stay on one
-    side."""
+    """Number of texts to hold out when `dev` is empty, at most a tenth; 0 holds out none. Equal texts stay on the same side."""
     unit: Literal["line", "paragraph"] = "line"
     """Unit of text: a line, or the lines up to an empty line, joined by spaces (for prose that is broken into lines)."""
     language: str = ""
-    """Language of the texts, as a code (`en`): picks the rules of spaCy's tokenizer."""
+    """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""
     max_texts: int = 0
     """Maximum number of training texts; 0 for all."""
     max_tokens: int = 256
-    """Maximum number of tokens per block; a block sees only the last token of the block before it."""
+    """Maximum number of tokens per block. A block begins with the last token of the previous block, and sees no other token
+    of it.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +145,7 @@ class VocabularySettings(Settings):
     lowercase: bool = False
     """If True, text is converted to lower case."""
     min_count: int = 1
-    """Words (or characters) seen fewer times in training become the unknown symbol."""
+    """Minimum number of occurrences in training; rarer words (or characters) become the unknown symbol."""
     max_size: int = 0
     """Keep the N most frequent words (or characters); 0 for all."""
 
@@ -152,14 +159,14 @@ class WordsConfig(VocabularySettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AutoConfig(VocabularySettings):
-    """Chosen by the text: `whitespace` where punctuation stands apart from words already, `words` elsewhere."""
+    """Chosen from the text: `whitespace` if punctuation is already separated from words, else `words`."""
 
     kind: Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhitespaceConfig(VocabularySettings):
-    """Text that is tokenised already: tokens are what stands between spaces, and come back so."""
+    """For tokenised text: tokens are separated by spaces, and decoding joins them with spaces."""
 
     kind: Literal["whitespace"] = "whitespace"
 
@@ -170,34 +177,34 @@ class SpacyConfig(VocabularySettings):
 
     kind: Literal["spacy"] = "spacy"
     language: str = ""
-    """Empty: the language that `data` names for this side."""
+    """Language code; empty for the language of this side in `data`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CharactersConfig(VocabularySettings):
-    """Every character a token."""
+    """Every character is a token."""
 
     kind: Literal["characters"] = "characters"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubwordSettings(Settings):
-    """Settings of tokenizers that learn parts of words; spaces are kept, so that decoding gives the text back."""
+    """Settings of tokenizers that learn parts of words; spaces are kept, so that decoding restores the text."""
 
     kind: str
     size: int = 8000
-    """Number of symbols, special ones included."""
+    """Number of symbols, including special ones."""
     lowercase: bool = False
     """If True, text is converted to lower case."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BPEConfig(SubwordSettings):
-    """Byte-pair encoding (Sennrich et al. 2016); spaces are kept, so that decoding gives the text back."""
+    """Byte-pair encoding (Sennrich et al. 2016); spaces are kept, so that decoding restores the text."""
 
     kind: Literal["bpe"] = "bpe"
     min_count: int = 2
-    """A merge needs to be seen this often."""
+    """Minimum number of occurrences of a merge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,16 +216,16 @@ class UnigramConfig(SubwordSettings):
 
 FixedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
 TokenizerConfig = FixedTokenizerConfig | AutoConfig
-"""A run's own configuration, as it is kept, has a fixed kind in place of `auto`."""
+"""In the saved configuration of a run, a fixed kind replaces `auto`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizersConfig(Settings):
-    """How text becomes symbols, for each side."""
+    """Tokenizers of both sides."""
 
     source: TokenizerConfig = field(default_factory=WordsConfig)
-    """How source texts become symbols."""
+    """Tokenizer of the source."""
     target: TokenizerConfig = field(default_factory=WordsConfig)
-    """How target texts become symbols."""
+    """Tokenizer of the target."""
     joint: bool = False
-    """One vocabulary for both sides, learned from both; `source` describes it and `target` must equal it."""
+    """Whether both sides share one vocabulary, learned from both. `source` describes it, and `target` must equal `source`."""

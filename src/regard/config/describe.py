@@ -13,22 +13,22 @@ from regard.config.loading import field_types, kinds_of
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, or the heading of some."""
+    """One setting, or the heading of a group of settings."""
 
     name: str
-    """Dotted; of a heading, the part's name."""
+    """Dotted name of the setting, or name of the group."""
     doc: str
     default: str = ""
     choices: tuple[str, ...] = ()
     kind: str = ""
-    """Of a heading: the kind of the part whose settings follow; empty for a part without kinds."""
+    """For a heading, the kind of the part whose settings follow; empty for a part without kinds."""
     heading: bool = False
 
 
 def describe(cls: type, path: str = "", _shown: dict[Any, str] | None = None) -> Iterator[Setting]:
-    """Yield all settings in order, simple ones before parts; each part begins with a heading, each kind of a part with one too.
+    """Yield all settings in order, simple ones before parts. Each part, and each kind of a part, begins with a heading.
 
-    A part with the same kinds as an earlier one is not spelt out again.
+    A part with the same kinds as an earlier one refers to that part.
     """
     shown = {} if _shown is None else _shown
     defaults, docs, types = cls(), field_docs(cls), field_types(cls)

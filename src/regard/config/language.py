@@ -9,7 +9,7 @@ from regard.config.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig(TransformerSettings):
-    """A Transformer's decoder alone: causal self-attention and feed-forward parts (Radford et al. 2018)."""
+    """A Transformer decoder without cross-attention: causal self-attention and feed-forward parts (Radford et al. 2018)."""
 
     kind: Literal["transformer"] = "transformer"
     num_layers: int = 4
@@ -17,22 +17,26 @@ class LanguageModelConfig(TransformerSettings):
     feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
     positions: Literal["sinusoidal", "learned", "rotary"] = "rotary"
     tie_embeddings: bool = True
-    """Whether the output layer is the embedding."""
+    """Whether the output layer shares the weights of the embedding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig(Settings):
-    """How texts are generated, unless a command says otherwise."""
+    """Default settings for generating texts; commands can override them."""
 
     temperature: float = 1.0
-    """Temperature of sampling, by which scores are divided: below 1 likelier words, above 1 rarer ones; 0 the most probable."""
+    """Temperature of sampling, by which scores are divided: below 1 favours likely words, above 1 rare ones; 0 takes the
+    most probable.
+    """
     top_k: int = 0
-    """Draw from the k most probable words only; 0 for all."""
+    """Sample from the k most probable words only; 0 for all."""
     top_p: float = 0.95
-    """Draw from the most probable words that together have this probability (Holtzman et al. 2020); 1 for all."""
+    """Sample from the most probable words that together have this probability (Holtzman et al. 2020); 1 for all."""
     max_length: int = 0
-    """Most tokens that are added to a prompt; 0 for `data.max_tokens`."""
+    """Maximum number of tokens that are added to a prompt; 0 for `data.max_tokens`."""
     no_repeat_ngrams: int = 0
-    """n: no sequence of n tokens occurs twice in a text, its prompt included; 0 for no restriction."""
+    """n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """θ ≥ 1: log probabilities of tokens that the text or its prompt already has are multiplied by it; 1 for no penalty."""
+    """θ ≥ 1, by which log probabilities of tokens that already occur in the text or its prompt are multiplied; 1 for no
+    penalty.
+    """

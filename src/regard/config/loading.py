@@ -1,9 +1,9 @@
 """Strict loading and dumping of configurations.
 
-A configuration is made of layers, each over the one before: the defaults, a preset, a file, the command line. A layer is
-plain nested mappings, with the place each value stands at, so that a mistake is reported where it was made. Values may be of
-the right type already or strings (as from a command line); YAML scalars are kept as strings, so that what `no`, `1e-3` or
-`007` mean is decided by the setting's type and not by YAML.
+A configuration consists of layers, and each takes precedence over the one before: the defaults, a preset, a file, the command
+line. A layer is nested mappings with the file and line of each value, which error messages show. Values have the setting's type
+or are strings, as from a command line. YAML scalars stay strings, so that the setting's type decides what `no`, `1e-3` or `007`
+mean, and not YAML.
 """
 
 import math
@@ -23,42 +23,42 @@ from regard.config.tasks import is_task, locate_task, task_names
 from regard.errors import ConfigError, nearest
 
 LARGEST = 1 << 18
-"""Characters of a configuration: YAML takes a thousand times the memory while it is read."""
+"""Maximum number of characters of a configuration; reading YAML takes a thousand times as much memory."""
 _DEEPEST = 50
 _LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Some settings, and where each was written."""
+    """Settings, and the place where each was written."""
 
     values: dict[str, Any]
-    """Nested by the parts of the settings' names."""
+    """Values, nested by the parts of the settings' names."""
     places: dict[str, str] = field(default_factory=dict)
-    """Dotted name → `file:line`; empty for what was not written in a file."""
+    """Mapping of dotted names to `file:line`; empty for settings that do not come from a file."""
 
 
 def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
-    """Lay the layers over the defaults, in order, and build the configuration from them.
+    """Build a configuration from the defaults and layers, each of which takes precedence over the one before.
 
-    A layer that changes the `kind` of a part resets the part's other settings to that kind's defaults. The last layer that
-    has a `task` says what is configured; without one it is a translation.
+    A layer that changes the `kind` of a part resets the part's other settings to that kind's defaults. The last layer with a
+    `task` decides the task; the default is translation.
 
     Args:
-        layers: Mappings such as `dump_config` gives, or what `read_layer` and `override_layer` give; each may be partial.
+        layers: Mappings such as the results of `dump_config`, `read_layer` and `override_layer`; each may be partial.
 
     Returns:
         The configuration, checked.
 
     Raises:
-        ConfigError: If a setting is unknown, of the wrong type or out of range; the message names the place and what was
-            expected.
+        ConfigError: If a setting is unknown, of the wrong type or out of range. The message names its place and the expected
+            value.
     """
     given = Layer({})
     for layer in layers:
         given = lay_over(given, layer if isinstance(layer, Layer) else Layer(dict(layer)))
     cls = _find_class(given)
-    # Layer by layer over the defaults: which settings a changed `kind` resets depends on the order.
+    # Apply one layer after another, because a changed `kind` resets the settings of earlier layers.
     merged = Layer(dump_config(cls()))
     for layer in layers:
         merged = lay_over(merged, layer if isinstance(layer, Layer) else Layer(dict(layer)))
@@ -78,7 +78,7 @@ def _find_class(given: Layer) -> type[RunConfig]:
 
 
 def dump_config(config: Any) -> dict[str, Any]:
-    """Turn a configuration into plain mappings, lists, strings and numbers; `load_config` gives it back unchanged."""
+    """Convert a configuration to mappings, lists, strings and numbers, from which `load_config` restores it."""
     return {item.name: _dump(getattr(config, item.name)) for item in fields(config)}
 
 
@@ -91,7 +91,7 @@ def flatten(plain: Mapping[str, Any], path: str = "") -> dict[str, Any]:
 
 
 def render_config(config: Any) -> str:
-    """Write a configuration as YAML text that `read_layer` reads back unchanged."""
+    """Return a configuration as YAML text, from which `read_layer` restores it."""
     return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)
 
 
@@ -102,16 +102,16 @@ def read_config(path: str | Path) -> RunConfig:
         path: The file.
 
     Raises:
-        ConfigError: As `load_config`, or if the file cannot be read.
+        ConfigError: As for `load_config`, or if the file cannot be read.
     """
     return load_config(read_layer(path))
 
 
 def read_layer(path: str | Path) -> Layer:
-    """Read settings from a YAML file, without checking their names yet.
+    """Read settings from a YAML file without checking their names.
 
     Raises:
-        ConfigError: If the file cannot be read, is not YAML, or does not hold settings.
+        ConfigError: If the file cannot be read, is not YAML, or does not contain settings.
     """
     try:
         with open(path, "rb") as file:
@@ -123,7 +123,7 @@ def read_layer(path: str | Path) -> Layer:
 
 
 def parse_layer(text: str, name: str) -> Layer:
-    """Read settings from YAML text; `name` stands for its file in messages."""
+    """Read settings from YAML text; `name` is the file name in messages."""
     places: dict[str, str] = {}
     if len(text) > LARGEST:
         raise ConfigError(f"{name}: has more than {LARGEST:,} characters, which no configuration needs")
@@ -133,7 +133,12 @@ def parse_layer(text: str, name: str) -> Layer:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{name}{line}: not valid YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # such as "\U00110000", which is no character
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        ValueError,
+        OverflowError,
+    ) as error:  # such as "\U00110000", not a character
         raise ConfigError(f"{name}: not valid YAML: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: expected settings as `name: value` lines, got {_show(values)}")
@@ -141,8 +146,11 @@ def parse_layer(text: str, name: str) -> Layer:
 
 
 class _SettingsLoader(yaml.BaseLoader):
-    """YAML without what settings need not: a few lines of aliases can mean gigabytes, and the library takes a time that grows
-    with the square of the depth, since it looks 1,024 characters ahead for the end of a name."""
+    """YAML without aliases and with limited depth.
+
+    A few lines of aliases can expand to gigabytes, and the library's time grows with the square of the depth, because it looks
+    1,024 characters ahead for the end of a name.
+    """
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text)
@@ -187,18 +195,18 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
             if not isinstance(inner, dict):
                 break
         if not isinstance(inner, dict) or isinstance(inner.get(last), dict):
-            raise ConfigError(f"'{name}' and a part of it are set at once; set one of the two")
+            raise ConfigError(f"'{name}' and a part of it are both set; set only one of the two")
         inner[last] = value
     return Layer(values, dict.fromkeys(overrides, ""))
 
 
 def apply_overrides(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay dotted settings over a mapping and give a new one; a changed `kind` resets the other settings of its part."""
+    """Return a mapping with dotted settings applied; a changed `kind` resets the other settings of its part."""
     return lay_over(Layer(dict(mapping)), override_layer(overrides)).values
 
 
 def lay_over(base: Layer, top: Layer) -> Layer:
-    """Lay one layer over another; a changed `kind` resets the other settings of its part."""
+    """Apply one layer on top of another; a changed `kind` resets the other settings of its part."""
     return Layer(_merge(base.values, top.values), base.places | top.places)
 
 
@@ -218,7 +226,7 @@ def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(node: yaml.Node, path: str, name: str, places: dict[str, str]) -> Any:
     """Return the mappings, lists, strings and None of a YAML document.
 
-    No tags are resolved, so nothing is executed or guessed.
+    YAML tags are not resolved, so no code runs and no type is guessed.
     """
     places[path] = f"{name}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.ScalarNode):
@@ -253,7 +261,7 @@ def field_types(cls: type) -> dict[str, Any]:
 
 
 def kinds_of(hint: Any) -> dict[str, type]:
-    """Return the classes of a family or of a union by their `kind`; empty for any other type."""
+    """Return the classes of a family or of a union by `kind`; empty for any other type."""
     if isinstance(hint, type) and issubclass(hint, Family) and not hasattr(hint, "kind"):
         return dict(hint.kinds())
     if get_origin(hint) not in (UnionType, Union):
@@ -262,7 +270,7 @@ def kinds_of(hint: Any) -> dict[str, type]:
 
 
 def setting_names(cls: type, path: str = "") -> Iterator[str]:
-    """Yield the full names of all settings, those of every kind included (a name can come more than once)."""
+    """Yield the full names of all settings, including those of every kind. A name can occur more than once."""
     for name, hint in field_types(cls).items():
         full = f"{path}.{name}" if path else name
         parts = list(kinds_of(hint).values()) or ([hint] if isinstance(hint, type) and is_dataclass(hint) else [])
@@ -273,13 +281,13 @@ def setting_names(cls: type, path: str = "") -> Iterator[str]:
 
 
 class _Builder:
-    """Builds dataclasses from plain values; knows where each value stands."""
+    """Builds dataclasses from plain values, with the place of each value for messages."""
 
     def __init__(self, places: Mapping[str, str], root: type) -> None:
         self._places, self._root = places, root
 
     def build(self, cls: type, value: Any, path: str, kinds: Mapping[str, type] | None = None) -> Any:
-        """Build one dataclass; `kinds` are its alternatives, for messages."""
+        """Build one dataclass; messages show its alternatives `kinds`."""
         if not isinstance(value, Mapping):
             hint = f" (write '{path}.kind' to choose one of: {', '.join(kinds)})" if kinds else ""
             raise self._error(path, f"{path} is {_show(value)}, expected settings below it{hint}")
@@ -362,7 +370,7 @@ class _Builder:
 
 def _string(value: Any) -> str | None:
     if isinstance(value, str):
-        half = any("\ud800" <= character <= "\udfff" for character in value)  # of a surrogate pair: no character
+        half = any("\ud800" <= character <= "\udfff" for character in value)  # half of a surrogate pair
         return None if half else value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 

@@ -32,13 +32,13 @@ class EncoderConfig(Settings):
 
     @property
     def states_size(self) -> int:
-        """Width of the states that the decoder attends to: both directions side by side."""
+        """Width of the states that the decoder attends to, which concatenate both directions."""
         return self.hidden_size * (1 + self.bidirectional)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderSettings(Settings):
-    """Settings that recurrent decoders of either order have."""
+    """Settings of recurrent decoders."""
 
     kind: str
     cell: Cell = "gru"
@@ -50,14 +50,15 @@ class DecoderSettings(Settings):
     attention: AttentionConfig = field(default_factory=AdditiveConfig)
     """Attention to the source."""
     readout: Literal["output", "concat", "attentional", "deep"] = "output"
-    """What the words are predicted from: the cell's output o; [o; context]; tanh(W [context; o]); tanh(W [o; context;
-    embedding])."""
+    """Features from which words are predicted: the cell's output o; [o; context]; tanh(W [context; o]); tanh(W [o; context;
+    embedding]).
+    """
     embedding_dropout: float = 0.0
     """Dropout on the embeddings."""
     layer_dropout: float = 0.0
     """Dropout between layers."""
     readout_dropout: float = 0.0
-    """Dropout on what the words are predicted from."""
+    """Dropout on the features from which words are predicted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +75,11 @@ class LuongDecoderConfig(DecoderSettings):
     kind: Literal["luong"] = "luong"
     cell: Cell = "lstm"
     readout: Literal["output", "concat", "attentional", "deep"] = "attentional"
-    """What the words are predicted from, o being the cell's output: [o; context]; tanh(W [context; o]); tanh(W [o; context;
-    embedding]). `output` is refused, since the context would have no effect."""
+    """Features from which words are predicted, with the cell's output o: [o; context]; tanh(W [context; o]); tanh(W [o;
+    context; embedding]). `output` is an error, because the context would have no effect.
+    """
     input_feeding: bool = False
-    """Give the readout of each step to the next step's cell, beside the embedding."""
+    """Feed the readout of each step to the next step's cell, together with the embedding."""
 
 
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
@@ -91,24 +93,28 @@ class RecurrentConfig(ModelSettings):
     embedding_size: int = 256
     """Width of the embeddings."""
     embedding_std: float = 0.0
-    """Standard deviation of the embeddings at the start; 0 for 1/√width. With 1, as PyTorch draws them, pairs are learned by
-    heart sooner, and unseen ones are translated worse."""
+    """Initial standard deviation of the embeddings; 0 for 1/√width. With 1, PyTorch's default, the model overfits earlier
+    and translates new sentences worse.
+    """
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     """Layers that read the source."""
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
-    """How the decoder starts: at zero; from the encoder's last states as they are (widths must fit); from tanh(W·last
-    states); from tanh(W·mean of the states)."""
+    """Initial state of the decoder: zero; the encoder's last states (of equal width); tanh(W·last states); tanh(W·mean of
+    the states).
+    """
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
-    """Layers that write the target."""
+    """Layers that produce the target."""
     tie_embeddings: Literal["none", "target", "all"] = "none"
-    """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
+    """Weights that are shared: `target` for output layer and target embedding; `all` for the source embedding too (joint
+    vocabulary).
+    """
     freeze: tuple[str, ...] = ()
     """Parts that training doesn't change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSettings(ModelSettings):
-    """Settings that the layers of all Transformers have."""
+    """Settings of the layers of all Transformers."""
 
     kind: str
     num_heads: int = 4
@@ -120,27 +126,27 @@ class LayerSettings(ModelSettings):
     norm: Literal["layer", "rms"] = "layer"
     """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """How the model knows the order of the tokens: fixed waves, learned vectors, or rotated queries and keys."""
+    """Encoding of the positions of tokens: fixed sinusoids, learned vectors, or rotated queries and keys."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights in self-attention."""
+    """Normalizer of self-attention."""
     attention_dropout: float = 0.0
     """Dropout on attention weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerSettings(LayerSettings):
-    """Settings that Transformers which predict words have."""
+    """Settings of Transformers that predict words."""
 
     hidden_size: int = 256
     """Width of the model: embeddings, residual stream and output."""
     norm_order: Literal["pre", "post", "deep"] = "pre"
-    """Norms before each part, or after it, or after it with DeepNet's scales, for very many layers."""
+    """Place of the norms: before each part, after it, or after it with DeepNet's scales, for very many layers."""
     output_bias: bool = False
     """Whether the output layer has a bias."""
     embedding_dropout: float = 0.1
-    """Dropout on the embeddings, positions included."""
+    """Dropout on the sum of embeddings and positions."""
     layer_dropout: float = 0.1
-    """Dropout on what each part adds to the residual stream."""
+    """Dropout on the output of each part, before it is added to the residual stream."""
     activation_dropout: float = 0.0
     """Dropout inside the feed-forward layer."""
     freeze: tuple[str, ...] = ()
@@ -157,13 +163,15 @@ class TransformerConfig(TransformerSettings):
     decoder_layers: int = 4
     """Number of the decoder's layers."""
     cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)
-    """Attention to the source, in each layer of the decoder; any kind whose weights don't depend on earlier words."""
+    """Attention to the source in each layer of the decoder; any kind whose weights don't depend on earlier words."""
     tie_embeddings: Literal["none", "target", "all"] = "target"
-    """`target`: the output layer is the target embedding; `all`: the source embedding too (joint vocabulary)."""
+    """Weights that are shared: `target` for output layer and target embedding; `all` for the source embedding too (joint
+    vocabulary).
+    """
     alignment_layer: int = -1
-    """The decoder's layer, from 0, whose attention to the source counts as the alignment; −1 for the last but one."""
+    """Decoder layer, from 0, whose attention to the source is the alignment; −1 for the last but one."""
     alignment_head: int = -1
-    """Number of the head, from 0; −1 for the mean of all heads."""
+    """Head of that layer, from 0; −1 for the mean of all heads."""
 
 
 ModelConfig = RecurrentConfig | TransformerConfig

@@ -1,4 +1,4 @@
-"""How scores become weights. The formulas are in `regard.attention.normalizers`."""
+"""Settings of normalizers, which turn scores into weights. The formulas are in `regard.attention.normalizers`."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizerConfig(Family):
-    """From scores to weights."""
+    """Settings of a normalizer, which turns scores into weights."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"temperature": POSITIVE}
 
     kind: str
     temperature: float = 1.0
-    """Number that the scores are divided by first; below 1 sharpens the weights, above 1 flattens them."""
+    """Number by which scores are divided; below 1 sharpens the weights, above 1 flattens them."""
 
     def build(self) -> "Normalizer":
         """Build the normalizer, with its temperature."""
@@ -47,7 +47,7 @@ class SoftmaxConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SparsemaxConfig(NormalizerConfig):
-    """The nearest distribution to the scores: many weights are exactly zero (Martins & Astudillo 2016)."""
+    """The distribution nearest to the scores; many weights are exactly zero (Martins & Astudillo 2016)."""
 
     kind: Literal["sparsemax"] = "sparsemax"
 
@@ -59,7 +59,7 @@ class SparsemaxConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Entmax15Config(NormalizerConfig):
-    """Between softmax and sparsemax: some weights are exactly zero (Peters et al. 2019)."""
+    """Between softmax and sparsemax; some weights are exactly zero (Peters et al. 2019)."""
 
     kind: Literal["entmax15"] = "entmax15"
 
@@ -71,7 +71,7 @@ class Entmax15Config(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SigmoidConfig(NormalizerConfig):
-    """1 / (1 + exp(−s_k)), each key for itself: weights don't sum to one."""
+    """1 / (1 + exp(−s_k)) for each key on its own; weights don't sum to one."""
 
     kind: Literal["sigmoid"] = "sigmoid"
 

@@ -1,4 +1,4 @@
-"""Mechanisms that take queries in order, look at a window, or have several heads; see `config.attention` for the others."""
+"""Settings of mechanisms with ordered queries, a window, or several heads; `config.attention` has the others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiHeadConfig(NormalizedConfig):
-    """Several heads of scaled dot products (Vaswani et al. 2017); the context is as wide as the query."""
+    """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"num_heads": NOT_NEGATIVE, "num_kv_heads": NOT_NEGATIVE, "dropout": BELOW_ONE}
 
     kind: Literal["multi_head"] = "multi_head"
     num_heads: int = 0
-    """Number of heads; 0 for those of the Transformer around it, and for 4 in other models."""
+    """Number of heads; 0 for `model.num_heads` in a Transformer, and for 4 in other models."""
     num_kv_heads: int = 0
-    """Number of heads of the keys and values, a divisor of the number of heads; 0 for as many."""
+    """Number of heads of the keys and values, a divisor of the number of heads; 0 for the number of heads."""
     dropout: float = 0.0
-    """Dropout on the weights; 0 for that of the Transformer around it."""
+    """Dropout on the weights; 0 for `model.attention_dropout` in a Transformer."""
 
     def within(self, *, num_heads: int, dropout: float) -> Self:
         return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
@@ -50,9 +50,9 @@ class MultiHeadConfig(NormalizedConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageConfig(TanhConfig):
-    """Additive with the sum of earlier weights under the tanh, and a loss for looking twice (See et al. 2017).
+    """Additive, with the sum of earlier weights inside the tanh, and a loss for repeated attention (See et al. 2017).
 
-    `training.attention_loss_weight` says how much the loss counts.
+    `training.attention_loss_weight` is the weight of the loss.
     """
 
     kind: Literal["coverage"] = "coverage"
@@ -73,7 +73,7 @@ class CoverageConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FertilityCoverageConfig(TanhConfig):
-    """Coverage that is full when a source word has served as many target words as its fertility says (Tu et al. 2016)."""
+    """Coverage relative to the fertility of a source word, the number of target words that it serves (Tu et al. 2016)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "max_fertility": POSITIVE}
 
@@ -98,7 +98,7 @@ class FertilityCoverageConfig(TanhConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocationSensitiveConfig(TanhConfig):
-    """Additive with filters over the weights of the step before under the tanh (Chorowski et al. 2015)."""
+    """Additive, with filters over the previous weights inside the tanh (Chorowski et al. 2015)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "num_filters": COUNT, "kernel_size": COUNT}
 
@@ -142,7 +142,7 @@ class LocalMonotonicConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalPredictiveConfig(AttentionConfig):
-    """A window of keys around a position that each query predicts, times a Gaussian (Luong et al. 2015, local-p)."""
+    """A window of keys around a position that each query predicts, weighted by a Gaussian (Luong et al. 2015, local-p)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"window": COUNT, "position_size": NOT_NEGATIVE}
 
@@ -168,7 +168,7 @@ class LocalPredictiveConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class _ScanConfig(AttentionConfig):
-    """A monotonic scan over the keys: what the four kinds below share."""
+    """Settings of a monotonic scan over the keys."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"initial_offset": ANY, "noise": NOT_NEGATIVE, "chunk_size": COUNT}
 
@@ -181,13 +181,13 @@ class _ScanConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MonotonicConfig(_ScanConfig):
-    """A scan that goes on where it last stopped, in expectation (Raffel et al. 2017)."""
+    """The expectation of a scan that continues where it last stopped (Raffel et al. 2017)."""
 
     kind: Literal["monotonic"] = "monotonic"
     noise: float = 1.0
-    """Standard deviation of the noise on the scores while training."""
+    """Standard deviation of the noise on the scores in training."""
     decoding: Literal["hard", "soft"] = "hard"
-    """`hard`: outside of training, each query attends to the one key where the scan stops; `soft`: to the expectation."""
+    """Form outside of training: `hard` attends to the key where the scan stops; `soft` to the expectation."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.soft_monotonic import SoftMonotonic
@@ -205,7 +205,7 @@ class MonotonicConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HardMonotonicConfig(_ScanConfig):
-    """The same scan without its expectation: the choice of the key has no gradient."""
+    """The same scan without expectation; the choice of the key has no gradient."""
 
     kind: Literal["hard_monotonic"] = "hard_monotonic"
 
@@ -218,24 +218,24 @@ class HardMonotonicConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class _ChunkConfig(_ScanConfig):
-    """A scan over the keys with a softmax over those before each stop: what the two kinds below share."""
+    """Settings of a scan over the keys with a softmax over a chunk that ends at the key where it stops."""
 
     kind: str
     chunk_size: int = 8
-    """Number of keys in a chunk: the one where the scan stops, and those before it."""
+    """Number of keys in a chunk, which ends at the key where the scan stops."""
     chunk_scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)
     """Scores within a chunk; its normalizer is not used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoChAConfig(_ChunkConfig):
-    """A softmax over the keys before each stop of a monotonic scan, in expectation (Chiu & Raffel 2018)."""
+    """The expectation of a softmax over the chunk where a monotonic scan stops (Chiu & Raffel 2018)."""
 
     kind: Literal["mocha"] = "mocha"
     noise: float = 1.0
-    """Standard deviation of the noise on the scores of the scan while training."""
+    """Standard deviation of the noise on the scores of the scan in training."""
     decoding: Literal["hard", "soft"] = "hard"
-    """`hard`: outside of training, each query attends to the chunk where the scan stops; `soft`: to the expectation."""
+    """Form outside of training: `hard` attends to the chunk where the scan stops; `soft` to the expectation."""
 
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.mocha import MoChA
@@ -255,7 +255,7 @@ class MoChAConfig(_ChunkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HardMoChAConfig(_ChunkConfig):
-    """The same chunks without the expectation: the choice of the chunk has no gradient."""
+    """The same chunks without expectation; the choice of the chunk has no gradient."""
 
     kind: Literal["hard_mocha"] = "hard_mocha"
 

@@ -1,4 +1,4 @@
-"""How a classifier makes one vector of a sequence. The formulas are in `regard.attention.pooling`."""
+"""Settings of the pooling of a sequence into one vector. The formulas are in `regard.attention.pooling`."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolingConfig(Family):
-    """A weighted average of a sequence. A pooling of your own becomes a kind by its config class alone."""
+    """Settings of a weighted average of a sequence. To use your own pooling as a kind, write its config class."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"num_heads": COUNT, "attention_size": NOT_NEGATIVE}
 
@@ -22,7 +22,7 @@ class PoolingConfig(Family):
 
     @abstractmethod
     def build(self, *, size: int) -> "Pooling":
-        """Build the pooling of values of a width, its weights drawn from torch's generator.
+        """Build the pooling for values of a given width, with weights drawn from torch's generator.
 
         Raises:
             ConfigError: If a width or the number of heads is below 1.
@@ -31,11 +31,11 @@ class PoolingConfig(Family):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredPoolingConfig(PoolingConfig):
-    """A pooling that is a score for each state and a normalizer."""
+    """Settings of a pooling with a score for each state and a normalizer."""
 
     kind: str
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """From scores to weights."""
+    """Function that turns scores into weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class AdditivePoolingConfig(ScoredPoolingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiHeadPoolingConfig(ScoredPoolingConfig):
-    """Several additive poolings of the same states, side by side (Lin et al. 2017)."""
+    """Several additive poolings of the same states, concatenated (Lin et al. 2017)."""
 
     kind: Literal["multi_head"] = "multi_head"
     num_heads: int = 4
@@ -83,7 +83,7 @@ class MultiHeadPoolingConfig(ScoredPoolingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanPoolingConfig(PoolingConfig):
-    """Every state counts the same: the control that shows what attention adds."""
+    """Equal weights for all states; a control that shows what attention adds."""
 
     kind: Literal["mean"] = "mean"
 

@@ -1,4 +1,4 @@
-"""Settings that all tasks share. Together with the task's own settings they determine the result of a run."""
+"""Settings that all tasks share. Together with the task's own settings, they determine the result of a run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ class _Parts(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(_Parts):
-    """Settings that the runs of all tasks have; a task's own class adds `data`, `model`, and what else it needs."""
+    """Settings of the runs of all tasks. A task's class adds `data`, `model`, and its other settings."""
 
     task: str = ""
     """Name of the task, such as `translation`."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    """How the model is trained."""
+    """Settings of the training."""
     out: str = ""
-    """Folder of the run. Empty: `runs/` and the data's and the preset's names."""
+    """Folder of the run. Empty: `runs/`, the name of the data, and the name of the preset."""
     start_from: str = ""
     """Folder of a trained model to start from, with its vocabulary (`--from`). Empty: start from random weights."""
     overwrite: bool = False
-    """Replace a run that `out` already holds."""
+    """Whether to replace a run that is already in `out`."""
     seed: int = 1
-    """Governs the split, the order of batches, the weights and the dropout."""
+    """Seed of the split, the order of batches, the initial weights and the dropout."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, or `cuda:N`."""
     threads: int = 0
@@ -47,7 +47,7 @@ class RunConfig(_Parts):
         return f"# {type(self).__name__}: settings that differ from the defaults\n{text}"
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """As `Settings.misfits`; a task's class adds its own."""
+        """Yield the misfits of all tasks' settings; see `Settings.misfits`. A task's class adds its own."""
         yield from device_misfits(self.device)
         yield from optimizer_misfits(self.training)
         yield from self.data.misfits()

@@ -1,4 +1,4 @@
-"""The base of all settings, with a short `repr` that shows only what differs from the defaults, and ranges of numbers."""
+"""The base of all settings, with a `repr` that shows only changed settings, and ranges of numbers."""
 
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a setting may have."""
+    """Range of a numeric setting."""
 
     words: str
     """Description of the expected values, for an error."""
@@ -47,12 +47,12 @@ class Settings:
         return f"{type(self).__name__}({shown})"
 
     def misfits(self) -> Iterable[tuple[str, str]]:
-        """Return the settings that do not fit each other, each with its dotted name and a message for the user."""
+        """Return the settings that conflict with each other, each with its dotted name and a message for the user."""
         return ()
 
 
 class DataSettings(Settings):
-    """Base class of the settings under `data`: what every task's data have."""
+    """Base class of the settings under `data` of all tasks."""
 
     train: tuple[str, ...]
     """Training files; the first names the run's folder if the user names none."""
@@ -61,7 +61,7 @@ class DataSettings(Settings):
 
 
 class ModelSettings(Settings):
-    """Base class of the settings under `model`: what every task's model has."""
+    """Base class of the settings under `model` of all tasks."""
 
     freeze: tuple[str, ...]
     """Parts that training does not change: `embeddings`, modules such as `encoder`, or prefixes of parameter names."""
@@ -70,19 +70,19 @@ class ModelSettings(Settings):
 class Family(Settings, ABC):
     """Base of a family of settings, one of which is chosen by its `kind`.
 
-    A kind is a subclass with a default for `kind`. It can be chosen wherever the family is expected, in YAML and on the
-    command line too, as soon as the module that defines it is imported.
+    A kind is a subclass with a default for `kind`. Once its module is imported, it can be chosen wherever the family is
+    expected, also in YAML and on the command line.
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {}
-    """The numbers that each setting may have; any finite number where none is given."""
+    """Ranges of the settings; a setting without one accepts any finite number."""
 
     @classmethod
     def kinds(cls) -> "dict[str, type[Family]]":
         """Return the classes of the family by their `kind`.
 
         Raises:
-            ConfigError: If two classes have one kind.
+            ConfigError: If two classes have the same kind.
         """
         found: dict[str, type[Family]] = {}
         for each in _descendants(cls):
@@ -94,7 +94,7 @@ class Family(Settings, ABC):
                 raise ConfigError(
                     f"{_full_name(other)} and {_full_name(each)} have the same kind, '{kind}'; give one of them another kind"
                 )
-            found[kind] = each  # the later one, where a notebook's cell ran again
+            found[kind] = each  # the later one, in case a notebook cell ran twice
         return found
 
 
@@ -112,8 +112,8 @@ def changed_settings(config: Any) -> dict[str, Any]:
     """Return the settings that differ from the defaults, nested as in a YAML file.
 
     Args:
-        config: A run's configuration, or a part of one. If a part is not of the default `kind`, the result has its `kind` and
-            what differs from the defaults of that kind.
+        config: A run's configuration, or a part of one. For a part that is not of the default `kind`, the result contains its
+            `kind` and its changes from the defaults of that kind.
     """
     found: dict[str, Any] = {}
     for name, value in _differences(config):

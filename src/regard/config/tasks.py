@@ -25,7 +25,7 @@ BUILT_IN = {
 
 
 class ConfiguredTask(Protocol):
-    """The part of a task that reading settings needs."""
+    """The part of a task that is needed to read settings."""
 
     @property
     def config_class(self) -> type[RunConfig]: ...
@@ -37,7 +37,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def is_task(name: str) -> bool:
-    """Return True if there is a task of this name; nothing of it is imported."""
+    """Return whether a task of this name exists, without importing it."""
     return name in BUILT_IN or _entry_of(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""How a model is trained, and how its output is searched for."""
+"""Settings of training, and of the search for translations."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +12,7 @@ class ConstantConfig(Settings):
 
     kind: Literal["constant"] = "constant"
     warmup_steps: int = 0
-    """Updates over which the rate grows linearly from zero."""
+    """Number of updates over which the learning rate rises linearly from zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,29 +21,29 @@ class InverseSquareRootConfig(Settings):
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
     warmup_steps: int = 4000
-    """Updates over which the rate grows linearly from zero."""
+    """Number of updates over which the learning rate rises linearly from zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CosineConfig(Settings):
-    """A half cosine from the peak down to `final` of it, over all the run's updates."""
+    """Half a cosine from the peak down to `final` times the peak, over all updates of the run."""
 
     kind: Literal["cosine"] = "cosine"
     warmup_steps: int = 0
-    """Updates over which the rate grows linearly from zero."""
+    """Number of updates over which the learning rate rises linearly from zero."""
     final: float = 0.0
-    """The last rate as a part of the peak."""
+    """Last learning rate, as a share of the peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearDecayConfig(Settings):
-    """A straight line from the peak down to `final` of it, over all the run's updates."""
+    """A straight line from the peak down to `final` times the peak, over all updates of the run."""
 
     kind: Literal["linear_decay"] = "linear_decay"
     warmup_steps: int = 0
-    """Updates over which the rate grows linearly from zero."""
+    """Number of updates over which the learning rate rises linearly from zero."""
     final: float = 0.0
-    """The last rate as a part of the peak."""
+    """Last learning rate, as a share of the peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +52,13 @@ class PlateauConfig(Settings):
 
     kind: Literal["plateau"] = "plateau"
     warmup_steps: int = 0
-    """Updates over which the rate grows linearly from zero."""
+    """Number of updates over which the learning rate rises linearly from zero."""
     factor: float = 0.5
-    """Number that the rate is multiplied by."""
+    """Factor of the learning rate."""
     patience: int = 1
-    """Number of validations without an improvement before that."""
+    """Number of validations without improvement before the learning rate is reduced."""
     minimum: float = 1e-6
-    """The lowest rate."""
+    """Minimum learning rate."""
 
 
 ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | LinearDecayConfig | PlateauConfig
@@ -66,7 +66,7 @@ ScheduleConfig = ConstantConfig | InverseSquareRootConfig | CosineConfig | Linea
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherForcingConfig(Settings):
-    """How often the decoder is fed the gold word instead of its own (Williams & Zipser 1989; Bengio et al. 2015)."""
+    """Probability of feeding the gold word to the decoder instead of its own (Williams & Zipser 1989; Bengio et al. 2015)."""
 
     unit: Literal["sentence", "token"] = "sentence"
     """Draw once for each sentence, or for each token (scheduled sampling)."""
@@ -80,7 +80,7 @@ class TeacherForcingConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Settings):
-    """Length, batches, optimizer and what is kept: what every task has."""
+    """Length, batches, optimizer and checkpoints of the training of every task."""
 
     max_epochs: int = 10
     """Maximum number of passes over the training data."""
@@ -89,59 +89,68 @@ class TrainingConfig(Settings):
     max_minutes: float = 0.0
     """Maximum time of training in minutes; 0 for no limit."""
     batch_tokens: int = 4096
-    """Tokens in a batch, padding included; of a translation's two sides, whichever has more."""
+    """Maximum number of tokens in a batch, including padding; for translation, on the longer side."""
     batch_sentences: int = 0
     """Maximum number of sentences or texts in a batch; 0 for no limit."""
     accumulate: int = 1
-    """Batches for each update."""
+    """Number of batches per update."""
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
-    """`muon` makes steps of equal length in every direction of a hidden matrix (Jordan et al. 2024), with AdamW for embeddings,
-    output and biases: Transformers need half the updates; at two to four times Adam's learning rate."""
+    """Optimizer. `muon` makes steps of equal length in all directions of a hidden matrix (Jordan et al. 2024), and uses
+    AdamW for embeddings, output and biases. With it, Transformers need half the updates; use two to four times Adam's
+    learning rate.
+    """
     learning_rate: float = 1e-3
-    """The peak of the schedule."""
+    """Peak learning rate of the schedule."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """How much of the averages of gradients and of squared gradients each update keeps."""
+    """Decay rates of the running averages of gradients and of squared gradients."""
     weight_decay: float = 0.0
-    """What `adamw` and `muon` take off the weights themselves, times the learning rate. `adam` adds it, times the weights,
-    to the gradient, where 0.1 is so much that nothing is learned."""
+    """Weight decay. `adamw` and `muon` subtract it, times the learning rate, from the weights. `adam` adds it, times the
+    weights, to the gradient, where 0.1 is so large that nothing is learned.
+    """
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
     """How the learning rate changes during training."""
     clip_norm: float = 1.0
-    """Largest norm of the gradient; 0 for no clipping."""
+    """Maximum norm of the gradient; 0 for no clipping."""
     max_skipped: int = 10
-    """Updates whose loss or gradient is not finite are skipped; more of them than this between two validations end the run."""
+    """Maximum number of skipped updates between two validations, before the run ends. Updates whose loss or gradient is not
+    finite are skipped.
+    """
     label_smoothing: float = 0.0
-    """Share of the probability that the loss expects to be spread over all choices; 0 for none."""
+    """Share of the target probability that the loss distributes evenly over all words or labels; 0 for none."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """`auto`: bfloat16 where the machine computes faster in it."""
+    """Number format; `auto` chooses bfloat16 on machines where it is faster."""
     validate_every: int = 0
-    """Updates between validations; 0 for once an epoch."""
+    """Number of updates between validations; 0 for once per epoch."""
     monitor: str = "loss"
-    """Which figure says what the best checkpoint is."""
+    """Score that decides which checkpoint is the best."""
     patience: int = 0
     """Number of validations without improvement after which training stops; 0 to never stop early."""
     average_last: int = 0
-    """Average the weights of the last so many validations into the final model; 0 keeps the best checkpoint, and 1 the last."""
+    """Number of last validations whose weights are averaged into the final model; 0 keeps the best checkpoint, and 1 the
+    last.
+    """
     ema_decay: float = 0.0
-    """Validate and keep an exponential moving average of the weights; 0 for none."""
+    """Decay of an exponential moving average of the weights, which is validated and saved; 0 for none."""
     checkpoint_every: int = 0
-    """Updates between checkpoints besides those after each epoch; 0 for none."""
+    """Number of updates between additional checkpoints; 0 for only one per epoch."""
     tensorboard: bool = True
-    """Write TensorBoard logs beside the CSV ones."""
+    """Whether to write TensorBoard logs in addition to CSV files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig(Settings):
-    """How translations are searched for, unless a command says otherwise."""
+    """Default settings for the search for translations; commands can override them."""
 
     beam_size: int = 5
-    """1 is greedy."""
+    """Number of hypotheses in the beam; 1 for greedy search."""
     length_penalty: float = 1.0
     """α of the score (log p + r·length) / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 for none."""
     length_reward: float = 0.0
-    """r of that score, in nats (He et al. 2016); 0 for none. Some 0.5 to 1 does in place of a penalty: set that to 0 then."""
+    """r of that score, in nats (He et al. 2016); 0 for none. To use it instead of a length penalty, try 0.5 to 1 and set
+    `length_penalty` to 0.
+    """
     max_length: int = 0
-    """Maximum number of tokens of a translation, the end symbol included; 0 for 2·source + 20, never more than 500."""
+    """Maximum number of tokens of a translation, including the end symbol; 0 for 2·source + 20, but at most 500."""
     min_length: int = 0
     """Minimum number of tokens of a translation, the end symbol not included."""
     no_repeat_ngrams: int = 0

@@ -19,9 +19,8 @@ from regard.tasks.requests import counting_bar
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
-"""Maximum number of tokens for the measures that leave words out or permute weights.
-
-If texts are long, they use fewer texts.
+"""Maximum number of tokens for the measures that leave words out or permute weights. If texts are long, they use fewer
+texts.
 """
 _AT_LEAST = 5
 _STEPS = 5

@@ -26,9 +26,8 @@ from torch import Tensor, nn
 SMALL = 1 << 22
 """Number of elements (B·Q·K·H) below which the plain form is used: its tensor has at most 16 MB. Not measured."""
 FEW = 8
-"""Number of queries below which the plain form is used.
-
-Triton's matrix products need blocks of 16, which would be mostly empty.
+"""Number of queries below which the plain form is used: Triton's matrix products need blocks of 16, which would be mostly
+empty.
 """
 SLAB = 1 << 22
 """Maximum number of weights (B·queries·K) in memory at once in the backward pass: 16 MB per tensor."""

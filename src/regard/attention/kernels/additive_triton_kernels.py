@@ -17,15 +17,12 @@ import triton
 import triton.language as tl
 
 PAIR_LIMIT = tl.constexpr(43.0)
-"""Largest exponent x with (1 + e^x)² below 2^126.
-
-Then the product of two denominators does not overflow, and its reciprocal is not a subnormal number, which the hardware rounds
-to zero.
+"""Largest exponent x with (1 + e^x)² below 2^126. Then the product of two denominators does not overflow, and its reciprocal
+is not a subnormal number, which the hardware rounds to zero.
 """
 SIDE_LIMIT = tl.constexpr(69.0)
-"""Largest exponent of one side.
-
-If the other side's exponential is so small that it is rounded to zero (below e^{−87}), it would not have changed 1 + E·F.
+"""Largest exponent of one side. If the other side's exponential is so small that it is rounded to zero (below e^{−87}), it
+would not have changed 1 + E·F.
 """
 
 
