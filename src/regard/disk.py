@@ -1,8 +1,8 @@
-"""Writing files: every file of the package is written here, whole and synchronised to the disk.
+"""Write files. Every file of the package is written here, completely and synchronised to the disk.
 
-A new file is written under another name beside its place, synchronised, renamed, and then its folder is synchronised. So at
-any moment, and after a full disk, Ctrl-C, SIGKILL or a power failure, there is the old file or the new one, and never a part.
-The two exceptions are logs, to which lines are appended, and paths that are no ordinary files: pipes and devices.
+A new file is written under another name in the same folder, synchronised and renamed; then the folder is synchronised. So at
+any moment, even after a full disk, Ctrl-C, SIGKILL or a power failure, either the old file or the complete new file exists.
+There are two exceptions: logs, to which lines are appended, and paths that are not ordinary files, such as pipes and devices.
 
 The module also has the lock files that keep two processes from writing the same folder.
 """
@@ -35,7 +35,9 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, a quota, or a limit on the size of files."""
 
 _LOCKED_BYTE = 1 << 30
-"""Offset of the byte that a lock covers on Windows, where nobody else may read a locked byte: far behind the file's content."""
+"""Offset of the locked byte on Windows, where other processes cannot read a locked byte; it is far behind the file's
+content.
+"""
 
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
 _SEAL = b"\nsha256 %b\n"
@@ -43,10 +45,10 @@ _SEAL_SIZE = len(_SEAL) - 2 + 64
 
 
 def flush(path: Path) -> None:
-    """Have a file, or a folder's list of names, written to the disk itself."""
+    """Synchronise a file, or the list of names in a folder, to the disk."""
     if os.name == "nt" and path.is_dir():
-        return  # folders cannot be opened there
-    # Windows flushes only what is open for writing.
+        return  # Windows cannot open folders
+    # Windows flushes only files that are open for writing.
     handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -55,7 +57,7 @@ def flush(path: Path) -> None:
 
 
 def write(path: Path, *parts: str | bytes | memoryview) -> None:
-    """Write a file whole; see `whole_file`. Text is written as UTF-8.
+    """Write a complete file; see `whole_file`. Text is written as UTF-8.
 
     Raises:
         OSError: If it cannot be written. The old file is unchanged.
@@ -66,7 +68,7 @@ def write(path: Path, *parts: str | bytes | memoryview) -> None:
 
 
 def save(path: str | Path, content: str | bytes) -> None:
-    """Write a file that a user asked for by its path.
+    """Write a file to a path that the user gave.
 
     Raises:
         DataError: If it cannot be written; nothing is left behind.
@@ -80,15 +82,15 @@ def save(path: str | Path, content: str | bytes) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Return where a file is while `whole_file` writes it, unless two processes write it at once."""
+    """Return the temporary path of a file while `whole_file` writes it, unless two processes write it at once."""
     return path.with_name(f"{path.name}.new")
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its place all at once when it has been written; after an error the old file is unchanged.
+    """Open a file for writing that replaces the old one in a single step at the end; after an error, the old file is unchanged.
 
-    A link stays a link, and the file that it leads to is replaced. Pipes and devices are written straight.
+    For a link, the file that it points to is replaced. Pipes and devices are written directly.
 
     Raises:
         OSError: If it cannot be written. The error names `path`.
@@ -101,16 +103,16 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     draft = beside(path)
     try:
         draft, file = _open_draft(path)
-        with file:  # locked until it is closed: meanwhile nobody else opens the draft, renames it or takes it away
+        with file:  # locked until it is closed, so that no other process opens, renames or deletes the temporary file
             try:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
                 if fcntl is None:
-                    file.close()  # Windows renames no open files
+                    file.close()  # Windows cannot rename open files
                 os.replace(draft, path)
             except BaseException:
-                with suppress(OSError):  # a file system that has just turned read-only keeps it
+                with suppress(OSError):  # fails if the file system has become read-only
                     draft.unlink(missing_ok=True)
                 raise
     except OSError as error:
@@ -122,7 +124,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file, UTF-8 with line feeds, that is written like `whole_file`.
+    """Open a text file in UTF-8 with line feeds, which is written like `whole_file`.
 
     Raises:
         OSError: If it cannot be written.
@@ -132,11 +134,11 @@ def whole_text(path: Path) -> Iterator[TextIO]:
         try:
             yield file
         finally:
-            file.detach()  # which writes what it holds into the raw file
+            file.detach()  # writes its buffer to the raw file
 
 
 def rename(old: Path, new: Path) -> None:
-    """Rename a file or a folder, in place of a file or an empty folder that has the new name, and synchronise the folder.
+    """Rename a file or a folder, replace a file or an empty folder with the new name, and synchronise the parent folder.
 
     Raises:
         OSError: If it cannot be renamed.
@@ -146,12 +148,12 @@ def rename(old: Path, new: Path) -> None:
 
 
 def keep_as(path: Path, name: Path) -> None:
-    """Give a file a second name, in place of the file that has it. Where a file system has no second names, rename it.
+    """Give a file a second name, and replace a file with that name. If the file system has no hard links, rename the file.
 
-    At no moment is there no file of the first name, unless it is renamed.
+    The first name exists at all times, unless the file is renamed.
 
     Raises:
-        OSError: If it cannot be done.
+        OSError: If neither is possible.
     """
     spare = beside(name)
     with suppress(OSError):
@@ -161,7 +163,7 @@ def keep_as(path: Path, name: Path) -> None:
 
 
 def append(path: Path, content: str | bytes) -> None:
-    """Append to a file at once, as signs of life are.
+    """Append to a file in a single write, as for signs of life.
 
     Raises:
         OSError: If it cannot be written.
@@ -171,7 +173,7 @@ def append(path: Path, content: str | bytes) -> None:
 
 
 def open_log(path: Path) -> TextIO:
-    """Open a text file to append lines to, which the caller closes.
+    """Open a text file for appending lines; the caller closes it.
 
     Raises:
         OSError: If it cannot be opened.
@@ -180,7 +182,7 @@ def open_log(path: Path) -> TextIO:
 
 
 def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
-    """Open an empty file beside `path`, locked. If another process is writing the same file, the name is a random one."""
+    """Open an empty, locked file beside `path`. If another process is writing the same file, its name is random."""
     draft = beside(path)
     if fcntl is None:
         return draft, open(draft, "wb")
@@ -190,7 +192,7 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
         draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        os.ftruncate(handle, 0)  # a killed process may have left something
+        os.ftruncate(handle, 0)  # a killed process may have left content
         with suppress(OSError):
             os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
         return draft, os.fdopen(handle, "wb")
@@ -200,7 +202,7 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def seal_of(content: bytes | memoryview) -> bytes:
-    """Return the checksum to write after a file's content, so that damage anywhere in the two is noticed."""
+    """Return the checksum to write after a file's content, which shows damage in the content and in itself."""
     return _SEAL % hashlib.sha256(content).hexdigest().encode()
 
 
@@ -208,47 +210,47 @@ def unseal(data: bytes) -> memoryview:
     """Return the content before a seal.
 
     Raises:
-        ValueError: If there is no seal, or another one than the content's.
+        ValueError: If there is no seal, or it does not match the content.
     """
     content = memoryview(data)[: max(0, len(data) - _SEAL_SIZE)]
     if data[len(content) :] != seal_of(content):
-        raise ValueError("its content is not what its checksum is of")
+        raise ValueError("its content does not match its checksum")
     return content
 
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
-    """Hold a lock file, which is gone afterwards. The lock ends with the process, by whatever means that ends.
+    """Hold a lock file, and delete it afterwards. The lock also ends if the process is killed.
 
     Args:
-        path: The file; its folder exists.
-        wait: Until whoever holds it is done.
+        path: The lock file, in an existing folder.
+        wait: Whether to wait until another process releases the lock.
 
     Yields:
-        Nothing, where it is held now; else who holds it, as `process 1234 on this machine`.
+        An empty string if the lock is held now; else its holder, such as `process 1234 on this machine`.
 
     Raises:
-        OSError: If the file cannot be made.
+        OSError: If the file cannot be created.
     """
     handle, holder = _open_locked(path, wait)
     try:
         if not holder:
-            with suppress(OSError):  # on a full disk the file is locked, without the number
+            with suppress(OSError):  # on a full disk, the lock file has no process number
                 os.lseek(handle, 0, os.SEEK_SET)
                 os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield holder
     finally:
         if not holder and fcntl is not None:
             with suppress(OSError):
-                path.unlink()  # while it is still locked: nobody else holds a file of this name
+                path.unlink()  # while it is still locked, so that no other process holds it
         os.close(handle)
         if not holder and fcntl is None:
-            with suppress(OSError):  # Windows removes a file only while nobody has it open
+            with suppress(OSError):  # Windows cannot delete a file that another process has open
                 path.unlink()
 
 
 def holder_of(path: Path) -> str:
-    """Return the process that holds a lock file, as `locked` describes it; empty if none does.
+    """Return the process that holds a lock file, as `locked` describes it; empty if there is none.
 
     The file is neither created nor changed.
     """
@@ -282,7 +284,7 @@ def _open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(path)):
                 return handle, ""
-        os.close(handle)  # its holder took the file away just before it let go of the lock
+        os.close(handle)  # its holder deleted the file just before it released the lock
 
 
 def _lock(handle: int, *, shared: bool = False, wait: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Errors of the package, by cause.
 
-Every error a user can cause is a `RegardError`: the command line prints its message, without a traceback, and leaves with
-exit code 2. A message says what was called, what came, what was expected, and what to do next.
+Every error that a user can cause is a `RegardError`: the command line prints its message without a traceback, and ends with
+exit code 2. A message says what was called, what was found, what was expected, and what to do.
 """
 
 from collections.abc import Iterable
@@ -13,17 +13,17 @@ _MOST_ESCAPED = 1_000_000
 
 
 class RegardError(Exception):
-    """Base of every error that a user, their file or their machine can cause."""
+    """Base of all errors that users, their files or their machines can cause."""
 
     exit_code: int = 2
     """Exit code of the command line."""
     told: bool = False
-    """Whether another process of the same run says it already."""
+    """Whether another process of the same run already prints the message."""
 
     def __str__(self) -> str:
-        """Return the message, as a terminal can show it.
+        """Return the message in a form that is safe to print.
 
-        It may quote a stranger's file, with control characters and without end.
+        It may quote a file that contains control characters or very long lines.
         """
         text = super().__str__()
         if not text.isprintable():
@@ -33,31 +33,31 @@ class RegardError(Exception):
 
 
 class ConfigError(RegardError):
-    """A setting is misspelt, of the wrong type, out of range, or at odds with another."""
+    """A setting is misspelt, of the wrong type, out of range, or in conflict with another."""
 
 
 class ArgumentError(ConfigError, TypeError):
-    """An argument that the function does not have, or that is of another kind. The message shows the right call."""
+    """An argument is unknown or has the wrong type. The message shows the correct call."""
 
 
 class DataError(RegardError):
-    """A file cannot be read as what it was given as. The message names the file and, where there is one, the line."""
+    """A file cannot be read in the expected format. The message names the file and, if there is one, the line."""
 
 
 class ShapeError(RegardError, ValueError):
-    """A tensor has other axes than expected. The message names the argument, both shapes and the axis letters."""
+    """A tensor does not have the expected axes. The message names the argument, both shapes and the axis letters."""
 
 
 class BundleError(RegardError):
-    """A folder is not a trained model, or is one that is damaged or too new."""
+    """A folder is not a trained model, or the model is damaged or written by a newer version."""
 
 
 class RequestError(RegardError):
-    """A trained model was asked for something it cannot do."""
+    """A trained model cannot do what was requested."""
 
 
 class TrainingError(RegardError):
-    """Training cannot go on: losses are not finite, the disk is full, or memory does not suffice."""
+    """Training cannot continue: losses are not finite, the disk is full, or there is not enough memory."""
 
 
 class Interrupted(RegardError):
@@ -69,7 +69,7 @@ class Interrupted(RegardError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, one of PyTorch's among them, says that memory is short."""
+    """Return whether an error, including PyTorch's errors, means that there is not enough memory."""
     text = str(error).lower()
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return named or any(words in text for words in ("out of memory", "can't allocate memory", "alloc_failed"))

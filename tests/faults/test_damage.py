@@ -93,7 +93,7 @@ def test_resume_falls_back_and_ends_the_same(fresh, whole, capfd):
     assert main(["resume", fresh.out]) == 0
     said = capfd.readouterr().err
     assert "going back to the checkpoint before the last" in said
-    assert "last.ckpt is damaged: its content is not what its checksum is of" in said
+    assert "last.ckpt is damaged: its content does not match its checksum" in said
     assert Path(fresh.out, "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     place = RunFolder(fresh.out)
     assert place.load_checkpoint()[1] == ""  # written anew, and the damaged one is no one's predecessor

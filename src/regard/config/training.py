@@ -152,21 +152,23 @@ class DecodingConfig(Settings):
     max_length: int = 0
     """Maximum number of tokens of a translation, including the end symbol; 0 for 2·source + 20, but at most 500."""
     min_length: int = 0
-    """Minimum number of tokens of a translation, the end symbol not included."""
+    """Minimum number of tokens of a translation, without the end symbol."""
     no_repeat_ngrams: int = 0
     """n: no sequence of n tokens occurs twice in a translation; 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """θ ≥ 1: log probabilities of tokens that the translation already has are multiplied by it; 1 for no penalty."""
+    """θ ≥ 1, by which log probabilities of tokens that already occur in the translation are multiplied; 1 for no penalty."""
     suppress_unknown: bool = False
     """If True, the unknown symbol is never produced."""
     groups: int = 1
-    """Number of groups of a diverse beam search (Vijayakumar et al. 2018), which divides `beam_size`; 1 for an ordinary one."""
+    """Number of groups of a diverse beam search (Vijayakumar et al. 2018), a divisor of `beam_size`; 1 for an ordinary
+    search.
+    """
     diversity: float = 0.5
-    """Cost, in nats, of each choice of the same token by an earlier group."""
+    """Penalty, in nats, for each earlier group that chose the same token."""
     replace_unknown: bool = False
-    """Put the source word most attended to in place of an unknown symbol (Luong et al. 2015b)."""
+    """Whether to replace an unknown symbol by the source word most attended to (Luong et al. 2015b)."""
     batch_tokens: int = 8192
-    """Source tokens, padding included, times beam size, decoded at once."""
+    """Maximum number of source tokens, including padding, times beam size, that are decoded at once."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Number format of matrix products. bfloat16 is faster on processors that support it, and rarely changes a word."""
 

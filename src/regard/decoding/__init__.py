@@ -1,4 +1,4 @@
-"""Search for the best target of a source, draws of others, and the score of a given one: over the `Seq2Seq` contract only."""
+"""Search for the best target of a source, sample targets, and score given ones. Models need only the `Seq2Seq` contract."""
 
 from regard.decoding.beam import beam_search
 from regard.decoding.force import force

@@ -1,22 +1,23 @@
 """Beam search over whole batches.
 
-Each step extends the live hypotheses of a sentence by every word and keeps the `beam_size` best of these by log probability
-(and reward, see below). Those that end with the end symbol leave the beam, and the next step fills their places again from
-those that are left. A finished hypothesis Y has the score
+Each step extends the live hypotheses of a sentence by every word and keeps the `beam_size` best continuations by log
+probability (and reward, see below). Those with the end symbol leave the beam, and the next step fills their places from the
+rest. A finished hypothesis Y has the score
 
     (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α        |Y| counts the end symbol
 
-and one that goes on has at least one symbol more than one that ends now: where they compete for a place, the log probability of
-what ends counts r less, but at the length limit. The search of a sentence is over when
+A hypothesis that continues gets at least one symbol more than one that ends now. So where they compete for a place, r is
+subtracted from the log probability of the one that ends, except at the length limit. The search of a sentence stops when
 
 * `beam_size` hypotheses have finished, or
-* no live one can still come among the `n_best`: log probabilities only fall, and reward and penalty only grow, so
-  log p(live) + r·limit over the penalty at the limit, or of now where that is positive, bounds whatever may become of it.
-  This never changes what is found. Or
+* * no live hypothesis can reach the `n_best` any more. Log probabilities only decrease, and reward and penalty only increase,
+so
+  log p(live) + r·limit, divided by the penalty at the limit (or by the current one if the sum is positive), is an upper bound
+  of its final score. This rule never changes the result. Or
 * its length limit is reached. Hypotheses cut there rank after all finished ones.
 
-A beam of one is greedy search. The results for a sentence do not depend on what else is in the batch. Which continuations take
-the beam's places is an `Extension`'s to say: the best of all, or those on the way to what a target must hold.
+A beam of one is greedy search. The results for a sentence do not depend on the other sentences in the batch. An `Extension`
+chooses the continuations that stay in the beam: the best ones, or those that lead to required phrases.
 """
 
 from collections.abc import Collection
@@ -59,22 +60,23 @@ def beam_search(
     """Search for the targets with the best scores.
 
     Args:
-        model: In evaluation mode.
-        source: Each ends with the end symbol.
+        model: The model, in evaluation mode.
+        source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
-        beam_size: N, hypotheses kept at each step; at least 1.
-        n_best: How many to return, at most `beam_size`.
+        beam_size: N, number of hypotheses kept at each step, ≥ 1.
+        n_best: Number of hypotheses to return, at most `beam_size`.
         length_penalty: α ≥ 0; 0 for none. With neither, the search ranks by log probability, which favours short targets.
-        length_reward: r ≥ 0, in nats a symbol; 0 for none.
-        max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
-        guidance: What targets must begin with and hold.
-        restrictions: What targets may not hold, or only at a cost; not together with phrases that they must hold.
+        length_reward: r ≥ 0, in nats per symbol; 0 for none.
+        max_length: Maximum number of steps, including that of the end symbol; 0 for 2·S + 20 with the sentence's length S, at
+            most 500.
+        guidance: Words that targets must begin with, and phrases that they must contain.
+        restrictions: Words that targets must not contain, or that have a cost; not together with required phrases.
         record: Attention sites to record.
-        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
 
     Returns:
-        For each sentence at most `n_best` hypotheses: finished ones first, then by falling score; of equal ones, the one
-        that ended earlier comes first. Fewer only where so few exist within the limit.
+        For each sentence up to `n_best` hypotheses: finished ones first, then by decreasing score; of equal scores, the one
+        that ended earlier comes first. There are fewer only if not enough exist within the limit.
 
     Raises:
         RequestError: If an argument is out of range, or the model's scores are not finite.
@@ -106,7 +108,7 @@ def beam_search(
                 break
             state, parent = state.keep(kept), parent[kept]
         state = _follow(state, parent, logits.shape[1])
-    if isinstance(extension, Constrained):  # one target may meet its phrases in several ways
+    if isinstance(extension, Constrained):  # several hypotheses may have the same words
         return [_different(found)[:n_best] for found in trace.best(beam_size)]
     return trace.best(n_best)
 
@@ -115,7 +117,7 @@ def _extension(beam_size: int, guidance: Guidance | None, restrictions: Restrict
     if guidance is not None and guidance.constrains:
         if restrictions:
             raise RequestError(
-                "targets were given phrases that they must hold and restrictions of what they may hold (a minimum length, no "
+                "required phrases and restrictions are both given (a minimum length, no "
                 "repeated n-grams, a repetition penalty, suppressed words or groups); leave one of the two out"
             )
         return Constrained(beam_size, guidance, limits)
@@ -124,7 +126,7 @@ def _extension(beam_size: int, guidance: Guidance | None, restrictions: Restrict
 
 
 def _different(found: list[Hypothesis]) -> list[Hypothesis]:
-    """Return the first of those with the same words."""
+    """Return the hypotheses without duplicates; the first of equal ones stays."""
     first: dict[tuple[int, ...], Hypothesis] = {}
     for hypothesis in found:
         first.setdefault(tuple(hypothesis.tokens), hypothesis)
@@ -133,18 +135,18 @@ def _different(found: list[Hypothesis]) -> list[Hypothesis]:
 
 @dataclass
 class _Live:
-    """The hypotheses that may still grow, of the sentences that are still searched for."""
+    """The live hypotheses of the sentences whose search continues."""
 
-    rows: Int[Tensor, " B"]  # the sentence's place in the batch
+    rows: Int[Tensor, " B"]  # index of the sentence in the batch
     tokens: Int[Tensor, "B N"]  # last word of each hypothesis
-    total: Float[Tensor, "B N"]  # its log probability; −∞ where it has ended
+    total: Float[Tensor, "B N"]  # log probability of each hypothesis; −∞ if it has ended
     limits: Int[Tensor, " B"]
     num_finished: Int[Tensor, " B"]
-    best: Float[Tensor, "B M"]  # scores of the n_best finished ones, falling; −∞ for those still missing
+    best: Float[Tensor, "B M"]  # scores of the n_best finished ones, decreasing; −∞ for missing ones
     length_penalty: float
     length_reward: float
     length: int = 0
-    handicap: Float[Tensor, "B N"] | None = None  # what restrictions have cost each hypothesis; None for nothing
+    handicap: Float[Tensor, "B N"] | None = None  # cost of restrictions of each hypothesis; None for zero
 
     @classmethod
     def begin(cls, limits: Int[Tensor, " B"], n_best: int, length_penalty: float, length_reward: float) -> "_Live":
@@ -163,7 +165,7 @@ class _Live:
     def advance(
         self, tokens: Tensor, total: Tensor, trace: Trace, *, beam_size: int, handicap: Tensor | None
     ) -> Bool[Tensor, " B"]:
-        """Take the step's hypotheses, put aside those that end, and say which sentences are done."""
+        """Add the hypotheses of a step, remove those that end, and return which sentences are done."""
         self.length += 1
         self.handicap = handicap
         ended = (tokens == END) & total.isfinite()
@@ -185,7 +187,7 @@ class _Live:
         return score_of(self._worth(total), length, self.length_penalty, self.length_reward)
 
     def _worth(self, total: Float[Tensor, "B N"]) -> Float[Tensor, "B N"]:
-        """Return what hypotheses are compared by: their log probability, less what restrictions have cost."""
+        """Return the values by which hypotheses are compared: their log probability minus the cost of restrictions."""
         return total if self.handicap is None else total - self.handicap
 
     def _bound(self) -> Float[Tensor, " B"]:
@@ -198,13 +200,13 @@ class _Live:
         return torch.maximum(bound, score_of(rewarded, float(self.length), self.length_penalty, self.length_reward))
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Go on with these sentences only."""
+        """Keep these sentences only."""
         self.rows, self.tokens, self.total = self.rows[kept], self.tokens[kept], self.total[kept]
         self.limits, self.num_finished, self.best = self.limits[kept], self.num_finished[kept], self.best[kept]
 
 
 def _follow(state: DecoderState, parent: Int[Tensor, "B N"], num_before: int) -> DecoderState:
-    """Let each hypothesis go on from its parent's state; nothing moves where each is its own parent."""
+    """Give each hypothesis its parent's state. Nothing moves if each hypothesis is its own parent."""
     identity = torch.arange(parent.shape[1], device=parent.device)
     if parent.shape[1] == num_before and bool((parent == identity).all()):
         return state

@@ -1,4 +1,4 @@
-"""The first steps that greedy search, beam search and sampling have in common."""
+"""The first steps of greedy search, beam search and sampling."""
 
 from collections.abc import Callable, Collection
 
@@ -11,7 +11,7 @@ from regard.models.seq2seq import DecoderState, Seq2Seq
 from regard.reweight import ReweightBySite
 
 Follow = Callable[[Tensor, Tensor], None]
-"""Function that gets the rows of the source that a step was for, and the words that it chose (R, N)."""
+"""Function of the rows of the source in a step, and the words chosen for them (R, N)."""
 
 
 def begin_search(
@@ -25,11 +25,11 @@ def begin_search(
     """Pack the model for search, encode the sources, and begin to trace hypotheses.
 
     Args:
-        model: In evaluation mode.
-        source: Each ends with the end symbol.
+        model: The model, in evaluation mode.
+        source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
         record: Attention sites to record.
-        reweight: Maps attention weights to those used in their place, by site.
+        reweight: Functions that replace attention weights, by site.
         follow: Function that is called after each step.
     """
     packed = pack(model, len(source))

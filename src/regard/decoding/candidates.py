@@ -1,12 +1,12 @@
-"""The most probable next words, at little more cost than one look at the scores.
+"""The most probable next words, at little more cost than reading the scores once.
 
-A row of the logits has V ≈ 10⁴ scores, of which a search wants a handful. Two things keep this cheap on a CPU, where
-it would otherwise cost as much as the model's step:
+A row of the logits has V ≈ 10⁴ scores, of which a search needs a few. Two methods make this cheap on a CPU, where it would
+otherwise cost as much as the model's step:
 
-* The k best of a row lie in the k runs of 64 words with the highest maxima. Maxima are found at memory speed, and the
-  selection proper then sees 64·k words instead of V.
-* log p = score − log Σ exp(score) is wanted for the k best words only, but the sum runs over all of V. It is computed in
-  blocks of rows that stay in the cache, and the (B, N, V) log probabilities are never stored.
+* * The k best words of a row are in the k runs of 64 words with the highest maxima. Computing maxima is limited by memory only,
+  and the selection itself then reads 64·k words instead of V.
+* * log p = score − log Σ exp(score) is needed for the k best words only, but the sum includes all V words. It is computed in
+  blocks of rows that fit into the cache, and the (B, N, V) log probabilities are never stored.
 """
 
 import torch
@@ -17,9 +17,11 @@ from regard.errors import RequestError
 from regard.text.symbols import END, PAD, START
 
 _RUN = 64
-"""Words that share a maximum; measured best of 32, 64, 128, 256 at V = 8,000 and k = 7."""
+"""Number of words with a common maximum; the fastest of 32, 64, 128 and 256 at V = 8,000 and k = 7."""
 _BLOCK_ROWS = 16
-"""Rows whose log probabilities exist at once, on a CPU, in one buffer; twice as quick as 64 rows in new memory each time."""
+"""Number of rows whose log probabilities are in memory at once on a CPU. One buffer for them is twice as fast as new memory
+for 64 rows each time.
+"""
 
 
 def best_words(
@@ -27,22 +29,23 @@ def best_words(
 ) -> tuple[Float[Tensor, "B N C"], Int[Tensor, "B N C"]]:
     """Return the most probable words of each hypothesis, and their log probabilities.
 
-    Padding and the start symbol are never produced: where they are among the words, their log probability is −∞.
-    Probabilities are over the whole vocabulary all the same, so that they equal those of a given target.
+    Padding and the start symbol are never produced: their log probability is −∞ if they are among the words. Probabilities
+    still refer to the whole vocabulary, so that they equal those of a given target.
 
     Args:
         logits: Scores before the softmax; −∞ for a word that cannot follow. They are not changed.
-        count: How many words are wanted that can be produced.
-        forced: The one word that may follow in a sentence; padding where any may. It comes first, and all others have −∞.
+        count: Number of words to find, apart from padding and the start symbol.
+        forced: The only word that may follow in each sentence, or padding if any word may. It comes first, and all others have
+            −∞.
 
     Returns:
-        Log probabilities in float32, and the words. C is `count` + 2, or V where that is less.
+        Log probabilities in float32, and the words. C is `count` + 2, but at most V.
 
     Raises:
-        RequestError: If the scores hold NaN or +∞, or −∞ for all words that can be produced.
+        RequestError: If the scores contain NaN or +∞, or are −∞ for all words that can be produced.
     """
     rows = logits.flatten(0, 1).float()
-    words = _top(rows, min(count + 2, rows.shape[-1])).unflatten(0, logits.shape[:2])  # two more: padding and start
+    words = _top(rows, min(count + 2, rows.shape[-1])).unflatten(0, logits.shape[:2])  # two more, for padding and start symbol
     if forced is not None:
         bound = (forced != PAD)[:, None]
         words[..., 0] = torch.where(bound, forced[:, None], words[..., 0])
@@ -62,27 +65,27 @@ def best_continuations(
     forced: Int[Tensor, " B"] | None = None,
     end_cost: Float[Tensor, " B"] | None = None,
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Float[Tensor, "B C"]]:
-    """Return the most probable continuations of all hypotheses of a sentence together, the best first.
+    """Return the most probable continuations over all hypotheses of a sentence, the best first.
 
-    Where the vocabulary is large, the runs of all hypotheses compete first, so that the selection for a sentence reads
-    64·`count` words in all, not for each of its hypotheses. Padding and the start symbol are never produced.
+    If the vocabulary is large, the runs of all hypotheses are compared first, so that the selection reads 64·`count` words for
+    a sentence, and not for each of its hypotheses. Padding and the start symbol are never produced.
 
     Args:
-        total: Log probabilities of the hypotheses; −∞ for those that do not go on.
+        total: Log probabilities of the hypotheses; −∞ for those that do not continue.
         logits: Scores of their next words; −∞ for a word that cannot follow. They are not changed.
-        count: How many continuations are wanted.
+        count: Number of continuations to find.
         forced: As for `best_words`.
-        end_cost: How much less than its log probability the end symbol counts when they are compared; ≥ 0, None for nothing.
+        end_cost: Amount, ≥ 0, that is subtracted from the log probability of the end symbol in comparisons; None for 0.
 
     Returns:
-        Which hypothesis each goes on from, its word, and its log probability. C is `count`, or less where so few exist.
+        For each continuation its hypothesis, its word, and its log probability. C is `count`, or less if fewer exist.
 
     Raises:
-        RequestError: As `best_words`.
+        RequestError: As for `best_words`.
     """
     num_runs = logits.shape[-1] // _RUN
     if forced is not None or logits.device.type != "cpu" or num_runs <= 2 * count:
-        more = int(end_cost is not None)  # the end symbol may stand before a better word
+        more = int(end_cost is not None)  # the end symbol may come before a better word
         log_probabilities, words = best_words(logits, count + more, forced=forced)
         found, place = _best((total[:, :, None] + log_probabilities).flatten(1), words.flatten(1), count, end_cost)
         return place // words.shape[2], words.flatten(1).gather(1, place), found
@@ -90,7 +93,7 @@ def best_continuations(
     maxima = _producible_maxima(logits, end_cost)
     normalizer = log_normalizers(logits.flatten(0, 1)).view(total.shape)
     check_scores(maxima.amax(-1) - normalizer)
-    # Rounded as the words' own values are below, so that none outruns its run (but the end symbol, by as much, at a cost).
+    # Rounded as the words' values below, so that no word exceeds the maximum of its run (except the end symbol with a cost).
     runs = (total[:, :, None] + (maxima - normalizer[:, :, None])).flatten(1).topk(count, 1).indices
     parent, run = runs // maxima.shape[2], runs % maxima.shape[2]
     words = (run[:, :, None] * _RUN + torch.arange(_RUN)).flatten(1)
@@ -106,7 +109,7 @@ def best_continuations(
 def _best(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], count: int, end_cost: Float[Tensor, " B"] | None
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Return the best `count` log probabilities, compared as `less_end_cost` has them, and their places."""
+    """Return the best `count` log probabilities, compared after `less_end_cost`, and their positions."""
     place = less_end_cost(values, words, end_cost).topk(min(count, values.shape[1]), 1).indices
     return values.gather(1, place), place
 
@@ -114,7 +117,7 @@ def _best(
 def less_end_cost(
     values: Float[Tensor, "B M"], words: Int[Tensor, "B M"], end_cost: Float[Tensor, " B"] | None
 ) -> Float[Tensor, "B M"]:
-    """Log probabilities as they are compared: those of the end symbol count `end_cost` less."""
+    """Return log probabilities for comparisons: `end_cost` is subtracted from those of the end symbol."""
     return values if end_cost is None else torch.where(words == END, values - end_cost[:, None], values)
 
 
@@ -130,13 +133,13 @@ def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, "
 
 
 def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
-    """Return log Σ exp of each row, in blocks that stay in the cache."""
+    """Return log Σ exp of each row, computed in blocks that fit into the cache."""
     found = torch.empty(len(rows))
     buffer = torch.empty(min(_BLOCK_ROWS, len(rows)), rows.shape[1])
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = rows[start : start + _BLOCK_ROWS]
         block = torch.log_softmax(part, -1, out=buffer[: len(part)])
-        # The highest score is never far from the sum; what is lost in the difference is its own rounding.
+        # The highest score is close to the sum, so the difference loses no more than the rounding of the score.
         torch.sub(part.amax(-1), block.amax(-1), out=found[start : start + len(part)])
     return found
 
@@ -145,17 +148,17 @@ def check_scores(best: Float[Tensor, "*rows"]) -> None:
     """Check the best score of each row.
 
     Raises:
-        RequestError: If one is NaN or infinite.
+        RequestError: If a score is NaN or infinite.
     """
     if not bool(torch.isfinite(best).all()):
         raise RequestError(
             "the model's scores for the next word are not finite (NaN or infinity): its weights are damaged, or its "
-            "training went astray; go back to an earlier checkpoint, or train with a lower learning rate"
+            "training diverged; go back to an earlier checkpoint, or train with a lower learning rate"
         )
 
 
 def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N C"]) -> Float[Tensor, "B N C"]:
-    """Return log softmax of the logits in float32, for these words only."""
+    """Return the log softmax of the logits in float32, for the given words only."""
     rows, chosen = logits.flatten(0, 1), words.flatten(0, 1)
     if rows.device.type != "cpu":
         return rows.float().log_softmax(-1).gather(-1, chosen).view(words.shape)
@@ -170,7 +173,7 @@ def log_probabilities_of(logits: Float[Tensor, "B N V"], words: Int[Tensor, "B N
 
 
 def _top(rows: Float[Tensor, "R V"], count: int) -> Int[Tensor, "R C"]:
-    """Return the places of the `count` highest scores of each row, through the maxima of runs where that is faster."""
+    """Return the positions of the `count` highest scores of each row, using the maxima of runs if that is faster."""
     num_runs = rows.shape[-1] // _RUN
     if rows.device.type != "cpu" or num_runs <= 2 * count:
         return rows.topk(count, -1).indices

@@ -1,17 +1,17 @@
-"""Beam search for targets that hold given phrases: lexical constraints by dynamic beam allocation.
+"""Beam search for targets that contain given phrases: lexical constraints by dynamic beam allocation.
 
-A hypothesis has met some of its sentence's phrases and may be within another. Besides the most probable words, a step considers
-for each hypothesis every word that begins a phrase not yet met or goes on with the one it is within. Candidates fall into
-*banks* by the number of constraint words they have met, and the beam's places go round the banks, to the best of each, then to
-the second best of each, and so on, the bank with most met first. So what has met much does not have to beat what has met
-nothing, and the beam is as wide as without constraints.
+A hypothesis contains some of its sentence's phrases, and may have begun another. Besides the most probable words, a step
+considers for each hypothesis every word that begins a missing phrase or continues the begun one. Candidates are grouped into
+*banks* by the number of constraint words they contain. The places of the beam go to the best candidate of each bank, then to
+the second best of each, and so on, beginning with the bank that has the most constraint words. So candidates with many
+constraint words do not compete with those without any, and the beam has the same size as without constraints.
 
-That every target holds its phrases is kept by two rules: the end symbol follows only where all are met, and a candidate that
-leaves too few steps for the missing phrases is not one. A candidate that continues a phrase always exists, so a search always
-finds one.
+Two rules ensure that every target contains its phrases: the end symbol may follow only if no phrase is missing, and candidates
+that leave too few steps for the missing phrases are removed. A candidate that continues a phrase always exists, so a search
+always finds a target.
 
-Everything is computed for all hypotheses of all sentences at once; sentences without phrases have one bank, and are searched as
-`BestOfAll` does.
+All hypotheses of all sentences are computed at once. Sentences without phrases have one bank, which gives the same results as
+`BestOfAll`.
 """
 
 from collections.abc import Sequence
@@ -31,18 +31,18 @@ from regard.text.symbols import END, PAD, UNKNOWN
 class _Progress:
     """Progress of hypotheses with their phrases."""
 
-    met: Bool[Tensor, "B N C"]  # phrases that stand in the hypothesis; True for padding
-    phrase: Int[Tensor, "B N"]  # the phrase it is within, where `position` is not 0
-    position: Int[Tensor, "B N"]  # words of that phrase so far; 0 within none
+    met: Bool[Tensor, "B N C"]  # phrases that the hypothesis contains; True for padding
+    phrase: Int[Tensor, "B N"]  # the phrase that it has begun, if `position` is not 0
+    position: Int[Tensor, "B N"]  # number of words of that phrase so far; 0 if none is begun
     closed: Bool[Tensor, "B N"]  # whether the last word ended a phrase
 
     def pick(self, index: Int[Tensor, "B M"]) -> "_Progress":
-        """Return those of the given hypotheses."""
+        """Return the progress of the given hypotheses."""
         met = self.met.gather(1, index[..., None].expand(-1, -1, self.met.shape[2]))
         return _Progress(met, self.phrase.gather(1, index), self.position.gather(1, index), self.closed.gather(1, index))
 
     def keep(self, kept: Int[Tensor, " M"]) -> "_Progress":
-        """Return those of the given sentences."""
+        """Return the progress of the given sentences."""
         return _Progress(self.met[kept], self.phrase[kept], self.position[kept], self.closed[kept])
 
 
@@ -52,7 +52,7 @@ class _Phrases:
 
     words: Int[Tensor, "B C L"]  # padding behind the end of each
     lengths: Int[Tensor, "B C"]  # 0 for a phrase that is padding
-    before: Bool[Tensor, "B C C"]  # [c,d]: d is the same phrase as c and stands before it
+    before: Bool[Tensor, "B C C"]  # [c,d]: phrase d equals phrase c and precedes it
     limits: Int[Tensor, " B"]
 
     @classmethod
@@ -67,7 +67,7 @@ class _Phrases:
         return _Phrases(self.words[kept], self.lengths[kept], self.before[kept], self.limits[kept])
 
     def begin(self) -> _Progress:
-        """Nothing is met."""
+        """Return the initial progress, in which all phrases are missing."""
         nothing = torch.zeros_like(self.limits)[:, None]
         return _Progress((self.lengths == 0)[:, None], nothing, nothing, nothing.bool())
 
@@ -75,9 +75,9 @@ class _Phrases:
         return (met * self.lengths[:, None]).sum(-1)
 
     def next_words(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """Return the word that goes on with each phrase, or begins it.
+        """Return the word that continues or begins each phrase.
 
-        Padding for those met, and for all but one of equal ones.
+        It is padding for phrases that are complete, and for all but one of equal phrases.
         """
         within = self._within(now)
         place = (within * now.position[..., None])[..., None]
@@ -86,9 +86,9 @@ class _Phrases:
         return words.masked_fill(now.met | (earlier & ~within), PAD)
 
     def broken(self, now: _Progress, words: Int[Tensor, "B N K"]) -> Int[Tensor, "B N K"]:
-        """Return the words met of the phrase a hypothesis is within after a word that does not go on with it.
+        """Return the length of the begun phrase after a word that does not continue it.
 
-        1 where it begins again.
+        It is 1 if that word begins the phrase again, else 0.
         """
         first = self.words[:, None, :, 0].expand_as(now.met).gather(2, now.phrase[..., None])
         return ((words == first) & (now.position[..., None] > 0)).long()
@@ -98,24 +98,24 @@ class _Phrases:
         return (now.phrase[..., None] == numbers) & (now.position[..., None] > 0)
 
     def reached(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """Return the words met of each phrase after its word in `next_words`."""
+        """Return the number of words of each phrase after its word in `next_words`."""
         return self._within(now) * now.position[..., None] + 1
 
 
 class Constrained:
-    """Keeps a beam on the way to targets that hold the phrases of their sentences.
+    """Extension of a beam that leads to targets with the phrases of their sentences.
 
     Args:
-        beam_size: Places of the beam.
+        beam_size: Number of hypotheses in the beam.
         guidance: The phrases, and prefixes.
         limits: Maximum number of steps for each sentence; enough for its prefix, its phrases and the end.
 
     Reference:
         Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
         section 3.
-    Differs from the paper: places are dealt round the banks that have candidates, where the paper gives each bank a share and
-    then moves what is left over; a candidate that leaves too few steps for the missing phrases is left out; a phrase that is
-    broken off may begin again at once.
+    Differs from the paper: places are given in turn to the banks that have candidates, whereas the paper gives each bank a
+    share and redistributes the rest; candidates that leave too few steps for the missing phrases are removed; an interrupted
+    phrase may begin again at once.
     """
 
     handicap: Tensor | None = None
@@ -136,7 +136,7 @@ class Constrained:
         logits: Float[Tensor, "B N V"],
         end_cost: Float[Tensor, " B"] | None = None,
     ) -> Extended:
-        """Choose the best of each bank."""
+        """Choose the best candidates of each bank."""
         forced = self._prefix.at(step, rows)
         words, values = self._candidates(logits, forced)
         progress = self._after(words)
@@ -154,13 +154,13 @@ class Constrained:
     def _candidates(
         self, logits: Float[Tensor, "B N V"], forced: Int[Tensor, " B"] | None
     ) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
-        """Return the most probable words, then those that go on with phrases, then the end symbol.
+        """Return the most probable words, then words that continue phrases, then the end symbol.
 
-        −∞ for what is there already.
+        Duplicates have −∞.
         """
         values, words = best_words(logits, self.beam_size + 1, forced=forced)
         wanted = self._phrases.next_words(self._now)
-        if forced is not None:  # an unknown word of a prefix is another one than a phrase's
+        if forced is not None:  # an unknown word of a prefix differs from one of a phrase
             wanted = wanted.masked_fill((forced == UNKNOWN)[:, None, None], PAD)
         extra = torch.cat((wanted, wanted.new_full((*wanted.shape[:2], 1), END)), -1)
         added = log_probabilities_of(logits, extra).masked_fill(extra == PAD, -torch.inf)
@@ -189,9 +189,7 @@ class Constrained:
         return _Progress(met.flatten(1, 2), phrase.flatten(1), position.flatten(1), closed.flatten(1))
 
     def _allowed(self, words: Int[Tensor, "B N K"], progress: _Progress, step: int) -> Bool[Tensor, "B N K"]:
-        """Return whether a candidate leaves enough steps for its missing phrases, ends only if none is missing, and cuts no
-        word.
-        """
+        """Return whether candidates leave enough steps for missing phrases, end only if none is missing, and split no word."""
         phrases = self._phrases
         missing = phrases.lengths.sum(-1)[:, None] - phrases.met_words(progress.met) - progress.position
         left = (phrases.limits - step - 1)[:, None]
@@ -205,7 +203,7 @@ class Constrained:
 
 
 def _deal(scores: Float[Tensor, "B K"], bank: Int[Tensor, "B K"], count: int) -> Int[Tensor, "B M"]:
-    """Return which candidates get the places: the best of each bank, then the second best of each; the highest bank first."""
+    """Return the chosen candidates: the best of each bank, then the second best of each, from the highest bank on."""
     by_score = scores.argsort(dim=1, descending=True, stable=True)
     order = by_score.gather(1, bank.gather(1, by_score).argsort(dim=1, stable=True))
     sorted_bank = bank.gather(1, order)

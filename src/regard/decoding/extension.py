@@ -1,4 +1,4 @@
-"""How a beam goes on from one step to the next: which continuations of its hypotheses take their places."""
+"""Extensions of a beam: the choice of the continuations that form the beam of the next step."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,7 @@ from regard.decoding.candidates import best_continuations
 from regard.decoding.guidance import Prefix
 
 Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
-"""Parent, word and log probability of the M hypotheses that the beam holds next."""
+"""Parent, word and log probability of the next M hypotheses of the beam."""
 
 
 class Extension(Protocol):
@@ -18,7 +18,10 @@ class Extension(Protocol):
 
     @property
     def handicap(self) -> Tensor | None:
-        """(B,M): how much less than their log probability the hypotheses last chosen are worth; None for nothing."""
+        """Amount (B,M) that is subtracted from the log probabilities of the last chosen hypotheses in comparisons.
+
+        None for 0.
+        """
         ...
 
     def extend(
@@ -29,27 +32,27 @@ class Extension(Protocol):
         logits: Float[Tensor, "B N V"],
         end_cost: Float[Tensor, " B"] | None = None,
     ) -> Extended:
-        """Choose among all continuations.
+        """Choose the continuations that form the next beam.
 
         Args:
-            rows: The sentences' places in the batch.
-            step: Which word this is, from 0.
-            total: Log probabilities of the hypotheses; −∞ for those that do not go on.
+            rows: Indices of the sentences in the batch.
+            step: Number of the word, from 0.
+            total: Log probabilities of the hypotheses; −∞ for those that do not continue.
             logits: Scores of their next words.
-            end_cost: What the end symbol is worth less than its log probability; None for nothing.
+            end_cost: Amount that is subtracted from the log probability of the end symbol in comparisons; None for 0.
 
         Returns:
-            M is the beam size, or less where so few exist yet.
+            The chosen continuations. M is the beam size, or less if fewer exist.
         """
         ...
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Go on with these of the sentences last extended only."""
+        """Keep only these of the sentences that were extended last."""
         ...
 
 
 def end_cost_of(length_reward: float, limits: Int[Tensor, " B"], length: int) -> Float[Tensor, " B"] | None:
-    """Return the cost of ending with `length` symbols under a reward for length: the others will have at least one more symbol.
+    """Return the cost of ending with `length` symbols under a length reward; other hypotheses get at least one symbol more.
 
     It is 0 at the limit, where hypotheses that do not end are cut.
     """
@@ -58,10 +61,10 @@ def end_cost_of(length_reward: float, limits: Int[Tensor, " B"], length: int) ->
 
 @dataclass(frozen=True)
 class BestOfAll:
-    """The best continuations of all hypotheses together, best first.
+    """The best continuations over all hypotheses, the best first.
 
-    A word outside the best `beam_size` of its own hypothesis cannot be among the best `beam_size` of all, so only those are
-    compared.
+    A word that is not among the `beam_size` best of its hypothesis cannot be among the `beam_size` best of all, so only the
+    best words of each hypothesis are compared.
     """
 
     beam_size: int
@@ -76,9 +79,9 @@ class BestOfAll:
         logits: Float[Tensor, "B N V"],
         end_cost: Float[Tensor, " B"] | None = None,
     ) -> Extended:
-        """Choose the best."""
+        """Choose the best continuations."""
         forced = None if self.prefix is None else self.prefix.at(step, rows)
         return best_continuations(total, logits, self.beam_size, forced=forced, end_cost=end_cost)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Nothing is remembered of a sentence."""
+        """Do nothing, because this extension keeps no data about sentences."""

@@ -17,7 +17,7 @@ from regard.reweight import ReweightBySite
 from regard.text.symbols import PAD
 
 _BLOCK_ROWS = 256
-"""Positions whose scores over the vocabulary exist at once."""
+"""Number of positions whose scores over the vocabulary are in memory at once."""
 
 
 @torch.inference_mode()
@@ -33,18 +33,18 @@ def force(
     record: Collection[str] = (),
     reweight: ReweightBySite | None = None,
 ) -> list[Hypothesis]:
-    """Score a given target, Σ_t log p(y_t | y_<t, x), and record the attention paid on the way.
+    """Compute the score of given targets, Σ_t log p(y_t | y_<t, x), and record the attention.
 
     Args:
-        model: In evaluation mode.
-        source: Each ends with the end symbol.
+        model: The model, in evaluation mode.
+        source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
-        target_in: The start symbol, the words, padding.
-        target_out: The words, the end symbol, padding.
+        target_in: Start symbol, words, padding.
+        target_out: Words, end symbol, padding.
         length_penalty: α of the score.
         length_reward: r of the score.
         record: Attention sites to record.
-        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
 
     Raises:
         RequestError: If a site is unknown, a target is empty (not even an end symbol), or a probability is not finite.
@@ -61,7 +61,7 @@ def force(
     scored = [model.logits(part).float().log_softmax(-1).gather(-1, words[:, None])[:, 0] for part, words in parts]
     each = torch.cat(scored).view(target_out.shape)
     if bool(each[target_out != PAD].isnan().any()):
-        raise RequestError("force: the model gave NaN for a given target: its weights are damaged, or its training went astray")
+        raise RequestError("force: the model gave NaN for a given target: its weights are damaged, or its training diverged")
     values, words = each.numpy(force=True), target_out.tolist()
     maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
     found = []

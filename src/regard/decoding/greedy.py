@@ -33,26 +33,27 @@ def greedy(
     reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
 ) -> list[Hypothesis]:
-    """Take the most probable word at each step until it is the end symbol, which a reward for length makes less so.
+    """Take the most probable word at each step until the end symbol, from whose log probability a length reward is subtracted.
 
     Sentences leave the batch as they finish.
 
     Args:
-        model: In evaluation mode.
-        source: Each ends with the end symbol.
+        model: The model, in evaluation mode.
+        source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
-        length_penalty: α of the reported score; it does not change which target is found.
-        length_reward: r of the score, in nats: before the limit the end symbol is taken where its log probability is
-            more than r higher than any word's.
-        max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
-        guidance: What targets must begin with; phrases need `beam_search`.
-        restrictions: What targets may not hold, or only at a cost; groups need `beam_search`.
+        length_penalty: α of the reported score; it does not affect the search.
+        length_reward: r of the score, in nats. Before the limit, the end symbol is taken only if its log probability exceeds
+            that of any word by more than r.
+        max_length: Maximum number of steps, including that of the end symbol; 0 for 2·S + 20 with the sentence's length S, at
+            most 500.
+        guidance: Words that targets must begin with; required phrases need `beam_search`.
+        restrictions: Words that targets must not contain, or that have a cost; groups need `beam_search`.
         record: Attention sites to record.
-        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
-        follow: Function that is called after each step with the rows of `source` that go on and their words (R, 1).
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
+        follow: Function that is called after each step with the rows of `source` that continue, and their words (R, 1).
 
     Returns:
-        A hypothesis for each sentence, unfinished where it met the length limit.
+        A hypothesis for each sentence; it is unfinished if it reached the length limit.
 
     Raises:
         RequestError: If an argument is out of range, or the model's scores are not finite.
@@ -61,7 +62,7 @@ def greedy(
     check_sites(model, record)
     model.check_reweight(reweight)
     if guidance is not None and guidance.constrains:
-        raise RequestError("greedy search does not look for constraints: search by beam_search, a beam of one will do")
+        raise RequestError("greedy search does not support required phrases; use beam_search, with a beam of one")
     if not len(source):
         return []
     limits = length_limits(source_mask, max_length, guidance, restrictions.min_length)

@@ -18,16 +18,16 @@ class Guidance:
     """Constraints of the targets of B sentences.
 
     Raises:
-        RequestError: If there are not as many prefixes as lists of phrases, a phrase is empty, or a symbol is among them that
-            no target has within.
+        RequestError: If the numbers of prefixes and lists of phrases differ, a phrase is empty, or one contains a padding,
+            start or end symbol.
     """
 
     prefixes: Sequence[Sequence[int]]
     """The words that the target begins with; an empty list for none."""
     phrases: Sequence[Sequence[Sequence[int]]]
-    """Phrases of one word or more that the target holds, each at a place of its own: what stands twice comes twice."""
+    """Phrases of one or more words that the target must contain, at different places: a phrase given twice must occur twice."""
     continues: Bool[Tensor, " V"] | None = None
-    """Words of the vocabulary that would go on with the word before: none of them may follow a phrase."""
+    """Tokens that continue the previous word; none of them may follow a phrase."""
 
     def __post_init__(self) -> None:
         if len(self.prefixes) != len(self.phrases):
@@ -39,11 +39,11 @@ class Guidance:
             if any(not len(phrase) for phrase in phrases):
                 raise RequestError(f"sentence {number} has a constraint without a word: leave it out")
             if not _NEVER.isdisjoint([*prefix, *(word for phrase in phrases for word in phrase)]):
-                raise RequestError(f"the prefix or a constraint of sentence {number} has a padding, start or end symbol within")
+                raise RequestError(f"the prefix or a constraint of sentence {number} contains a padding, start or end symbol")
 
     @property
     def constrains(self) -> bool:
-        """Whether there is any phrase."""
+        """Whether there are phrases."""
         return any(map(len, self.phrases))
 
     def room(self, device: torch.device) -> Int[Tensor, " B"]:
@@ -58,18 +58,21 @@ class Guidance:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The words that targets begin with."""
+    """Words that targets must begin with."""
 
     words: Int[Tensor, "B P"]
-    """Padding behind the end of each."""
+    """The words, followed by padding."""
 
     def at(self, step: int, rows: Int[Tensor, " M"]) -> Int[Tensor, " M"] | None:
-        """Return the word that each of these sentences has at a step, from 0; padding where it is free, None where all are."""
+        """Return the required word of each of these sentences at a step, from 0.
+
+        Padding if there is none, None if no sentence has one.
+        """
         return self.words[rows, step] if step < self.words.shape[1] else None
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Int[Tensor, "R L"]:
-    """Return the lists of words as one tensor, with padding behind them."""
+    """Return the lists of words as one tensor, filled with padding."""
     longest = max(map(len, rows), default=0)
     whole = [[*map(int, row), *[PAD] * (longest - len(row))] for row in rows]
     return torch.tensor(whole, dtype=torch.int64).view(len(rows), longest)

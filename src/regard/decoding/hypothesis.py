@@ -17,17 +17,18 @@ class Hypothesis:
     tokens: list[int]
     """The T words, without the start and the end symbol."""
     log_probability: float
-    """log p(target | source), the end symbol's included where `finished`."""
+    """log p(target | source), including the end symbol if `finished`."""
     score: float
     """Score that ranks hypotheses; see `score_of`."""
     finished: bool
-    """Whether the model ended it; False where it was cut at the length limit."""
+    """Whether the model produced the end symbol; False if the target was cut at the length limit."""
     token_log_probabilities: np.ndarray
-    """(T + 1) float32, the last for the end symbol; (T) where unfinished."""
+    """Float32 numbers (T + 1), the last for the end symbol; (T) if unfinished."""
     attention: dict[str, np.ndarray] = field(default_factory=dict)
-    """By site (T + 1, S) or with heads (H, T + 1, S), float32; T rows where unfinished. Row t belongs to the step that
-    predicts word t. S is the sentence's own length, padding cut off. A site that begins with `encoder` is (H, S, S), with
-    `decoder` (H, T + 1, T + 1)."""
+    """Weights by site in float32: (T + 1, S), or (H, T + 1, S) with heads; T rows if unfinished. Row t belongs to the step
+    that predicts word t. S is the length of the sentence without padding. Sites that begin with `encoder` are (H, S, S), and
+    those with `decoder` (H, T + 1, T + 1).
+    """
 
 
 def score_of(log_probability: Total, length: Length, length_penalty: float, length_reward: float) -> Total:
@@ -35,9 +36,9 @@ def score_of(log_probability: Total, length: Length, length_penalty: float, leng
 
     Args:
         log_probability: log p(Y | X).
-        length: |Y|, the predicted symbols, the end symbol included.
+        length: |Y|, number of predicted symbols, including the end symbol.
         length_penalty: α ≥ 0; 0 for none.
-        length_reward: r ≥ 0, in nats a symbol; 0 for none.
+        length_reward: r ≥ 0, in nats per symbol; 0 for none.
 
     Reference:
         Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, for the penalty; He et al. 2016, "Improved Neural
@@ -48,10 +49,10 @@ def score_of(log_probability: Total, length: Length, length_penalty: float, leng
 
 
 def length_penalty_of(length: Length, alpha: float) -> Length:
-    """Return ((5 + length) / 6)^α, which a log probability is divided by.
+    """Return ((5 + length) / 6)^α, by which a log probability is divided.
 
     Args:
-        length: Predicted symbols, the end symbol included.
+        length: Number of predicted symbols, including the end symbol.
         alpha: ≥ 0; 0 for no penalty.
 
     Reference:

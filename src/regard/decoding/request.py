@@ -11,26 +11,26 @@ from regard.errors import RequestError, nearest
 from regard.models.seq2seq import Seq2Seq
 
 _LONGEST = 500
-"""Bound of the default length, so that a runaway sentence ends."""
+"""Maximum default length, at which endless sentences are cut."""
 MOST_STEPS = 100_000
-"""Bound of a length that is asked for: a stranger's model may ask for it too, and never end."""
+"""Maximum requested length. The settings of an untrusted model can request one too, and its search may never end."""
 
 
 def length_limits(
     source_mask: Bool[Tensor, "B S"], max_length: int, guidance: Guidance | None = None, min_length: int = 0
 ) -> Int[Tensor, " B"]:
-    """Return the steps that each sentence may take.
+    """Return the maximum number of steps of each sentence.
 
     Args:
         source_mask: True for the source's symbols.
-        max_length: The limit, the end symbol included; 0 for 2·S + 20 with S the sentence's own length, at most 500, and as
-            many more as the target must have.
-        guidance: What targets must have.
-        min_length: Minimum number of words of a target, the end symbol not included.
+        max_length: The limit, including the end symbol; 0 for 2·S + 20 with the sentence's length S, at most 500, plus the
+            number of required words.
+        guidance: Words and phrases that targets must contain.
+        min_length: Minimum number of words of a target, without the end symbol.
 
     Raises:
-        RequestError: If `max_length` is negative or beyond 100,000, or leaves no place for what a target must have; or guidance
-            is not for as many sentences, or `min_length` leaves no place for the end symbol.
+        RequestError: If `max_length` is negative, above 100,000, or too small for the required words or for `min_length` and
+            the end symbol; or if guidance is for another number of sentences.
     """
     if not 0 <= max_length <= MOST_STEPS:
         raise RequestError(f"max_length is {max_length}, expected 0 (twice the source and 20 more) to {MOST_STEPS:,}")
@@ -40,8 +40,8 @@ def length_limits(
         )
     if min_length >= (max_length or MOST_STEPS):
         raise RequestError(
-            f"min_length is {min_length} words, but max_length is {max_length or MOST_STEPS:,} symbols, the end symbol "
-            "included; raise max_length or lower min_length"
+            f"min_length is {min_length} words, but max_length is {max_length or MOST_STEPS:,} symbols including the "
+            "end symbol; raise max_length or lower min_length"
         )
     room = None if guidance is None else guidance.room(source_mask.device)
     if not max_length:
@@ -50,19 +50,19 @@ def length_limits(
     if room is not None and int(room.amax()) >= max_length:
         raise RequestError(
             f"max_length is {max_length}, but the prefix and the constraints of sentence {int(room.argmax())} need "
-            f"{int(room.amax())} symbols and the end one more: allow at least {int(room.amax()) + 1}"
+            f"{int(room.amax())} symbols plus the end symbol: allow at least {int(room.amax()) + 1}"
         )
     return torch.full((len(source_mask),), max_length, device=source_mask.device)
 
 
 _WIDEST = 1000
-"""Beyond this a beam costs memory and time, and finds nothing better."""
+"""Maximum beam size; larger beams cost memory and time without better results."""
 _LARGEST_REWARD = 100.0
 """Largest useful reward, in nats per symbol; beyond it, hardly any target ends before its limit."""
 
 
 def check_beam(beam_size: int, n_best: int, length_penalty: float, length_reward: float) -> None:
-    """Check what a beam search is asked for.
+    """Check the arguments of a beam search.
 
     Raises:
         RequestError: If a value is out of its range.
@@ -71,7 +71,7 @@ def check_beam(beam_size: int, n_best: int, length_penalty: float, length_reward
         raise RequestError(f"beam_size is {beam_size}, expected 1 (greedy) to {_WIDEST:,}; 5 is usual")
     if not 1 <= n_best <= beam_size:
         raise RequestError(
-            f"n_best is {n_best}, expected 1 to the beam size, {beam_size}: a beam of n finds n; ask for a wider beam"
+            f"n_best is {n_best}, expected 1 to the beam size, {beam_size}: a beam of n finds n hypotheses; use a larger beam"
         )
     if not 0 <= length_penalty < float("inf"):
         raise RequestError(f"length_penalty is {length_penalty}, expected 0 (none) or more; 1 is usual")
@@ -83,7 +83,7 @@ def check_sites(model: Seq2Seq, record: Collection[str]) -> None:
     """Check that the model has the attention sites to record.
 
     Raises:
-        RequestError: If it lacks one.
+        RequestError: If the model lacks one.
     """
     for site in record:
         if site not in model.sites:

@@ -1,7 +1,7 @@
 """Restrictions of a search: a minimum length, no repeated n-grams, a repetition penalty, and diverse groups.
 
-`Restrictions` says what is restricted. `Restricted` is the beam's extension that follows it. Log probabilities stay the model's
-own: a restriction only changes which continuations the beam compares, and how.
+`Restrictions` are the settings, and `Restricted` is the extension of the beam that applies them. Reported log probabilities are
+those of the model: a restriction only changes how the beam compares continuations.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from regard.text.symbols import END, PAD, START
 
 _LONGEST_NGRAM = 100
 _STRONGEST = 100.0
-"""Largest repetition penalty and diversity; both have their full effect long before."""
+"""Largest repetition penalty and diversity; smaller values already have the full effect."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,15 @@ class Restrictions:
     no_repeat_ngrams: int = 0
     """n: no sequence of n words occurs twice in a target (Paulus et al. 2018); 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """θ ≥ 1: the log probability of a word that the target already has is multiplied by θ where hypotheses are compared (Keskar
+    """θ ≥ 1, by which log probabilities of words that already occur in the target are multiplied when hypotheses are
+    compared (Keskar
     et al. 2019, section 4.1, on log probabilities); 1 for no penalty."""
     suppressed: tuple[int, ...] = ()
     """Words that are never produced, such as the unknown symbol."""
     groups: int = 1
     """Number of groups in a diverse beam search; 1 for an ordinary beam."""
     diversity: float = 0.5
-    """λ ≥ 0, in nats: the cost of each choice of the same word, at the same step, by an earlier group."""
+    """λ ≥ 0, in nats: the penalty for each earlier group that chose the same word at the same step."""
 
     def __post_init__(self) -> None:
         if self.min_length < 0:
@@ -68,16 +69,16 @@ class Restrictions:
 
     @property
     def restricts_words(self) -> bool:
-        """Whether a word can be forbidden or cost something, apart from the groups."""
+        """Whether words can be forbidden or have a cost, apart from groups."""
         return bool(self.min_length or self.no_repeat_ngrams or self.repetition_penalty > 1 or self.suppressed)
 
     def costs(self, log_probabilities: Float[Tensor, "B N V"], words: Int[Tensor, "B N T"]) -> Float[Tensor, "B N V"]:
-        """Return what each next word costs where continuations are compared; ∞ for words that may not follow.
+        """Return the cost of each next word in comparisons; ∞ for words that must not follow.
 
-        The end symbol may always follow if nothing else may.
+        If no other word may follow, the end symbol may.
 
         Args:
-            log_probabilities: Of the next words.
+            log_probabilities: Log probabilities of the next words.
             words: The T words of each target so far.
         """
         costs = torch.zeros_like(log_probabilities)
@@ -93,7 +94,7 @@ class Restrictions:
         return costs
 
     def _repeating(self, words: Int[Tensor, "B N T"]) -> Int[Tensor, "B N M"]:
-        """Return the words that would repeat a sequence of n words; padding in place of the others."""
+        """Return the words that would repeat a sequence of n words; the other words are replaced by padding."""
         size, length = self.no_repeat_ngrams, words.shape[-1]
         if length < size:
             return words[..., :0]
@@ -107,16 +108,16 @@ NO_RESTRICTIONS = Restrictions()
 
 
 class Restricted:
-    """The best continuations of all hypotheses together, less what restrictions cost.
+    """The best continuations over all hypotheses, compared after subtracting the cost of restrictions.
 
-    A repetition penalty stays with a hypothesis: `handicap` is the sum of what its words have cost. A diverse beam (Vijayakumar
+    A hypothesis keeps its repetition penalty: `handicap` is the sum of the costs of its words. A diverse beam (Vijayakumar
     et al. 2018, "Diverse Beam Search", eq. 5 with Hamming diversity) is split into groups of equal size. The groups choose one
-    after the other, and each pays for the words that earlier groups chose at the same step.
+    after another, and each has a penalty for words that earlier groups chose at the same step.
 
     Args:
         beam_size: N, number of hypotheses in all groups together.
-        restrictions: What is restricted.
-        prefix: The words that targets begin with, whatever the restrictions.
+        restrictions: The restrictions.
+        prefix: Words that targets must begin with, regardless of the restrictions.
 
     Raises:
         RequestError: If the beam cannot be split into groups of equal size.
@@ -159,7 +160,7 @@ class Restricted:
         return parent, chosen, values.flatten(1).gather(1, flat).masked_fill(~possible, -torch.inf)
 
     def _choose(self, compared: Float[Tensor, "B N V"]) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Bool[Tensor, "B M"]]:
-        """Choose hypothesis and word of each continuation, group by group, and say which of them are possible at all."""
+        """Choose hypothesis and word of each continuation, group by group, and return which of them are possible."""
         vocabulary_size, num_groups = compared.shape[-1], self._restrictions.groups
         size = self._beam_size // num_groups
         same = compared.new_zeros(len(compared), vocabulary_size)  # how often earlier groups chose each word at this step
@@ -184,6 +185,6 @@ class Restricted:
 
 
 def _only(forced: Int[Tensor, " B"], costs: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
-    """Allow only the forced word, for nothing, in sentences that have one."""
+    """Allow only the forced word, at no cost, in sentences that have one."""
     alone = torch.full_like(costs[:, 0], torch.inf).scatter_(1, forced[:, None], 0.0)
     return torch.where((forced != PAD)[:, None, None], alone[:, None], costs)

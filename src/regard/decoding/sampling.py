@@ -1,7 +1,7 @@
-"""Targets drawn from what the model thinks of them, word by word.
+"""Sample targets word by word from the model's distribution.
 
-Each word is drawn from p(word)^(1/τ), renormalised over the words that the settings leave. Chance comes from a generator of
-each sentence's own, so that what is drawn for it does not depend on what else is in the batch, nor on how many are drawn.
+Each word is drawn from p(word)^(1/τ), renormalised over the words that the settings allow. Each sentence has its own random
+generator, so that its samples do not depend on the other sentences in the batch, or on the number of samples.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,41 +25,45 @@ from regard.text.symbols import END, PAD, START
 
 _MOST = 1000
 _NUCLEUS = 256
-"""Words that are sorted first where a nucleus is wanted; nearly always they hold it."""
+"""Number of words that are sorted first for top-p; they nearly always contain all words of the nucleus."""
 _COLDEST = 1e-30
-"""Below this temperature scores would leave float32; the most probable word is all that is drawn long before."""
+"""Lowest temperature. Below it, scores would overflow in float32; even at this temperature, only the most probable word is
+drawn.
+"""
 _BLOCK_ROWS = 64
-"""Rows whose distribution functions exist at once, on a CPU."""
+"""Number of rows whose distribution functions are in memory at once on a CPU."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How targets are drawn.
+    """Settings of sampling.
 
     Raises:
         RequestError: If a setting is out of range.
     """
 
     count: int = 1
-    """Samples of each sentence, 1 to 1,000."""
+    """Number of samples of each sentence, 1 to 1,000."""
     temperature: float = 1.0
-    """τ > 0: below 1 prefers what is probable, above 1 evens out."""
+    """τ > 0; below 1 favours probable words, above 1 makes probabilities more even."""
     top_k: int = 0
-    """Draw among the k most probable words only; 0 for all."""
+    """Draw from the k most probable words only; 0 for all."""
     top_p: float = 1.0
-    """Draw among the fewest most probable words whose probabilities sum to p or more, 0 < p ≤ 1; after `top_k`."""
+    """Draw from the smallest set of most probable words whose probabilities sum to p or more, 0 < p ≤ 1; applied after
+    `top_k`.
+    """
     seed: int = 0
-    """With a sentence's number it decides what is drawn."""
+    """Seed, which is combined with the number of each sentence."""
     first: int = 0
-    """Number of the first sentence, so that a file may be worked through in parts."""
+    """Number of the first sentence, so that a file can be processed in parts."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= _MOST:
-            raise RequestError(f"count is {self.count} samples a sentence, expected 1 to {_MOST:,}")
+            raise RequestError(f"count is {self.count} samples per sentence, expected 1 to {_MOST:,}")
         if not 0 < self.temperature < float("inf"):
             raise RequestError(
-                f"temperature is {self.temperature}, expected more than 0; 1 draws from the model as it is, and for the most "
-                "probable word at each step search with a beam of one"
+                f"temperature is {self.temperature}, expected more than 0; 1 leaves the model's probabilities unchanged; for the "
+                "most probable word at each step, search with a beam of one"
             )
         if self.top_k < 0:
             raise RequestError(f"top_k is {self.top_k}, expected 0 (all words) or more")
@@ -86,28 +90,29 @@ def sample(
     reweight: ReweightBySite | None = None,
     follow: Follow | None = None,
 ) -> list[list[Hypothesis]]:
-    """Draw targets.
+    """Sample targets.
 
     Args:
-        model: In evaluation mode.
-        source: Each ends with the end symbol.
+        model: The model, in evaluation mode.
+        source: Source tokens, each sentence with its end symbol.
         source_mask: True for the source's symbols, False for padding.
-        sampling: How to draw.
+        sampling: Settings of sampling.
         numbers: The sentences' numbers, which seed their generators; None for 0, 1, …
         length_penalty: α of the reported score.
         length_reward: r of the reported score.
-        max_length: Most steps, the end symbol's included; 0 for 2·S + 20 of each sentence's own length S, at most 500.
-        guidance: What targets must begin with; phrases need `beam_search`.
-        restrictions: What targets may not hold, or only at a cost, which is taken from the log probabilities before a word is
-            drawn; groups need `beam_search`.
+        max_length: Maximum number of steps, including that of the end symbol; 0 for 2·S + 20 with the sentence's length S, at
+            most 500.
+        guidance: Words that targets must begin with; required phrases need `beam_search`.
+        restrictions: Words that targets must not contain, or that have a cost, which is subtracted from the log probabilities
+            before a word is drawn; groups need `beam_search`.
         record: Attention sites to record.
-        reweight: Maps attention weights to those used in their place, by site; see `regard.reweight`. Recorded are those used.
-        follow: Function that is called after each step with the rows of `source` that are still drawn and their words (R, N);
-            a sample's words after its end symbol have no meaning.
+        reweight: Functions that replace attention weights, by site; see `regard.reweight`. The replaced weights are recorded.
+        follow: Function that is called after each step with the rows of `source` that continue, and their words (R, N); a
+            sample's words after its end symbol have no meaning.
 
     Returns:
-        For each sentence `sampling.count` hypotheses, in the order drawn. Their log probabilities are the model's own, whatever
-        the settings.
+        For each sentence `sampling.count` hypotheses, in the order drawn. Their log probabilities are those of the model,
+        regardless of the settings.
 
     Raises:
         RequestError: If an argument is out of range, or the model's scores are not finite.
@@ -119,7 +124,7 @@ def sample(
     check_sites(model, record)
     model.check_reweight(reweight)
     if guidance is not None and guidance.constrains:
-        raise RequestError("sampling does not look for constraints: leave one of the two out, or search with a beam")
+        raise RequestError("sampling does not support phrases that targets must contain: leave them out, or use a beam search")
     if not len(source):
         return []
     if restrictions.groups > 1:
@@ -159,7 +164,7 @@ def sample(
 
 
 def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"]) -> Float[Tensor, "B N T"]:
-    """Return the numbers in [0, 1) for each sentence, sample and step."""
+    """Return random numbers in [0, 1) for each sentence, sample and step."""
     chance = torch.zeros(len(limits), sampling.count, int(limits.amax()), dtype=torch.float64)
     for row, (number, limit) in enumerate(zip(numbers, limits.tolist(), strict=True)):
         generator = np.random.default_rng([sampling.seed, sampling.first + number])
@@ -168,7 +173,7 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
 
 
 def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance: Float[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """Return a word for each, some rows at a time so that they stay in the cache."""
+    """Draw a word for each hypothesis, in blocks of rows that fit into the cache."""
     rows, each = log_probabilities.flatten(0, 1), chance.flatten()
     block = _BLOCK_ROWS if rows.device.type == "cpu" else len(rows)
     drawn = [_draw_rows(part, sampling, own) for part, own in zip(rows.split(block), each.split(block), strict=True)]
@@ -176,7 +181,7 @@ def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance:
 
 
 def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chance: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
-    """Return the word where chance falls in the distribution function of those that are left."""
+    """Return the word at which the distribution function of the allowed words exceeds `chance`."""
     scores = log_probabilities / max(sampling.temperature, _COLDEST)
     scores[:, [PAD, START]] = -torch.inf
     check_scores(scores.amax(-1))
@@ -186,17 +191,17 @@ def _draw_rows(log_probabilities: Float[Tensor, "R V"], sampling: Sampling, chan
         probabilities, words = _nucleus(probabilities, sampling)
     reached = probabilities.cumsum(-1, dtype=torch.float64)
     place = torch.searchsorted(reached, (chance * reached[:, -1])[:, None], right=True)
-    # Rounding may put chance at the very end: the last word that has a probability is meant.
+    # If rounding moves `chance` beyond the end, take the last word with a positive probability.
     last = torch.searchsorted(reached, reached[:, -1:].contiguous())
     place = torch.minimum(place, last)
     return (place if words is None else words.gather(-1, place))[:, 0]
 
 
 def _nucleus(probabilities: Float[Tensor, "R V"], sampling: Sampling) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """Return the words that the settings leave, the most probable first; zero for those they do not."""
+    """Return the allowed words, the most probable first, with their probabilities; zero for words that are not allowed."""
     count = min(sampling.top_k or _NUCLEUS, probabilities.shape[-1])
     found, words = probabilities.topk(count, -1)
-    if not sampling.top_k and bool((found.sum(-1) < sampling.top_p).any()):  # rarely: all words have to be sorted
+    if not sampling.top_k and bool((found.sum(-1) < sampling.top_p).any()):  # rare case: all words must be sorted
         found, words = probabilities.sort(dim=-1, descending=True, stable=True)
     if sampling.top_p < 1:
         found = found / found.sum(-1, keepdim=True) if sampling.top_k else found

@@ -1,4 +1,4 @@
-"""The search that a configuration asks for."""
+"""The search that a configuration defines."""
 
 from collections.abc import Collection
 
@@ -28,10 +28,10 @@ def search(
     record: Collection[str] = (),
     reweight: ReweightBySite | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search greedily for a beam of one, by `beam_search` for a wider one, or where targets must hold given phrases.
+    """Use greedy search for a beam of one, and `beam_search` for larger beams and for required phrases.
 
     Returns:
-        For each sentence at most `n_best` hypotheses, the best first.
+        For each sentence up to `n_best` hypotheses, the best first.
 
     Raises:
         RequestError: If a setting is out of range, or the model's scores are not finite.
@@ -69,7 +69,7 @@ def search(
 
 
 def restrictions_of(decoding: DecodingConfig) -> Restrictions:
-    """Return the restrictions that a configuration asks for."""
+    """Return the restrictions that a configuration defines."""
     return Restrictions(
         min_length=decoding.min_length,
         no_repeat_ngrams=decoding.no_repeat_ngrams,

@@ -1,8 +1,8 @@
 """History of a search, kept as tensors until the best hypotheses are known.
 
-Each step leaves the words it chose, which hypothesis each one goes on from, and the attention it paid. Nothing follows a
-hypothesis around while the search runs: at the end, the winners walk back along their parents and pick up their own words
-and attention. So recording costs the search one list entry a step.
+Each step stores the chosen words, the parent hypothesis of each, and the attention. Nothing is copied between hypotheses while
+the search runs. At the end, the words and the attention of the best hypotheses are collected by following their parents. So
+recording costs one list entry per step.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,18 +20,18 @@ from regard.records.views import sides
 
 @dataclass(frozen=True)
 class _Step:
-    rows: Tensor  # (B') sentences of the batch that are still searched for
-    parent: Tensor  # (B',N) hypothesis of the step before that each one goes on from
+    rows: Tensor  # (B') sentences of the batch whose search continues
+    parent: Tensor  # (B',N) parent of each hypothesis in the previous step
     words: Tensor  # (B',N)
-    total: Tensor  # (B',N) log probability so far, this word's included
-    attention: AttentionMaps  # (B',N',S) or (B',H,N',S), N' hypotheses of the step before; within the target t for S
+    total: Tensor  # (B',N) log probability so far, including this word
+    attention: AttentionMaps  # (B',N',S) or (B',H,N',S) for N' hypotheses of the previous step; t instead of S for the target
 
 
 @dataclass(frozen=True)
 class _Endings:
     row: np.ndarray  # sentence of the batch
     step: np.ndarray  # its last step, from 0
-    slot: np.ndarray  # its place among the hypotheses of that step
+    slot: np.ndarray  # its index among the hypotheses of that step
     score: np.ndarray
     finished: np.ndarray
 
@@ -41,13 +41,13 @@ class _Endings:
 
 @dataclass
 class Trace:
-    """The steps of one search over B sentences, and where hypotheses ended."""
+    """The steps of one search over B sentences, and the steps at which hypotheses ended."""
 
     source_mask: Bool[Tensor, "B S"]
     follow: Callable[[Tensor, Tensor], None] | None = None
     """Function that is called with the rows and the words of each step."""
     _steps: list[_Step] = field(default_factory=list)
-    _within: AttentionMaps = field(default_factory=dict)  # the encoder's own, (B,H,S,S): the same at every step
+    _within: AttentionMaps = field(default_factory=dict)  # weights within the encoder (B,H,S,S), the same at every step
     _ended: list[tuple[np.ndarray, ...]] = field(default_factory=list)
 
     def add(
@@ -58,7 +58,7 @@ class Trace:
         total: Float[Tensor, "M N"],
         attention: AttentionMaps,
     ) -> None:
-        """Take down a step."""
+        """Store a step."""
         if not self._steps:
             self._within = {site: weights for site, weights in attention.items() if sides(site)[0] == "source"}
         attention = {site: weights for site, weights in attention.items() if sides(site)[0] == "target"}
@@ -67,7 +67,7 @@ class Trace:
             self.follow(rows, words)
 
     def end(self, which: Bool[Tensor, "M N"], score: Float[Tensor, "M N"], *, finished: bool) -> None:
-        """Say which hypotheses end with the step last added."""
+        """Mark the hypotheses that end with the last added step."""
         place, slot = which.nonzero(as_tuple=True)
         row = self._steps[-1].rows[place].numpy(force=True)
         step = np.full(len(row), len(self._steps) - 1)
@@ -76,14 +76,17 @@ class Trace:
         )
 
     def best(self, count: int) -> list[list[Hypothesis]]:
-        """Return the best `count` of each sentence: finished ones first, then by score, then those that ended earlier."""
+        """Return the best `count` hypotheses of each sentence.
+
+        Finished ones first, then by score, then by the time they ended.
+        """
         ended = self._endings()
         order = np.lexsort((ended.slot, ended.step, -ended.score, ~ended.finished, ended.row))
         rank = np.arange(len(order)) - np.searchsorted(ended.row[order], ended.row[order])
         return self._by_sentence(ended[order[rank < count]])
 
     def all(self) -> list[list[Hypothesis]]:
-        """Return all of each sentence, by their places."""
+        """Return all hypotheses of each sentence, in order of their indices."""
         ended = self._endings()
         return self._by_sentence(ended[np.lexsort((ended.slot, ended.row))])
 
@@ -98,10 +101,10 @@ class Trace:
         return found
 
     def _follow(self, winners: _Endings) -> list[Hypothesis]:
-        """Walk back from each winner's end to its start."""
+        """Follow each of the best hypotheses from its end to its start."""
         num_steps, num_winners = len(self._steps), len(winners.row)
         words = np.zeros((num_winners, num_steps), dtype=np.int64)
-        total = np.zeros((num_winners, num_steps + 1), dtype=np.float32)  # one more in front: before the first word, 0
+        total = np.zeros((num_winners, num_steps + 1), dtype=np.float32)  # with a leading 0, before the first word
         maps: dict[str, np.ndarray] = {}
         place = np.zeros(len(self.source_mask), dtype=np.int64)
         slot = winners.slot.copy()
@@ -159,5 +162,5 @@ def _pick(attention: AttentionMaps, place: np.ndarray, slot: np.ndarray) -> dict
 
 
 def _heads_first(weights: np.ndarray) -> np.ndarray:
-    """Return (T,S) as it is; (T,H,S) as (H,T,S)."""
+    """Return (T,S) unchanged, and (T,H,S) as (H,T,S)."""
     return weights if weights.ndim == 2 else weights.swapaxes(0, 1)

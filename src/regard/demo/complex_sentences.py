@@ -1,6 +1,6 @@
 """Sentences of two clauses: subordinate, relative, infinitive and coordinated ones.
 
-A German comma that English does not write is a possible link to the word that opens the clause behind it.
+A German comma without an English counterpart has a possible link to the word that begins the next clause.
 """
 
 from random import Random
@@ -30,10 +30,10 @@ _CONJUNCTIONS = {"present": words.PRESENT_CONJUNCTIONS, "past": words.PAST_CONJU
 def _second(
     random: Random, tense: str, choice: Choice, *, anaphor: float, negation: float = 0.0
 ) -> tuple[tuple[Slot, ...], Clause]:
-    """A second clause, its slots in capitals.
+    """Return a second clause, with slots in capitals.
 
-    Its subject is, as often as `anaphor` says, the pronoun for the first subject, else no pronoun at all: so every pronoun
-    is known by what it stands for.
+    With probability `anaphor`, its subject is the pronoun for the first subject, else it is not a pronoun. So the antecedent of
+    every pronoun is known.
     """
     same = random.random() < anaphor
     slots, clause = draw_clause(random, tense, choice, pronoun=same, negation=negation)
@@ -43,7 +43,7 @@ def _second(
 
 
 def subordinate(random: Random) -> Pattern:
-    """A clause with weil, obwohl, wenn, als, während, bevor, nachdem, behind the main clause or before it."""
+    """Return a clause with weil, obwohl, wenn, als, während, bevor or nachdem, after or before the main clause."""
     tense = random.choice(("present", "present", "past", "past", "pluperfect"))
     main, behind = "past" if tense == "pluperfect" else tense, random.random() < 0.55
     slots, clause = draw_clause(random, main if behind else tense, _SHORT, negation=0.1)
@@ -59,14 +59,14 @@ def subordinate(random: Random) -> Pattern:
 
 
 def reason(random: Random) -> Pattern:
-    """A reason that lies with the subject ("because she is tired"): the pronoun has the antecedent's gender."""
+    """Return a reason about the subject ("because she is tired"), with a pronoun of the antecedent's gender."""
     tense = draw_tense(random, "present", "past")
     slots, clause = draw_clause(random, tense, Choice(DEED_SHAPES, adjective=0.25), negation=0.1)
     return _with_reason(random, slots, clause, tense, "s", draw.PERSONS)
 
 
 def reason_of_object(random: Random) -> Pattern:
-    """A reason that lies with the object ("because it is new"): "er", "sie" or "es", as the noun's gender has it."""
+    """Return a reason about the object ("because it is new"), with "er", "sie" or "es" after the noun's gender."""
     tense = draw_tense(random, "present", "past")
     group, used = random.choice(
         ((draw.THINGS, verbs.THING_VERBS), (draw.FOODS, verbs.FOOD_VERBS), (draw.TEXTS, verbs.TEXT_VERBS))
@@ -77,7 +77,7 @@ def reason_of_object(random: Random) -> Pattern:
 
 
 def _seeing(random: Random, tense: str, used: tuple[verbs.Verb, ...], group: Group) -> tuple[Slot, Slot, Slot]:
-    """Somebody who is "he" or "she", a verb, and a thing: two antecedents that no pronoun confuses."""
+    """Return a person who is "he" or "she", a verb, and a thing: two antecedents with different pronouns."""
     kind = draw.pick(random, {"phrase": 0.6, "name": 0.2, "pronoun": 0.2})
     if kind == "phrase":
         subject: Table = draw.noun_phrases(random, draw.ADULTS, kinds={"single": 1}, adjective=0.3)
@@ -98,7 +98,7 @@ def _with_reason(random: Random, slots: tuple[Slot, ...], clause: Clause, tense:
 
 
 def but(random: Random) -> Pattern:
-    """A second main clause about the same two: "…, but he does not need it"."""
+    """Return a second main clause about the same person and thing: "…, but he does not need it"."""
     tense = draw_tense(random, "present", "past")
     slots = _seeing(random, tense, verbs.HANDLING_VERBS, draw.THINGS)
     negated = random.random() < 0.5
@@ -110,7 +110,7 @@ def but(random: Random) -> Pattern:
 
 
 def coordination(random: Random) -> Pattern:
-    """Two predicates of one subject."""
+    """Return two predicates of one subject."""
     tense = draw_tense(random, "present", "past", "perfect", "future")
     slots, clause = draw_clause(random, tense, _SHORT, negation=0)
     then = draw_predicate(random, finite(tense, False), Choice(SHORT_SHAPES, object_pronouns=(), adjective=0.15)).second()
@@ -121,7 +121,7 @@ def coordination(random: Random) -> Pattern:
 
 
 def that(random: Random) -> Pattern:
-    """Clauses of saying and believing: dass, with the verb last."""
+    """Return clauses of saying and believing: dass, with the verb last."""
     main = random.choice(("present", "past"))
     told = ("present", "past", "perfect", "future", "modal") if main == "present" else ("past", "pluperfect", "past modal")
     tense = draw_tense(random, *told)
@@ -134,7 +134,7 @@ def that(random: Random) -> Pattern:
 
 
 def relative_subject(random: Random) -> Pattern:
-    """Who or what the sentence is about is told in a relative clause: der, die, das by its gender."""
+    """Return a subject with a relative clause: der, die, das by gender."""
     subject = draw.noun_phrases(random, draw.PERSONS, subject=True, adjective=0.2)
     tense = draw_tense(random, "present", "past", "perfect", "modal")
     main = draw_predicate(random, finite("present" if tense == "modal" else tense, False), _SHORT)
@@ -149,7 +149,7 @@ def relative_subject(random: Random) -> Pattern:
 
 
 def relative_object(random: Random) -> Pattern:
-    """A thing that somebody does something with: den, die, das in the accusative, behind the verb bracket."""
+    """Return an object with a relative clause: den, die, das in the accusative, after the verb bracket."""
     tense = draw_tense(random, "present", "past", "perfect")
     subject, _ = draw.subjects(random, adjective=0.15)
     group, used = random.choice(
@@ -168,7 +168,7 @@ def relative_object(random: Random) -> Pattern:
 
 
 def attempt(random: Random) -> Pattern:
-    """The infinitive with zu, inside a separable verb: "versucht, die Tür aufzumachen"."""
+    """Return the infinitive with zu, inside a separable verb: "versucht, die Tür aufzumachen"."""
     tense = draw_tense(random)
     subject, pronoun = draw.subjects(random, adjective=0.2)
     deed = draw_predicate(
@@ -181,7 +181,7 @@ def attempt(random: Random) -> Pattern:
 
 
 def purpose(random: Random) -> Pattern:
-    """Clauses of purpose: um … zu."""
+    """Return clauses of purpose: um … zu."""
     subject, _ = draw.subjects(random, adjective=0.15)
     place = draw.places(random, direction=True, adjective=0.15)
     slots = (Slot("s", (subject,)), finite(draw_tense(random), False)(verbs.MOTION_VERBS, ""), Slot("p", (place,)))

@@ -1,4 +1,4 @@
-"""The built-in corpus: English–German sentence pairs with gold word alignments, reached by number."""
+"""The built-in corpus: English–German sentence pairs with gold word alignments, accessed by index."""
 
 import os
 from bisect import bisect_right
@@ -16,15 +16,15 @@ from regard.demo.sentences import Pattern, draw_pattern
 _INDEX_BITS = 24
 _SIZE = 1 << _INDEX_BITS
 _SEGMENT = 4096
-LONGEST = 16  # words of a sentence, punctuation aside
+LONGEST = 16  # maximum number of words in a sentence, without punctuation
 
 
 @dataclass(frozen=True)
 class DemoPair:
     """One sentence pair.
 
-    `alignment` holds the sure links and `possible` the possible ones, the sure among them, as (source index, target index)
-    over `source_words` and `target_words`, which are the words and punctuation marks of the two sentences.
+    `alignment` contains the sure links, and `possible` all links including the sure ones, as (source index, target index) in
+    `source_words` and `target_words`, which are the words and punctuation marks of the two sentences.
     """
 
     source: str
@@ -35,13 +35,13 @@ class DemoPair:
     possible: frozenset[tuple[int, int]]
 
     def pharaoh(self) -> str:
-        """The sure links as `0-0 1-2 …`, by source and target index."""
+        """Return the sure links as `0-0 1-2 …`, by source and target index."""
         return " ".join(f"{i}-{j}" for i, j in sorted(self.alignment))
 
 
 @dataclass
 class _Share:
-    """A pattern, how many of its sentences have been dealt out, and how their order is scrambled."""
+    """A pattern, the number of its sentences in use, and the permutation of their order."""
 
     pattern: Pattern
     dealt: int
@@ -50,16 +50,16 @@ class _Share:
 
 
 class DemoCorpus(NumberedCorpus):
-    """English–German sentence pairs written by a small grammar, each reached by its index.
+    """English–German sentence pairs that a small grammar generates, accessed by index.
 
     No two indices give the same pair, no English sentence has two translations, and the same seed gives the same corpus.
-    An index is scrambled by a permutation of [0, 2^24). That range was dealt out to sentence patterns in segments when the
-    corpus was made, so the scrambled index names a pattern and a number among its sentences; the number is scrambled once
-    more (number · a + b modulo the sentences of the pattern, a coprime to them) and read as digits of a mixed radix, one
-    digit for every slot. Every step is a bijection, and no sentence belongs to two patterns.
+    A permutation of [0, 2^24) scrambles an index. When the corpus is built, that range is divided into segments for the
+    sentence patterns, so the scrambled index gives a pattern and a number among its sentences. This number is scrambled again
+    (number · a + b modulo the number of sentences of the pattern, with a coprime to it) and read as digits of a mixed radix,
+    one digit for each slot. Every step is a bijection, and no sentence belongs to two patterns.
 
     Args:
-        seed: governs which pairs are in the corpus and their order.
+        seed: Seed of the choice and the order of the pairs.
     """
 
     name = "pair"
@@ -73,7 +73,7 @@ class DemoCorpus(NumberedCorpus):
         self._deal(random)
 
     def _deal(self, random: Random) -> None:
-        """Deal the range out to patterns in segments, to none more than it has sentences."""
+        """Divide the range into segments for the patterns, none longer than the number of its sentences."""
         shares: dict[object, _Share] = {}
         start = 0
         while start < _SIZE:
@@ -91,7 +91,7 @@ class DemoCorpus(NumberedCorpus):
                 start += length
 
     def __getitem__(self, index: int) -> DemoPair:
-        """The pair with this index, with its alignment.
+        """Return the pair with this index, with its alignment.
 
         Raises:
             IndexError: `index` is not in [0, len(self)).
@@ -106,18 +106,18 @@ class DemoCorpus(NumberedCorpus):
         return DemoPair(*texts, first, second, sure | stop, possible | stop)
 
     def text(self, index: int) -> tuple[str, str]:
-        """The two sentences of the pair with this index, without its alignment, and faster."""
+        """Return the two sentences of the pair with this index, without its alignment, which is faster."""
         pattern, rank = self._locate(index)
         return pattern.text(rank)
 
     def _locate(self, index: int) -> tuple[Pattern, int]:
-        """The pattern of a pair, and its number within that pattern."""
+        """Return the pattern of a pair, and its number within that pattern."""
         number = self._scramble(index)
         share, offset = self._segments[bisect_right(self._starts, number) - 1]
         return share.pattern, ((number + offset) * share.multiplier + share.offset) % share.pattern.size
 
     def pairs(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
-        """The sentences of the pairs from `start` to before `stop`, without their alignments."""
+        """Yield the sentences of the pairs from `start` to before `stop`, without their alignments."""
         return map(self.text, range(start, _SIZE if stop is None else stop))
 
     def write(
@@ -153,5 +153,5 @@ class DemoCorpus(NumberedCorpus):
 
 
 def _surface(text: str, words: list[MarkedWord]) -> tuple[str, ...]:
-    """The words as the sentence has them: the first with its capital."""
+    """Return the words of a sentence, with the first one capitalised."""
     return (text[: len(words[0].text)], *(word.text for word in words[1:]))

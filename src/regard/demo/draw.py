@@ -1,4 +1,4 @@
-"""Parts of which a clause is composed at random: groups of nouns, kinds of noun phrase, groups of tenses, places."""
+"""Random parts of a clause: groups of nouns, kinds of noun phrases, groups of tenses, places."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Group:
-    """Nouns that can do and suffer the same things, with the adjectives that fit before them and behind "is"."""
+    """Nouns that fit the same verbs, with the adjectives that fit before them and after "is"."""
 
     nouns: tuple[nouns.Noun, ...]
     adjectives: tuple[Adjective, ...]
@@ -80,7 +80,7 @@ _PLACE_KINDS = {"core": 0.7, "owned": 0.3}
 
 
 def pick(random: Random, weights: Mapping[T, float]) -> T:
-    """One key, by weight."""
+    """Return a random key, drawn by weight."""
     left = random.random() * sum(weights.values())
     for key, weight in weights.items():
         left -= weight
@@ -98,9 +98,9 @@ def noun_phrases(
     kinds: dict[str, float] | None = None,
     adjective: float = 0.4,
 ) -> Table:
-    """A table of noun phrases of a group: which determiners, and (as often as `adjective` says) with adjectives.
+    """Return a table of noun phrases of a group, with random determiners and, with probability `adjective`, adjectives.
 
-    A subject is no bare plural: few words stand first in a sentence, where they are written with a capital.
+    A subject is not a bare plural, so that few words are capitalised at the beginning of a sentence.
     """
     if group is DRINKS:
         kinds = {"no mass": 1} if kinds and "no" in kinds else {"definite mass": 1} if negated else {"mass": 1}
@@ -118,7 +118,10 @@ def noun_phrases(
 def subjects(
     random: Random, *, negated: bool = False, adjective: float = 0.4, pronoun: bool | None = None
 ) -> tuple[Table, bool]:
-    """A table of persons that do something, noun phrases, names or pronouns (or only these, or none), and which it is."""
+    """Return a table of subjects.
+
+    Noun phrases, names or pronouns (or only pronouns, or none), and whether they are pronouns.
+    """
     named, spoken = {"phrase": 0.62, "name": 0.1}, {"first": 0.14, "third": 0.14}
     kind = pick(random, named | spoken if pronoun is None else spoken if pronoun else named)
     if kind == "name":
@@ -131,19 +134,19 @@ def subjects(
 
 
 def rooms(random: Random, *, adjective: float = 0.3) -> Table:
-    """Table of the rooms for actions."""
+    """Return a table of rooms, as places of actions."""
     return place_table(IN, noun_phrases(random, ROOMS, kinds=_PLACE_KINDS, adjective=adjective))
 
 
 def surroundings(random: Random, *, adjective: float) -> Table:
-    """Table of the details of a purchase or a find: the room, or the person it is for."""
+    """Return a table of details of buying or finding: a room, or a person for whom something is bought."""
     if random.random() < 0.6:
         return rooms(random, adjective=adjective)
     return place_table(FOR, noun_phrases(random, PERSONS, kinds=_PLACE_KINDS, adjective=adjective))
 
 
 def places(random: Random, *, direction: bool = False, adjective: float = 0.3) -> Table:
-    """A table of places: where something happens or, as a `direction`, where to."""
+    """Return a table of places: where something happens or, as a `direction`, where somebody goes."""
     weights = {"room": 0.5, "shore": 0.2, "person": 0.2} | ({} if direction else {"home": 0.05, "building": 0.15})
     choice = pick(random, weights)
     if choice == "home":
@@ -158,5 +161,5 @@ def places(random: Random, *, direction: bool = False, adjective: float = 0.3) -
 
 
 def tops(random: Random) -> Table:
-    """A table of directions on, under and next to something."""
+    """Return a table of directions on, under and next to something."""
     return place_table(ONTO, noun_phrases(random, TOPS, kinds=_PLACE_KINDS, adjective=0.2))

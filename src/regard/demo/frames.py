@@ -1,8 +1,8 @@
-"""Clauses: what can be said of whom, as two parallel templates with slots.
+"""Clauses: predicates and the nouns that they fit, as two parallel templates with slots.
 
-A clause is drawn once, when the corpus is made, as a choice of *tables* (which verbs, which kind of noun phrase, which
-tense); a pair then takes one row from each table. German is kept in pieces, the middle field and what stands around it, so
-that the same clause can be written verb-second, verb-first and verb-final (see `sentences`).
+When the corpus is built, a clause is drawn as a choice of *tables* (verbs, noun phrases, tenses); each pair then takes one row
+from each table. The German clause is stored in parts, the middle field and the words around it, so that it can be written
+verb-second, verb-first and verb-final (see `sentences`).
 """
 
 import re
@@ -21,7 +21,10 @@ _SLOT = re.compile(r"\{([a-z])\.")
 
 
 class Slot(NamedTuple):
-    """A place in a sentence: one of `tables` fills it, chosen by an attribute of the row in slot `by` if there is one."""
+    """A slot in a sentence, filled by one of `tables`.
+
+    An attribute of the row in slot `by` chooses the table if `by` is given.
+    """
 
     name: str
     tables: tuple[Table, ...]
@@ -31,10 +34,10 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Clause:
-    """The part of a clause behind its verb: English tail, German middle field, and the slots of both, the verb first.
+    """The part of a clause after its verb: English tail, German middle field, and the slots of both, beginning with the verb.
 
-    `pronoun` is the pronoun object with which the middle field begins, if it does: what is light moves up, before adverbials
-    and before a subject that stands behind its verb ("heute sieht mich der Mann").
+    `pronoun` is the pronoun object at the beginning of the middle field, if there is one: it comes before adverbials, and
+    before a subject that follows its verb ("heute sieht mich der Mann").
     """
 
     tail: str
@@ -43,7 +46,7 @@ class Clause:
     pronoun: str = ""
 
     def second(self) -> "Clause":
-        """The same clause as the second of a sentence: its slots in capitals."""
+        """Return the same clause as the second clause of a sentence, with slots in capitals."""
         return Clause(
             capitals(self.tail),
             capitals(self.middle),
@@ -53,16 +56,16 @@ class Clause:
 
     @property
     def timed(self) -> str:
-        """The middle field with an adverbial of time, in slot t, in its place."""
+        """The middle field with an adverbial of time in slot t."""
         return self.pronoun + " {t.de}" + self.middle.removeprefix(self.pronoun)
 
     def behind(self, subject: str) -> str:
-        """The middle field behind a verb that comes before its subject."""
+        """Return the middle field after a verb that precedes its subject."""
         return f"{self.pronoun} {subject}{self.middle.removeprefix(self.pronoun)}"
 
 
 def capitals(template: str) -> str:
-    """Name the slots of a template in capitals."""
+    """Return a template with the names of its slots in capitals."""
     return _SLOT.sub(lambda match: "{" + match[1].upper() + ".", template)
 
 
@@ -90,10 +93,10 @@ class Choice:
     """Requirements of the surrounding sentence on a clause.
 
     Args:
-        shapes: the shapes it may have.
-        negated: whether it says not.
-        object_pronouns: the pronouns an object may be, none beside a pronoun subject ("I see me").
-        adjective: how often a noun has an adjective, 0 to 1.
+        shapes: Allowed shapes of the clause.
+        negated: Whether the clause is negated.
+        object_pronouns: Allowed object pronouns; none with a pronoun subject, to avoid "I see me".
+        adjective: Probability that a noun has an adjective, 0 to 1.
     """
 
     shapes: tuple[str, ...] = tuple(SHAPES)
@@ -103,23 +106,23 @@ class Choice:
 
 
 def finite(tense: str, negated: bool, *, by: str = "s") -> Verbs:
-    """Verbs in the tenses of a group, agreeing with the row in slot `by`."""
+    """Return verbs in the tenses of a group, which agree with the row in slot `by`."""
     tenses = draw.TENSE_GROUPS[tense][1 if negated else 0]
     return lambda used, negation: Slot("v", verb_tables(used, tenses, negation), by, "person")
 
 
 def imperative(used: tuple[Verb, ...], negation: str) -> Slot:
-    """Verbs as one tells a friend; those that nobody orders are left out."""
+    """Return verbs in the imperative to a friend, without verbs that have no sensible imperative."""
     return Slot("v", (imperative_table(tuple(verb for verb in used if verb not in verbs.INVOLUNTARY), negation),))
 
 
 def infinitive(used: tuple[Verb, ...], negation: str) -> Slot:
-    """Verbs in the infinitive with zu."""
+    """Return verbs in the infinitive with zu."""
     return Slot("v", (infinitive_table(used),))
 
 
 def draw_predicate(random: Random, conjugate: Verbs, choice: Choice) -> Clause:
-    """Draw all of a clause but its subject."""
+    """Draw a clause without its subject."""
     shape = draw.pick(random, {name: weight for name, weight in SHAPES.items() if name in choice.shapes})
     if shape == "accusative":
         return _accusative(random, conjugate, choice)
@@ -136,7 +139,7 @@ def _objects(random: Random, group: Group, choice: Choice) -> Slot:
 
 
 def _person(random: Random, choice: Choice, name: str, case: str) -> tuple[Slot, str]:
-    """A person as an object, and the field to which it moves up if it is a pronoun."""
+    """Return a person as an object, and the field at the front for a pronoun."""
     if choice.object_pronouns and random.random() < 0.3:
         return Slot(name, (object_pronoun_table(*choice.object_pronouns),)), f" {{{name}.{case}}}"
     return _objects(random, draw.PERSONS, choice)._replace(name=name), ""
@@ -198,7 +201,7 @@ def _state(random: Random, verb: Slot, choice: Choice) -> Clause:
 
 
 def state_clause(random: Random, group: Group, verb: Slot, choice: Choice) -> Clause:
-    """Predicates of a group of nouns: "is tired", "is very tired"."""
+    """Return predicates of a group of nouns: "is tired", "is very tired"."""
     state = Slot("a", (words_table(tuple((f"{word.english}|#a", f"{word.german}|#a") for word in group.states)),))
     if not choice.negated and random.random() < 0.3:
         return _clause(" {d.en} {a.en}", " {d.de} {a.de}", verb, state, Slot("d", (words_table(words.DEGREES),)))

@@ -38,8 +38,8 @@ ENGLISH_BE = {"present": ("am", "are", "is", "are", "are"), "past": ("was", "wer
 def german_present(infinitive: str, third: str) -> tuple[str, ...]:
     """Conjugate in the present: ich, du, er, wir, sie.
 
-    The third person singular shows the stem of the second ("sieht": "siehst"); a stem in -s, -ß, -z swallows the s of -st
-    ("isst": "isst").
+    The third person singular has the stem of the second ("sieht": "siehst"); after a stem in -s, -ß or -z, the ending -st loses
+    its s ("isst": "isst").
     """
     if infinitive in SPECIAL_PRESENT:
         return SPECIAL_PRESENT[infinitive]
@@ -49,7 +49,7 @@ def german_present(infinitive: str, third: str) -> tuple[str, ...]:
 
 
 def german_past(past: str) -> tuple[str, ...]:
-    """Conjugate in the simple past: weak with -te ("machte"), strong without ("sah")."""
+    """Conjugate in the simple past: weak verbs with -te ("machte"), strong verbs without ("sah")."""
     if past.endswith("te"):
         return (past, past + "st", past, past + "n", past + "n")
     second = past + ("est" if past[-1] in "sßtdz" else "st")
@@ -57,7 +57,7 @@ def german_past(past: str) -> tuple[str, ...]:
 
 
 def german_imperative(infinitive: str, third: str) -> str:
-    """Tell one friend to do it: "mach", "warte"; e → i stays ("gib"), a → ä does not ("schlaf")."""
+    """Return the imperative singular: "mach", "warte"; the change e → i stays ("gib"), a → ä does not ("schlaf")."""
     if infinitive in SPECIAL_IMPERATIVE:
         return SPECIAL_IMPERATIVE[infinitive]
     stem, changed = infinitive.removesuffix("en"), third.removesuffix("t")
@@ -67,7 +67,7 @@ def german_imperative(infinitive: str, third: str) -> str:
 
 
 def english_parts(row: str) -> tuple[str, str, str]:
-    """Base, past and participle; a regular verb gives its base alone."""
+    """Return base, past and participle; a regular verb is given by its base only."""
     base, *rest = row.split()
     if rest:
         return base, rest[0], rest[1]
@@ -76,7 +76,7 @@ def english_parts(row: str) -> tuple[str, str, str]:
 
 
 def english_third(base: str) -> str:
-    """The third person singular: "sees", "goes", "tries", "has"."""
+    """Return the third person singular: "sees", "goes", "tries", "has"."""
     if base == "have":
         return "has"
     if base.endswith("y") and base[-2] not in "aeiou":
@@ -85,12 +85,12 @@ def english_third(base: str) -> str:
 
 
 def dative_plural(plural: str) -> str:
-    """Add the -n of the dative plural where the plural does not end in -n or -s."""
+    """Add the -n of the dative plural if the plural does not end in -n or -s."""
     return plural if plural.endswith(("n", "s")) else plural + "n"
 
 
 def german_noun(singular: str, plural: str, weak: str, gender: str) -> tuple[str, str, str]:
-    """The noun in nominative, accusative and dative; `gender` "p" asks for the plural."""
+    """Return the noun in nominative, accusative and dative; the plural if `gender` is "p"."""
     if gender == "p":
         return plural, plural, dative_plural(plural)
     return singular, weak or singular, weak or singular

@@ -1,10 +1,10 @@
-"""Phrases that carry their word alignment with them.
+"""Phrases with marks for their word alignment.
 
-A marked text is a text whose words may carry marks: `the|d old|a man|n`. A word of the English side and one of the German
-side are aligned for sure when they share a mark; a mark behind `~` makes a link that is only possible, in the sense of
-Och & Ney (2003). Several marks are joined by `+`: `gesehen|v+~x`. In a phrase `#` stands for the slot that the phrase fills,
-so that two noun phrases of a sentence do not mix: `the|#d man|#n` in slot s becomes `the|sd man|sn`. A sentence is built
-twice by the same code, plain from plain phrases (fast) and marked from marked ones (when the alignment is asked for).
+A marked text is a text whose words may carry marks: `the|d old|a man|n`. An English and a German word with a common mark have a
+sure link. A mark after `~` makes a possible link, in the sense of Och & Ney (2003). Several marks are joined by `+`:
+`gesehen|v+~x`. In a phrase, `#` stands for the slot that the phrase fills, so that two noun phrases of a sentence have
+different marks: `the|#d man|#n` in slot s becomes `the|sd man|sn`. The same code builds a sentence from plain phrases (fast)
+or, if the alignment is needed, from marked ones.
 """
 
 import re
@@ -31,12 +31,12 @@ class MarkedWord(NamedTuple):
 
 
 def strip(text: str) -> str:
-    """Take the marks off: `the|d man|n` → `the man`."""
+    """Remove the marks: `the|d man|n` → `the man`."""
     return _MARK.sub("", text)
 
 
 def strip_row(row: Row) -> Row:
-    """Take the marks off every text of a phrase."""
+    """Remove the marks from every text of a phrase."""
     return type(row)(*(strip(field) if isinstance(field, str) else field for field in row))
 
 
@@ -59,7 +59,7 @@ def align(source: list[MarkedWord], target: list[MarkedWord]) -> tuple[frozenset
     """Link the words that share a mark.
 
     Returns:
-        The sure and the possible links as (source index, target index), the sure ones among the possible.
+        The sure links, and all links including the sure ones, as (source index, target index).
     """
     sure, possible = set(), set()
     for i, word in enumerate(source):

@@ -1,9 +1,9 @@
-"""The nouns of the built-in corpus, by what they can do in a sentence; they are in `nouns.tsv`.
+"""The nouns of the built-in corpus, grouped by their roles in a sentence. The data are in `nouns.tsv`.
 
 English singular and plural, German singular and plural, gender (m, f, n). `weak` is the oblique singular of a weak noun
 (der Junge, den Jungen). An English name with a blank in it is a compound in German: "kitchen table" is "Küchentisch", and
-"door of the kitchen" is "Küchentür". Nouns whose English hides something German must show are left out on purpose:
-one form for both numbers ("sheep"), two genders for one word, two German words for one English one.
+"door of the kitchen" is "Küchentür". Nouns that are ambiguous in German are left out: those with one form for both numbers
+("sheep"), with two genders, or with two German translations.
 """
 
 from itertools import groupby
@@ -35,8 +35,8 @@ THINGS = _GROUPS["things"]
 TEXTS = _GROUPS["texts"]
 OPENABLES = _GROUPS["openables"]
 DEVICES = _GROUPS["devices"]
-ROOMS = _GROUPS["rooms"]  # one is in them, and goes into them
-BUILDINGS = _GROUPS["buildings"]  # one is behind them and in front of them
-SHORES = _GROUPS["shores"]  # one is at them, and goes to them: an
-TOPS = _GROUPS["tops"]  # things lie on and under them
+ROOMS = _GROUPS["rooms"]  # with "in": in them, and into them
+BUILDINGS = _GROUPS["buildings"]  # with "behind" and "in front of"
+SHORES = _GROUPS["shores"]  # with "an": at them, and to them
+TOPS = _GROUPS["tops"]  # with "on" and "under"
 NAMES = (("Anna", "f"), ("Maria", "f"), ("Julia", "f"), ("Peter", "m"), ("Paul", "m"), ("Thomas", "m"))

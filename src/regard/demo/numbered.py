@@ -1,4 +1,4 @@
-"""Corpora that are reached by number, in a scrambled order of the numbers below a power of two."""
+"""Corpora whose examples are accessed by index, in a scrambled order of the numbers below a power of two."""
 
 from collections.abc import Iterator
 from random import Random
@@ -10,11 +10,11 @@ _CHUNK = 20_000
 
 
 class Permutation:
-    """A bijection of [0, 2^bits) that looks random: odd multiples, a shift, and the upper half folded onto the lower.
+    """A pseudorandom bijection of [0, 2^bits): multiplication by odd numbers, a shift, and xor of the upper and the lower half.
 
     Args:
-        bits: how many bits the numbers have.
-        random: which bijection.
+        bits: Number of bits of the numbers.
+        random: Source of randomness that chooses the bijection.
     """
 
     def __init__(self, bits: int, *, random: Random) -> None:
@@ -25,7 +25,7 @@ class Permutation:
         self._shift = random.getrandbits(bits)
 
     def __call__(self, index: int) -> int:
-        """Where `index`, of [0, 2^bits), goes."""
+        """Return the image of `index`, a number in [0, 2^bits)."""
         number = (index * self._first + self._shift) % self.size
         number ^= number >> self._half
         number = number * self._second % self.size
@@ -33,7 +33,7 @@ class Permutation:
 
 
 class NumberedCorpus:
-    """A corpus of 2^bits examples, each reached by its index, which a permutation scrambles.
+    """A corpus of 2^bits examples, accessed by an index that a permutation scrambles.
 
     Args:
         bits: Number of bits of an index.
@@ -70,7 +70,7 @@ class NumberedCorpus:
         stop = len(self) if stop is None else stop
         if not 0 <= start <= stop <= len(self):
             raise IndexError(
-                f"{type(self).__name__}.write: {self.name}s {start} to {stop} were asked for; the corpus has {self.name}s 0 to "
+                f"{type(self).__name__}.write: {self.name}s {start} to {stop} were requested; the corpus has {self.name}s 0 to "
                 f"{len(self) - 1}"
             )
         return range(start, stop)

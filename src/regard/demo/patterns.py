@@ -15,9 +15,9 @@ class Pattern:
     """All the sentence pairs of one pair of templates.
 
     Args:
-        source: the English template, marked (see `marks`).
-        target: the German template, marked.
-        slots: what fills them; a slot that depends on another comes after it.
+        source: The English template with marks (see `marks`).
+        target: The German template with marks.
+        slots: The slots; a slot that depends on another must come after it.
     """
 
     def __init__(self, source: str, target: str, slots: tuple[Slot, ...]) -> None:
@@ -30,7 +30,7 @@ class Pattern:
 
     @property
     def longest(self) -> int:
-        """A bound on the words of either sentence."""
+        """Upper bound of the number of words in each sentence."""
         return max(self._bound(self.source), self._bound(self.target))
 
     def _bound(self, template: str) -> int:
@@ -44,14 +44,14 @@ class Pattern:
         return (self.source, self.target, self.slots)
 
     def multiplier(self, random: Random) -> int:
-        """A number coprime to the number of sentences, for a scrambled order of them."""
+        """Return a number coprime to the number of sentences, to scramble their order."""
         while True:
             number = random.randrange(1, self.size + 1)
             if gcd(number, self.size) == 1:
                 return number
 
     def rows(self, rank: int, *, marked: bool = False) -> dict[str, Any]:
-        """The rows that fill the slots of sentence number `rank`: the digits of a mixed radix."""
+        """Return the rows that fill the slots of sentence number `rank`, which are its digits in a mixed radix."""
         rows: dict[str, Any] = {}
         for name, tables, by, attribute, size in self._marked if marked else self._plain:
             rank, digit = divmod(rank, size)
@@ -59,7 +59,7 @@ class Pattern:
         return rows
 
     def text(self, rank: int) -> tuple[str, str]:
-        """The two sentences number `rank`."""
+        """Return the sentence pair number `rank`."""
         rows = self.rows(rank)
         source, target = self.source.format(**rows), self.target.format(**rows)
         return source[0].upper() + source[1:], target[0].upper() + target[1:]

@@ -28,8 +28,8 @@ _GENDERS = "mfnp"
 class NounPhrase(NamedTuple):
     """One noun phrase or pronoun: English, and German by case.
 
-    `person` says how the verb agrees with it, `referent` which pronoun stands for it (index in `REFERENTS`), `relative`
-    which relative pronoun goes with it (index in `RELATIVES`).
+    `person` is the person with which the verb agrees, `referent` the pronoun for it (index in `REFERENTS`), and `relative` its
+    relative pronoun (index in `RELATIVES`).
     """
 
     en: str
@@ -62,33 +62,33 @@ class Table:
         return len(self.rows)
 
     def longest(self, name: str) -> int:
-        """The most words that the field `name` of a row has."""
+        """Return the maximum number of words in the field `name` of a row."""
         if name not in self._longest:
             self._longest[name] = max(len(getattr(row, name).split()) for row in self.plain)
         return self._longest[name]
 
 
 def build_table(rows: Iterable[Any]) -> Table:
-    """Make a table of marked rows and strip them once, ahead of every sentence."""
+    """Build a table of marked rows and their plain forms."""
     kept = tuple(rows)
     return Table(kept, tuple(strip_row(row) for row in kept))
 
 
 @cache
 def words_table(pairs: tuple[tuple[str, str], ...]) -> Table:
-    """A table of fixed phrases."""
+    """Return a table of fixed phrases."""
     return build_table(Words(*pair) for pair in pairs)
 
 
 @cache
 def pronoun_table(*names: str) -> Table:
-    """Subject pronouns by name, such as "he" or "it-f"."""
+    """Return subject pronouns by name, such as "he" or "it-f"."""
     return build_table(_pronoun(name, subject=True) for name in names)
 
 
 @cache
 def object_pronoun_table(*names: str) -> Table:
-    """Object pronouns by name."""
+    """Return object pronouns by name."""
     return build_table(_pronoun(name, subject=False) for name in names)
 
 
@@ -100,7 +100,7 @@ def _pronoun(name: str, *, subject: bool) -> NounPhrase:
 
 @cache
 def name_table() -> Table:
-    """The proper names."""
+    """Return a table of the proper names."""
     return build_table(
         NounPhrase(
             f"{name}|#n", f"{name}|#n", f"{name}|#n", f"{name}|#n", THIRD, _referent(gender, True), _GENDERS.index(gender)
@@ -118,7 +118,7 @@ def noun_table(
     *,
     person: bool = False,
 ) -> Table:
-    """Every noun behind every determiner, bare when `adjectives` is empty, else with every one of them."""
+    """Return a table of every noun after every determiner, with every adjective, or without if `adjectives` is empty."""
     rows = []
     for noun in nouns:
         for determiner in singular:
@@ -136,11 +136,11 @@ def noun_phrase(
     """Inflect determiner, adjective and noun in the three cases, marked.
 
     Args:
-        noun: the noun.
-        determiner: a key of `SINGULAR_DETERMINERS` or `PLURAL_DETERMINERS`.
-        adjective: the adjective before the noun, if any.
-        plural: take the plural.
-        person: the noun is a person: "who", and "he" or "she" where its gender says so ("it" for a child).
+        noun: The noun.
+        determiner: A key of `SINGULAR_DETERMINERS` or `PLURAL_DETERMINERS`.
+        adjective: The adjective before the noun, if any.
+        plural: Whether the noun is in the plural.
+        person: Whether the noun is a person, with "who" and, by its gender, "he" or "she" ("it" for a child).
     """
     gender = "p" if plural else noun.gender
     english, _ = (PLURAL_DETERMINERS if plural else SINGULAR_DETERMINERS)[determiner]
@@ -158,7 +158,10 @@ def noun_phrase(
 
 
 def _mark_noun(english: str) -> str:
-    """Both parts of a compound answer to the German word; what holds them together only possibly: door *of the* kitchen."""
+    """Mark both parts of a compound as links to the German word, and words between them as possible links.
+
+    Door *of the* kitchen.
+    """
     return " ".join(f"{word}|{'~' if word in ('of', 'the') else ''}#n" for word in english.split())
 
 
@@ -175,7 +178,7 @@ def _german_phrase(noun: Noun, determiner: str, adjective: Adjective | None, gen
 
 
 def german_determiner(determiner: str, gender: str, case: int) -> tuple[str, Endings]:
-    """The German form of a determiner, and the endings that the adjective behind it takes."""
+    """Return the German form of a determiner, and the endings of an adjective after it."""
     _, stem = (PLURAL_DETERMINERS if gender == "p" else SINGULAR_DETERMINERS)[determiner]
     if determiner == "the":
         return THE[gender][case], WEAK
@@ -197,13 +200,13 @@ def _referent(gender: str, person: bool) -> int:
 
 @cache
 def anaphor_tables(*, subject: bool) -> tuple[Table, ...]:
-    """For every referent the one pronoun that stands for it."""
+    """Return a table for every referent, with its pronoun."""
     return tuple(build_table([_pronoun(name, subject=subject)]) for name in REFERENTS)
 
 
 @cache
 def relative_tables() -> tuple[Table, ...]:
-    """The relative pronouns, by `NounPhrase.relative`: persons m, f, n, plural, then things."""
+    """Return the relative pronouns, by `NounPhrase.relative`: persons m, f, n, plural, then things."""
     return tuple(
         build_table([Relative(f"{who}|#r", f"{whom}|#r", *(f"{form}|#r" for form in RELATIVE[gender]))])
         for who, whom in (("who", "whom"), ("which", "which"))
@@ -213,11 +216,11 @@ def relative_tables() -> tuple[Table, ...]:
 
 @cache
 def place_table(prepositions: tuple[tuple[str, str, str], ...], *tables: Table) -> Table:
-    """Prepositional phrases: every preposition before every noun phrase.
+    """Return prepositional phrases: every preposition before every noun phrase.
 
     Args:
-        prepositions: marked English, German, and the German case ("acc" or "dat") of each.
-        tables: noun phrases. A plain article is drawn into the preposition: "im", "ans", "zur".
+        prepositions: For each preposition the marked English and German text, and the German case ("acc" or "dat").
+        tables: Noun phrases. A definite article contracts with the preposition: "im", "ans", "zur".
     """
     rows = []
     for english, german, case in prepositions:

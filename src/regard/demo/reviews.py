@@ -1,4 +1,4 @@
-"""The built-in reviews: labelled texts whose decisive words are known, reached by number."""
+"""The built-in reviews: labelled texts with known decisive words, accessed by index."""
 
 import os
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from regard.demo.reviews_grammar import LABELS, Pattern, draw_outline
 
 _INDEX_BITS = 23
 _SIZE = 1 << _INDEX_BITS
-_PATTERN_BITS = 11  # as many patterns, half of them for each label
+_PATTERN_BITS = 11  # 2^11 patterns, half of them for each label
 
 
 @dataclass(frozen=True)
 class Review:
     """One text with its label.
 
-    `words` are the words and punctuation marks of the text, with a space between any two. `decisive` holds the positions of
-    those that decide the label: each sentiment word of the verdict, and its negator where it has one ("far from": both words).
-    Whoever changes all of the sentiment words among them to their opposites, or takes away or puts in the negators, changes the
-    label; no other word bears on it.
+    `words` are the words and punctuation marks of the text, separated by spaces. `decisive` contains the positions of the words
+    that decide the label: each sentiment word of the verdict, and its negator if there is one ("far from": both words).
+    Replacing all these sentiment words by their opposites changes the label, and so does removing or adding the negators. No
+    other word affects it.
     """
 
     text: str
@@ -33,17 +33,17 @@ class Review:
 
 
 class ReviewCorpus(NumberedCorpus):
-    """Reviews of films, restaurants, hotels, concerts and phones, written by a small grammar, each reached by its index.
+    """Reviews of films, restaurants, hotels, concerts and phones, which a small grammar generates, accessed by index.
 
-    The grammar stands in `reviews_grammar`. No two indices give the same text, the same seed gives the same corpus, and half
-    of all texts have each label. For every form of the positive texts there is one of the negative ones that differs in nothing
-    but the sentiment words, so that neither length nor form tells a label.
+    The grammar is in `reviews_grammar`. No two indices give the same text, the same seed gives the same corpus, and each label
+    has half of the texts. Positive and negative texts have the same forms and differ only in the sentiment words, so length and
+    form say nothing about the label.
 
-    An index is scrambled by a permutation of [0, 2^23), whose lower bits choose the pattern; the whole number, scrambled once
-    more (number · a + b modulo the texts of the pattern, of which there are at least 2^23), is the text's number in it.
+    A permutation of [0, 2^23) scrambles an index. Its lower bits choose the pattern. The whole number, scrambled again (number
+    · a + b modulo the number of texts of the pattern, at least 2^23), is the number of the text in the pattern.
 
     Args:
-        seed: governs which texts are in the corpus and their order.
+        seed: Seed of the choice and the order of the texts.
     """
 
     name = "review"
@@ -60,7 +60,7 @@ class ReviewCorpus(NumberedCorpus):
             self._patterns += [(pattern, multiplier, offset) for pattern in patterns]
 
     def __getitem__(self, index: int) -> Review:
-        """The review with this index.
+        """Return the review with this index.
 
         Raises:
             IndexError: `index` is not in [0, len(self)).
@@ -70,18 +70,18 @@ class ReviewCorpus(NumberedCorpus):
         return Review(text, label, tuple(text.split(" ")), pattern.decisive)
 
     def text(self, index: int) -> tuple[str, str]:
-        """The text and the label with this index, faster."""
+        """Return the text and the label with this index, which is faster."""
         pattern, rank, label = self._locate(index)
         return pattern.text(rank), label
 
     def texts(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, str]]:
-        """Texts and labels from `start` to before `stop`."""
+        """Yield texts and labels from `start` to before `stop`."""
         return map(self.text, range(start, _SIZE if stop is None else stop))
 
     def write(self, path: str | os.PathLike[str], start: int = 0, stop: int | None = None, *, progress: bool = True) -> None:
-        """Write a tab-separated file with the columns `text` and `label`, named in its first line.
+        """Write a tab-separated file with the columns `text` and `label` and a header.
 
-        The file appears whole or not at all.
+        The file is written completely or not at all.
 
         Args:
             path: the file, UTF-8.
@@ -100,7 +100,7 @@ class ReviewCorpus(NumberedCorpus):
                 file.write("".join([f"{text}\t{label}\n" for text, label in map(self.text, chunk)]))
 
     def _locate(self, index: int) -> tuple[Pattern, int, str]:
-        """The pattern of a review, its number among that pattern's texts, and its label."""
+        """Return the pattern of a review, its number among that pattern's texts, and its label."""
         number = self._scramble(index)
         place = number % len(self._patterns)
         pattern, multiplier, offset = self._patterns[place]

@@ -1,14 +1,13 @@
-"""How a built-in review is put together: an outline, which a label turns into a pattern, which has texts by number.
+"""The grammar of the built-in reviews: an outline and a label give a pattern, which has numbered texts.
 
-An outline is a verdict between sentences that say nothing of the thing. The verdict has one sentiment word or two, each of the
-label's polarity, or of the other one directly behind a negator ("not good", "far from dull", "no masterpiece"). In every other
-review it stands beside a concession: a clause on something else than the thing ("the poster looked dull"), of either polarity
-as often, joined by "but", "yet", "although" or "while" where it differs from the label, and by "and" or "just as" where it does
-not. Words that look like sentiment stand in names of things too ("the bad guy").
+An outline is a verdict between neutral sentences. The verdict has one or two sentiment words, each of the label's polarity, or
+of the opposite polarity directly after a negator ("not good", "far from dull", "no masterpiece"). Every second review also has
+a concession: a clause about something else ("the poster looked dull"), whose polarity is random. It is joined by "but", "yet",
+"although" or "while" if it differs from the label, and by "and" or "just as" if it does not. Sentiment words also occur in
+names ("the bad guy").
 
-Which use of a sentiment word is meant is always told by the word in front of it: "is", "a", "and", "will" … in a verdict; a
-negator; "looked", "seemed", "called it" in a concession; "the" in a name. So pairs of words are enough to read a
-review, and words alone are not.
+The word before a sentiment word always shows its use: "is", "a", "and", "will" … in a verdict; a negator; "looked", "seemed",
+"called it" in a concession; "the" in a name. So pairs of words are enough to find the label, and single words are not.
 """
 
 import re
@@ -70,10 +69,10 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Outline:
-    """A review's form, for either label.
+    """The form of a review, for both labels.
 
-    `flips` says whether the verdict is negated; `special` and `conceded_special` whether adjectives are those of the domain or
-    of everything; `differs` whether a concession has the other polarity than the label.
+    `flips`: whether the verdict is negated. `special` and `conceded_special`: whether adjectives are specific to the domain.
+    `differs`: whether the polarity of a concession differs from the label.
     """
 
     domain: str
@@ -88,7 +87,7 @@ class Outline:
     after: tuple[str, ...] = ()
 
     def pattern(self, label: int) -> "Pattern":
-        """All the texts of this form with a label: 0 positive, 1 negative."""
+        """Return all texts of this form with a label: 0 for positive, 1 for negative."""
         verdict = self._slots(self.verdict, label ^ self.flips, self.special)
         concession = self._slots(self.concession, label ^ self.differs, self.conceded_special)
         slots = [slot for aside in self.before for slot in self._slots(aside, 0, False)]
@@ -107,7 +106,7 @@ class Outline:
 
 @cache
 def _tables(domain: str, polarity: int, special: bool) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """For each name in a template, the tables that it stands for."""
+    """Return the tables for each name in a template."""
 
     def side(pairs: words.Pairs) -> tuple[tuple[str, ...]]:
         return (tuple(pair[polarity] for pair in pairs),)
@@ -126,9 +125,9 @@ def _tables(domain: str, polarity: int, special: bool) -> dict[str, tuple[tuple[
 
 
 class Pattern:
-    """Slots in a row: the texts are what fills them, by number, as digits of a mixed radix.
+    """A sequence of slots. The digits of a text's number in a mixed radix choose the words of its slots.
 
-    All that may stand in a slot has as many words, so that every text has its decisive words at the same places.
+    All alternatives of a slot have the same number of words, so the positions of the decisive words are the same in all texts.
     """
 
     def __init__(self, slots: tuple[Slot, ...]) -> None:
@@ -138,11 +137,11 @@ class Pattern:
         """Return the number of texts."""
         starts = tuple(accumulate((len(slot.words[0].split()) for slot in slots), initial=0))
         self.length = starts[-1]
-        """Words of each text."""
+        """Number of words of each text."""
         self.decisive = tuple(start for start, slot in zip(starts, slots, strict=False) if slot.decisive)
 
     def text(self, rank: int) -> str:
-        """Text number `rank`."""
+        """Return text number `rank`."""
         chosen = []
         for table in self._tables:
             rank, digit = divmod(rank, len(table))
@@ -151,7 +150,7 @@ class Pattern:
 
 
 def draw_outline(random: Random, *, size: int) -> Outline:
-    """Draw a form that has at least `size` texts with each label, of 5 to 40 words."""
+    """Draw a form with at least `size` texts of 5 to 40 words for each label."""
     while True:
         outline = _draw_verdict(random)
         pattern, wanted = outline.pattern(0), random.randint(SHORTEST, LONGEST - 4)
@@ -176,7 +175,7 @@ def _draw_verdict(random: Random) -> Outline:
         special=random.random() < 0.35,
     )
     if "special" in outline.verdict:
-        outline = replace(outline, special=False)  # else a word could stand twice: "dull and dull"
+        outline = replace(outline, special=False)  # to avoid "dull and dull"
     if random.random() < 0.5:
         return outline
     differs = random.random() < 0.5

@@ -1,4 +1,4 @@
-"""The words of the built-in reviews, from `reviews.yaml`. A sentiment word stands beside its opposite."""
+"""The words of the built-in reviews, from `reviews.yaml`. Each sentiment word has its opposite beside it."""
 
 from regard.demo.files import read_yaml
 

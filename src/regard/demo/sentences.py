@@ -1,4 +1,4 @@
-"""All sentence patterns, and how often each is drawn."""
+"""All sentence patterns with their frequencies."""
 
 from collections.abc import Callable
 from random import Random

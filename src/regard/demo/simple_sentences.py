@@ -28,11 +28,11 @@ _BRACKETS = ("perfect", "pluperfect", "future", "modal", "past modal")
 _TENSES = tuple(tense for tense in draw.TENSE_WEIGHTS if tense != "wish")
 _TO_FRIENDS = ("perfect", "future", "wish")
 _REASONS = (("why|#w", "warum|#w"),)
-_MOMENTS = (("when|#w", "wann|#w"),)  # "when has he …" is no English
+_MOMENTS = (("when|#w", "wann|#w"),)  # to avoid "when has he …"
 
 
 def draw_tense(random: Random, *among: str) -> str:
-    """A group of tenses, by weight, among those named or all that statements have."""
+    """Draw a group of tenses by weight, from the given ones or from all tenses of statements."""
     return draw.pick(random, {name: draw.TENSE_WEIGHTS[name] for name in among or _TENSES})
 
 
@@ -45,15 +45,15 @@ def draw_clause(
     pronoun: bool | None = None,
     negation: float = 0.12,
 ) -> tuple[tuple[Slot, ...], Clause]:
-    """A subject and its predicate: all slots, and the predicate's templates.
+    """Draw a subject and its predicate, and return all slots and the predicate's templates.
 
     Args:
-        random: the source of chance.
-        tense: a key of `draw.TENSE_GROUPS`.
-        choice: what is asked of the predicate.
-        subject: the table of subjects, pronouns; drawn if None.
-        pronoun: whether the drawn subject is one; None for either.
-        negation: how often the clause is negated, 0 to 1.
+        random: Source of randomness.
+        tense: A key of `draw.TENSE_GROUPS`.
+        choice: Requirements on the predicate.
+        subject: Table of subjects or pronouns; drawn if None.
+        pronoun: Whether the drawn subject is a pronoun; None for a random choice.
+        negation: Probability that the clause is negated, 0 to 1.
     """
     negated = random.random() < negation
     if subject is None:
@@ -67,7 +67,7 @@ def draw_clause(
 
 
 def statement(random: Random) -> Pattern:
-    """The verb second: subject first, or an adverbial of time first, or that adverbial in the middle field."""
+    """Return statements: the verb is second, and the subject or an adverbial of time is first."""
     tense = draw_tense(random)
     slots, clause = draw_clause(random, tense, Choice())
     if random.random() < 0.55:
@@ -79,13 +79,13 @@ def statement(random: Random) -> Pattern:
 
 
 def fronted_place(random: Random) -> Pattern:
-    """A place first, the verb second."""
+    """Return statements with a place first and the verb second."""
     slots, _ = draw_clause(random, draw_tense(random, "present", "past", "perfect"), Choice(("place",)), negation=0)
     return Pattern("{p.en} {s.en} {v.en}.", "{p.de} {v.fin} {s.nom}{v.rest}.", slots)
 
 
 def there_is(random: Random) -> Pattern:
-    """Sentences of existence: "gibt es" with the accusative."""
+    """Return sentences of existence: "gibt es" with the accusative."""
     group = random.choice((draw.PERSONS, draw.ANIMALS, draw.THINGS, draw.TEXTS))
     table = draw.noun_phrases(random, group, kinds={"indefinite": 1}, adjective=0.6)
     existence = tuple(_THERE[person == THIRD_PLURAL] for person in range(5))
@@ -94,7 +94,7 @@ def there_is(random: Random) -> Pattern:
 
 
 def state(random: Random) -> Pattern:
-    """Descriptions of animals and things."""
+    """Return descriptions of animals and things."""
     group = random.choice(draw.STATED)
     choice = Choice(negated=random.random() < 0.2)
     subject = draw.noun_phrases(random, group, subject=True, negated=choice.negated)
@@ -105,9 +105,9 @@ def state(random: Random) -> Pattern:
 
 
 def question(random: Random) -> Pattern:
-    """Yes or no, or why and when: the verb first, or second behind the question word. Many are put to a friend: du.
+    """Return yes-or-no questions with the verb first, and questions with why or when; many use "du".
 
-    Yes-or-no questions begin with an auxiliary, a modal or a form of sein, so that no rare word stands first, capitalised.
+    Yes-or-no questions begin with an auxiliary, a modal or a form of sein, so that no rare word is capitalised.
     """
     you, asked = random.random() < 0.4, random.random() < 0.5
     tenses = _TO_FRIENDS if you else _TENSES if asked else _BRACKETS
@@ -121,7 +121,7 @@ def question(random: Random) -> Pattern:
 
 
 def question_of_state(random: Random) -> Pattern:
-    """Whether somebody is something."""
+    """Return questions whether somebody is something."""
     you = random.random() < 0.4
     subject = pronoun_table("you") if you else None
     tense = "present" if you else draw_tense(random, "present", "past")
@@ -130,7 +130,7 @@ def question_of_state(random: Random) -> Pattern:
 
 
 def question_of_object(random: Random) -> Pattern:
-    """Questions about an action: what, whom, where and where to."""
+    """Return questions about an action: what, whom, where and where to."""
     source, target, used = random.choice(
         (
             ("what|W", "was|W", verbs.WHAT_VERBS),
@@ -148,7 +148,7 @@ def question_of_object(random: Random) -> Pattern:
 
 
 def question_of_subject(random: Random) -> Pattern:
-    """Who does it."""
+    """Return questions with who."""
     tense = draw_tense(random)
     shapes = tuple(SHAPES) if tense in STATIVE_TENSES else DEED_SHAPES
     clause = draw_predicate(random, _third(tense), Choice(shapes))
@@ -156,13 +156,13 @@ def question_of_subject(random: Random) -> Pattern:
 
 
 def _third(tense: str) -> Verbs:
-    """Verbs in the third person singular, whoever does it."""
+    """Return verbs in the third person singular."""
     tenses = draw.TENSE_GROUPS[tense][0]
     return lambda used, negation: Slot("v", (verb_tables(used, tenses, negation)[THIRD],))
 
 
 def command(random: Random) -> Pattern:
-    """Ask a friend to do something, or not to."""
+    """Return commands to a friend, also negated ones."""
     negated = random.random() < 0.25
     shapes = tuple(shape for shape in DEED_SHAPES if shape != "accusative place")
     clause = draw_predicate(random, imperative, Choice(shapes, negated, ("i", "he", "she", "we")))

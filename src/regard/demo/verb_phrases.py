@@ -1,4 +1,4 @@
-"""Verb phrases: everything a verb brings to a clause, in every tense, for every place that German puts it."""
+"""Verb phrases: all forms of a verb in a clause, in every tense and for every position in a German sentence."""
 
 from functools import cache
 from typing import NamedTuple
@@ -35,10 +35,10 @@ AUXILIARY_PAST = {"haben": "hatte", "sein": "war"}
 class VerbPhrase(NamedTuple):
     """One verb in one tense for one person.
 
-    English: `en` the whole group behind the subject ("does not see"); in a question `aux` before the subject and `bare`
-    behind it (with a leading blank). German: `fin` the finite verb in second place, `no` the word nicht (with a leading
-    blank), `rest` what closes the verb bracket (prefix, participle or infinitive, with a leading blank), `last` all of it
-    at the end of a subordinate clause, `preposition` the one the verb asks for (with a leading blank).
+    English: `en` is the whole group after the subject ("does not see"); in questions, `aux` comes before the subject and `bare`
+    after it (with a leading space). German: `fin` is the finite verb in second position, `no` the word nicht (with a leading
+    space), `rest` the end of the verb bracket (prefix, participle or infinitive, with a leading space), `last` the whole verb
+    at the end of a subordinate clause, and `preposition` the preposition of the verb (with a leading space).
     """
 
     en: str
@@ -62,7 +62,7 @@ class VerbForm(NamedTuple):
 
 
 class _Stems(NamedTuple):
-    """The marked pieces of one verb."""
+    """The marked stems of a verb."""
 
     base: str
     third: str
@@ -92,13 +92,13 @@ def _stems(verb: Verb) -> _Stems:
 
 
 def verb_phrase(verb: Verb, tense: str, person: int, negation: str = "") -> VerbPhrase:
-    """Conjugate, marked.
+    """Conjugate a verb, and return its forms with marks.
 
     Args:
-        verb: the verb.
+        verb: The verb.
         tense: "present", "past", "perfect", "pluperfect" or a key of `MODALS`.
         person: 0 to 4, as in `inflection`.
-        negation: "" for none, "nicht", or "kein" where the German object carries it and only English says "not".
+        negation: "" for none, "nicht", or "kein" if the German object is negated and only the English verb has "not".
     """
     stems, group = _stems(verb), _english(verb, tense, person)
     not_ = " not|N" if negation else ""
@@ -122,7 +122,7 @@ def verb_phrase(verb: Verb, tense: str, person: int, negation: str = "") -> Verb
 
 
 def _english(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
-    """The auxiliary of questions and negations, what follows it (leading blank), and the plain group."""
+    """Return the auxiliary of questions and negations, the words after it (with a leading space), and the plain group."""
     stems, third = _stems(verb), person == THIRD
     base = f" {stems.base}|#v{stems.tail}"
     if verb.german.startswith("sein ") and tense in ENGLISH_BE:
@@ -149,7 +149,7 @@ def _english(verb: Verb, tense: str, person: int) -> tuple[str, str, str]:
 
 
 def _german(verb: Verb, tense: str, person: int) -> tuple[str, str]:
-    """The finite verb, and the participle or infinitive of a verb bracket (leading blank; empty in the simple tenses)."""
+    """Return the finite verb, and the participle or infinitive (with a leading space; empty in simple tenses)."""
     stems = _stems(verb)
     infinitive, third, past, participle = verb.german.split()
     if tense == "present":
@@ -167,7 +167,7 @@ def _german(verb: Verb, tense: str, person: int) -> tuple[str, str]:
 
 @cache
 def verb_tables(verbs: tuple[Verb, ...], tenses: tuple[str, ...], negation: str = "") -> tuple[Table, ...]:
-    """For every person a table of these verbs in these tenses."""
+    """Return a table of these verbs in these tenses for every person."""
     return tuple(
         build_table(verb_phrase(verb, tense, person, negation) for verb in verbs for tense in tenses) for person in range(5)
     )
@@ -175,7 +175,7 @@ def verb_tables(verbs: tuple[Verb, ...], tenses: tuple[str, ...], negation: str 
 
 @cache
 def imperative_table(verbs: tuple[Verb, ...], negation: str = "") -> Table:
-    """Tell a friend to do it: "open", "do not open"; "mach … auf"."""
+    """Return imperatives: "open", "do not open"; "mach … auf"."""
     rows = []
     for verb in verbs:
         stems = _stems(verb)
@@ -195,7 +195,7 @@ def imperative_table(verbs: tuple[Verb, ...], negation: str = "") -> Table:
 
 @cache
 def infinitive_table(verbs: tuple[Verb, ...]) -> Table:
-    """The infinitive with to and zu: "to open", "aufzumachen"; "to see", "zu sehen"."""
+    """Return infinitives with to and zu: "to open", "aufzumachen"; "to see", "zu sehen"."""
     rows = []
     for verb in verbs:
         stems = _stems(verb)

@@ -1,10 +1,10 @@
-"""The verbs of the built-in corpus, by the frames they fill; they are in `verbs.tsv`.
+"""The verbs of the built-in corpus, grouped by the clauses that they fit. The data are in `verbs.tsv`.
 
-English principal parts ("see saw seen"; a regular verb gives its base alone), German ones as a dictionary prints them
-(infinitive, third person singular, past, participle), the separable prefix, and the auxiliary of the perfect. `particle` is
-an English word that goes with the verb: one that answers to the German prefix ("get up", "aufstehen") or, when `loose`, one
-without a German word of its own ("look for", "suchen"). `preposition` is the German preposition that answers to it
-("wait for", "warten auf"). Verbs whose English past is their present ("read", "put") are left out: German would have to guess.
+A verb has its English principal parts ("see saw seen"; only the base for a regular verb), the German ones as in a dictionary
+(infinitive, third person singular, past, participle), the separable prefix, and the auxiliary of the perfect. `particle` is an
+English word of the verb that corresponds to the German prefix ("get up", "aufstehen") or, if `loose`, to no German word ("look
+for", "suchen"). `preposition` is the corresponding German preposition ("wait for", "warten auf"). Verbs with the same English
+form in present and past ("read", "put") are left out, because their German tense is ambiguous.
 """
 
 from typing import NamedTuple

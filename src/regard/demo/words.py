@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Adjective(NamedTuple):
-    """One adjective in both languages; `stem` is what endings go on where it differs from the German base ("teur-")."""
+    """One adjective in both languages; `stem` is the form before endings if it differs from the German base ("teur-")."""
 
     english: str
     comparative: str
@@ -47,7 +47,7 @@ TEXT_ADJECTIVES = (OLD, NEW, BEAUTIFUL, LONG)
 PLACE_ADJECTIVES = (OLD, NEW, SMALL, BIG, BEAUTIFUL, DARK)
 SHORE_ADJECTIVES = (BIG, BEAUTIFUL, COLD)
 
-# none of a thing's states, so that German too tells "because he is …" from "because it is …": both can be "er"
+# no states of things, so that "because he is …" and "because it is …" differ in German too, where both can be "er"
 PERSON_STATES = (TIRED, HUNGRY, HAPPY, SAD, YOUNG, RICH, FRIENDLY)
 ANIMAL_STATES = (TIRED, HUNGRY, HAPPY, OLD, YOUNG, BIG, SMALL, BLACK)
 THING_STATES = (OLD, NEW, EXPENSIVE, BEAUTIFUL, SMALL, BIG, RED)

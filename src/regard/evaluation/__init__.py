@@ -1,4 +1,4 @@
-"""Scores of predictions, calibration of their probabilities, and comparison of models: results in, numbers out."""
+"""Scores of predictions, calibration of their probabilities, and comparison of models."""
 
 from regard.evaluation.calibration import Calibration, ReliabilityBin, calibration, fit_temperature, softmax
 from regard.evaluation.classification import (

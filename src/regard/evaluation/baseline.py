@@ -1,4 +1,4 @@
-"""The accuracy of always giving the same answer, and a warning for models that do so."""
+"""The accuracy of a constant answer, and a warning for models that always give the same answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whether a model that says 80% is right four times in five, and how to make it so."""
+"""Calibration: a model that says 80% should be right in 80% of the cases. Measure this, and fit a temperature to improve it."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,15 +17,15 @@ _BAR = 20
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """The predictions whose confidence lies in (low, high]."""
+    """The predictions whose confidence is in (low, high]."""
 
     low: float
     high: float
     count: int
     confidence: float
-    """Mean confidence of them; 0 without any."""
+    """Mean confidence of these predictions; 0 if there are none."""
     accuracy: float
-    """The part of them that is right; 0 without any."""
+    """Share of correct predictions; 0 if there are none."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Calibration:
     """The distance between confidence and accuracy."""
 
     error: float
-    """Expected calibration error, from 0 (honest) to 1."""
+    """Expected calibration error, from 0 (perfect) to 1."""
     bins: tuple[ReliabilityBin, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,20 +74,20 @@ def calibration(
     *,
     num_bins: int = 15,
 ) -> Calibration:
-    """Compare how sure predictions are with how often they are right.
+    """Compare the confidence of predictions with their accuracy.
 
         ECE = Σ_m |B_m| / n · |accuracy(B_m) − confidence(B_m)|
 
-    over bins B_m = ((m−1)/M, m/M] of equal width. A prediction is the most probable label, and its confidence the
-    probability. Where texts have several labels, each label is a decision of its own, whose confidence is max(p, 1 − p).
+    over bins B_m = ((m−1)/M, m/M] of equal width. A prediction is the most probable label, and its confidence is the
+    probability. For texts with several labels, each label is a separate decision with confidence max(p, 1 − p).
 
     Args:
-        probabilities: From 0 to 1.
-        labels: Numbers (N,), or for several labels whether a text has each (N,C).
+        probabilities: Probabilities of the labels, from 0 to 1.
+        labels: Numbers of the labels (N,), or for texts with several labels 1 or True for each label (N,C).
         num_bins: M, ≥ 1.
 
     Raises:
-        ShapeError: If the arrays do not fit.
+        ShapeError: If the shapes do not match.
 
     Reference:
         Guo et al. 2017, On Calibration of Modern Neural Networks, eq. 3.
@@ -111,22 +111,21 @@ def calibration(
 
 
 def fit_temperature(logits: Float[np.ndarray, "N C"], labels: Int[np.ndarray, " N"] | Shaped[np.ndarray, "N C"]) -> float:
-    """Find the T for which p = softmax(z / T), or sigmoid(z / T), has the least negative log likelihood.
+    """Find the T that minimises the negative log likelihood of p = softmax(z / T) or sigmoid(z / T).
 
-    The likelihood is convex in 1/T, so halving an interval by the sign of its slope finds the one minimum.
-
-    Differs from the paper: the right label's target is 1 − 1/(n+2), the rest shared by the others, as Platt smooths (1999,
-    eq. 7). Held-out texts that a model gets all right would else ask for T = 0. And 0.05 ≤ T ≤ 20.
+    It is convex in 1/T, so bisection by the sign of its slope finds the only minimum. Differs from the paper: the target of the
+    correct label is 1 − 1/(n+2), and the other labels share the rest (Platt 1999, eq. 7). Without this smoothing, T would be 0
+    if the model labels all held-out texts correctly. T is limited to 0.05 to 20.
 
     Args:
-        logits: Of texts that the model was not trained on.
-        labels: Numbers (N,), or for several labels whether a text has each (N,C).
+        logits: Logits of texts that were not used for training.
+        labels: Numbers of the labels (N,), or for texts with several labels 1 or True for each label (N,C).
 
     Returns:
-        T; 1 when there are no texts, or nothing to choose between.
+        T; 1 if there are no texts or fewer than two labels.
 
     Raises:
-        ShapeError: If the arrays do not fit.
+        ShapeError: If the shapes do not match.
 
     Reference:
         Guo et al. 2017, On Calibration of Modern Neural Networks, section 4.2.

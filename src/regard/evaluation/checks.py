@@ -1,4 +1,4 @@
-"""Checks of predictions and labels before anything is counted."""
+"""Checks of predictions and labels."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from regard.errors import ShapeError
 
 
 def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
-    """Refuse label numbers that differ in length, are empty, or name a label that does not exist."""
+    """Raise an error if arrays of label numbers differ in length, are empty, or contain an invalid number."""
     _check_lengths(caller, choices)
     for name, array in choices.items():
         if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -23,7 +23,7 @@ def check_choices(caller: str, num_labels: int, **choices: np.ndarray) -> None:
 
 
 def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> None:
-    """Refuse indicators of labels, one row a text, that do not fit each other."""
+    """Raise an error if label indicators, with one row per text, do not match each other."""
     _check_lengths(caller, indicators)
     for name, array in indicators.items():
         if array.ndim != 2 or array.shape[1] != num_labels:
@@ -33,7 +33,7 @@ def check_indicators(caller: str, num_labels: int, **indicators: np.ndarray) -> 
 
 
 def check_scores(caller: str, scores: np.ndarray, labels: np.ndarray, name: str) -> None:
-    """Refuse logits or probabilities (N,C) that do not fit the labels, (N,) or (N,C)."""
+    """Raise an error if logits or probabilities (N,C) do not match the labels, (N,) or (N,C)."""
     if scores.ndim != 2 or not np.isfinite(scores).all():
         finite = "" if scores.ndim != 2 else ", not all of them finite"
         raise ShapeError(f"{caller}: {name} are {scores.shape}{finite}, expected finite numbers (N,C), a column for each label")

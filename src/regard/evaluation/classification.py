@@ -1,4 +1,4 @@
-"""How often predicted labels are right, and which labels they are."""
+"""Accuracy, F1 and confusions of predicted labels."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,19 +12,19 @@ from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 
 _MATRIX_LABELS = 12
-"""Labels up to which the confusions are shown as a matrix; of more labels, the most frequent confusions."""
+"""Maximum number of labels for which confusions are shown as a matrix; for more labels, the most frequent ones are listed."""
 _CONFUSIONS = 20
 
 
 @dataclass(frozen=True)
 class LabelScores:
-    """How one label fares, from 0 to 1. What would be 0/0 is 0."""
+    """Scores of one label, from 0 to 1; 0/0 counts as 0."""
 
     label: str
     precision: float
-    """Of the texts that were given it, the part that has it."""
+    """Share of correct texts among those predicted to have the label."""
     recall: float
-    """Of the texts that have it, the part that was given it."""
+    """Share of the texts with the label that were predicted to have it."""
     f1: float
     """2 · precision · recall / (precision + recall)."""
     support: int
@@ -33,15 +33,15 @@ class LabelScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """Predictions of one label for each text, against the right ones."""
+    """Scores of predictions of one label for each text."""
 
     texts: int
     accuracy: float
     macro_f1: float
-    """Mean F1 of the labels that some text has or was given."""
+    """Mean F1 of all labels that occur among the true or the predicted labels."""
     labels: tuple[LabelScores, ...]
     confusion: tuple[tuple[int, ...], ...]
-    """Texts by right label (row) and predicted label (column)."""
+    """Number of texts by true label (row) and predicted label (column)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
@@ -70,15 +70,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class SeveralScores:
-    """Predictions of any number of labels for each text, against the right ones."""
+    """Scores of predictions of any number of labels for each text."""
 
     texts: int
     accuracy: float
-    """Part of the texts whose labels are all right: subset accuracy."""
+    """Share of texts whose labels are all correct (subset accuracy)."""
     micro_f1: float
     """F1 of all decisions together."""
     macro_f1: float
-    """Mean F1 of the labels that some text has or was given."""
+    """Mean F1 of all labels that occur among the true or the predicted labels."""
     labels: tuple[LabelScores, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,11 +98,11 @@ def score_labels(predicted: Int[np.ndarray, " N"], labels: Int[np.ndarray, " N"]
 
     Args:
         predicted: Numbers of labels, from 0.
-        labels: The right ones.
+        labels: Numbers of the true labels.
         names: The name of each label.
 
     Raises:
-        ShapeError: If the arrays do not fit, or there are no texts.
+        ShapeError: If the shapes do not match, or there are no texts.
     """
     check_names("score_labels", names)
     check_choices("score_labels", len(names), predicted=predicted, labels=labels)
@@ -124,12 +124,12 @@ def score_several(
     """Score predictions of any number of labels for each text.
 
     Args:
-        predicted: 1 or True where a text was given a label.
-        labels: 1 or True where it has it.
+        predicted: 1 or True for predicted labels.
+        labels: 1 or True for true labels.
         names: The name of each label.
 
     Raises:
-        ShapeError: If the arrays do not fit, or there are no texts.
+        ShapeError: If the shapes do not match, or there are no texts.
     """
     check_names("score_several", names)
     check_indicators("score_several", len(names), predicted=predicted, labels=labels)
@@ -148,15 +148,15 @@ def score_several(
 def macro_f1(
     hits: Shaped[np.ndarray, "*R C"], given: Shaped[np.ndarray, "*R C"], support: Shaped[np.ndarray, "*R C"]
 ) -> Float[np.ndarray, "*R"] | np.floating:
-    """Return the mean over the labels of F1 = 2 · hits / (given + support); labels that no text has or was given do not count.
+    """Return the mean of F1 = 2 · hits / (given + support) over the labels that occur.
 
     Args:
-        hits: Texts that have a label and were given it.
-        given: Texts that were given it.
-        support: Texts that have it.
+        hits: Number of texts with the label for which it was predicted.
+        given: Number of texts for which it was predicted.
+        support: Number of texts with the label.
 
     Returns:
-        From 0 to 1; 0 where no label counts.
+        A number from 0 to 1; 0 if no label occurs.
     """
     decided = given + support
     f1 = 2 * hits / np.maximum(decided, 1)
@@ -168,14 +168,14 @@ def negative_log_likelihood(
 ) -> float:
     """Return the mean over texts of −log p(label | text), natural logarithm.
 
-    Of texts with several labels, −log p of all its decisions.
+    For texts with several labels, it is −log p of all decisions.
 
     Args:
-        logits: Before the softmax, or before the sigmoid where texts have several labels.
-        labels: Numbers (N,), or for several labels whether a text has each (N,C).
+        logits: Scores before the softmax, or before the sigmoid for texts with several labels.
+        labels: Numbers of the labels (N,), or for texts with several labels 1 or True for each label (N,C).
 
     Raises:
-        ShapeError: If the arrays do not fit.
+        ShapeError: If the shapes do not match.
     """
     check_scores("negative_log_likelihood", logits, labels, "logits")
     scores = logits.astype(np.float64)

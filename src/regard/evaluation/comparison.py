@@ -1,4 +1,4 @@
-"""Whether one model is better than another on the same texts, or only luckier with them."""
+"""Tests whether the difference of two models on the same texts is significant."""
 
 import math
 from collections.abc import Callable
@@ -13,21 +13,23 @@ from regard.evaluation.checks import check_indicators
 from regard.evaluation.classification import macro_f1
 
 _AT_ONCE = 1 << 24
-"""Counts held at once while resampling."""
+"""Number of counts in memory at once while resampling."""
 
 CERTAIN = 0.05
-"""Significance level: a difference that chance makes less often than this counts as one."""
+"""Significance level: a difference is significant if its p-value is below this."""
 
 
 @dataclass(frozen=True)
 class McNemar:
-    """McNemar's exact test: do two models differ in which texts they get right?"""
+    """McNemar's exact test of whether two models have the same accuracy."""
 
     only_first: int
-    """Texts that only the first gets right."""
+    """Number of texts that only the first model predicts correctly."""
     only_second: int
     p: float
-    """How likely a split at least as uneven is if each such text falls to either with probability ½; two-sided."""
+    """Two-sided p-value: probability of a split at least as uneven if both models are equally likely to be correct on these
+    texts.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
@@ -49,7 +51,7 @@ class Bootstrap:
     difference: float
     """second − first."""
     low: float
-    """The difference's 95% interval, by percentiles."""
+    """Lower end of the 95% interval of the difference, by percentiles."""
     high: float
     p: float
     """p-value: probability of a difference at least as large if the systems are equally good; two-sided."""
@@ -68,13 +70,13 @@ class Bootstrap:
 
 
 def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarray, " N"]) -> McNemar:
-    """Test whether two models are right on the same number of texts, by those on which they differ.
+    """Test whether two models have the same accuracy, by the texts on which only one of them is correct.
 
         p = min(1, 2 Σ_{i ≤ min(b,c)} C(b+c, i) / 2^(b+c))
 
     Args:
-        first_right: Whether the first is right, for each text.
-        second_right: Whether the second is.
+        first_right: Whether the first model is correct, for each text.
+        second_right: Whether the second model is correct, for each text.
 
     Raises:
         ShapeError: If the numbers of texts differ.
@@ -86,7 +88,7 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
     first, second = first_right.astype(bool), second_right.astype(bool)
     b, c = int((first & ~second).sum()), int((second & ~first).sum())
     n = b + c
-    # In logarithms: 2^n leaves a float's range from n = 1,024.
+    # In logarithms, because 2^n overflows from n = 1,024 on.
     logs = (math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) - n * math.log(2) for i in range(min(b, c) + 1))
     return McNemar(b, c, min(1.0, 2 * math.fsum(math.exp(log) for log in logs)))
 
@@ -94,16 +96,16 @@ def mcnemar(first_right: Shaped[np.ndarray, " N"], second_right: Shaped[np.ndarr
 def bootstrap_mean(
     first: Shaped[np.ndarray, " N"], second: Shaped[np.ndarray, " N"], *, resamples: int = 10_000, seed: int = 1
 ) -> Bootstrap:
-    """Compare the means of a score that each text has by itself, such as whether it is right.
+    """Compare the means of a score of single texts, such as correctness, by bootstrap.
 
     Texts are drawn with replacement, the same for both models; the interval is between the percentiles 2.5 and 97.5 of the
-    difference; p = (1 + #{|d* − d| ≥ |d|}) / (1 + resamples), the differences being shifted to where there would be none.
+    difference; p = (1 + #{|d* − d| ≥ |d|}) / (1 + resamples), where subtracting d shifts the differences to a mean of zero.
 
     Args:
         first: The first model's score of each text.
-        second: The second's.
-        resamples: How often to draw, ≥ 1.
-        seed: The same seed gives the same result.
+        second: The same for the second model.
+        resamples: Number of samples, ≥ 1.
+        seed: Seed of the samples.
 
     Raises:
         ShapeError: If the numbers of texts differ.
@@ -125,14 +127,14 @@ def bootstrap_macro_f1(
     resamples: int = 10_000,
     seed: int = 1,
 ) -> Bootstrap:
-    """Compare macro F1, which only a whole set of texts has; otherwise as `bootstrap_mean`.
+    """Compare macro F1, which is defined for a set of texts only; otherwise as `bootstrap_mean`.
 
     Args:
-        first: 1 or True where the first model gives a text a label; one in each row where texts have one label.
-        second: The second's.
-        labels: The right ones.
-        resamples: How often to draw, ≥ 1.
-        seed: The same seed gives the same result.
+        first: 1 or True for labels that the first model predicts; one per row if texts have one label.
+        second: The same for the second model.
+        labels: The same for the true labels.
+        resamples: Number of samples, ≥ 1.
+        seed: Seed of the samples.
 
     Raises:
         ShapeError: If the arrays do not fit.
@@ -154,7 +156,10 @@ def _bootstrap(
     resamples: int,
     seed: int,
 ) -> Bootstrap:
-    """Resample distinct outcomes by how often each occurs: the same as resampling texts, and independent of their number."""
+    """Resample the frequencies of distinct outcomes.
+
+    This equals resampling texts, at a cost that does not depend on their number.
+    """
     if resamples < 1:
         raise ShapeError(f"bootstrap: resamples is {resamples}, expected at least 1")
     total = counts.sum()
@@ -169,7 +174,7 @@ def _bootstrap(
     differences = np.concatenate(parts)
     difference = float(second - first)
     low, high = np.percentile(differences, [2.5, 97.5])
-    # A tie that rounding makes is a tie.
+    # Differences that are equal up to rounding count as ties.
     extreme = int((abs(differences - difference) >= abs(difference) - 1e-12).sum())
     return Bootstrap(
         float(first), float(second), difference, float(low), float(high), (1 + extreme) / (1 + resamples), resamples

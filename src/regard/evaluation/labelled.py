@@ -20,14 +20,14 @@ _SHOWN = 160
 
 @dataclass(frozen=True)
 class Mistake:
-    """A text that was labelled wrongly."""
+    """A text with a wrong predicted label."""
 
     text: str
     label: str
-    """The true label; several are separated by commas."""
+    """The true label, or several separated by commas."""
     predicted: str
     probability: float
-    """Confidence of the prediction; if texts have several labels, of the wrong decision with the highest confidence."""
+    """Confidence of the prediction; for texts with several labels, the highest confidence among the wrong decisions."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,18 @@ class LabelledEvaluation:
     mistakes: tuple[Mistake, ...]
     """Mistakes, the most confident ones first."""
     majority: Share
-    """The most frequent label, or set of labels: its share is the accuracy of always giving it."""
+    """The most frequent label or set of labels; its share is the accuracy of always predicting it."""
     warning: str = ""
     """Warning if the model gives (almost) all texts the same label; else empty."""
 
     @property
     def accuracy(self) -> float:
-        """From 0 to 1."""
+        """A number from 0 to 1."""
         return self.scores.accuracy
 
     @property
     def macro_f1(self) -> float:
-        """From 0 to 1."""
+        """A number from 0 to 1."""
         return self.scores.macro_f1
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,16 +95,16 @@ def evaluate_labels(
     """Score predicted labels.
 
     Args:
-        logits: Scores of the labels of each text, as the model gives them.
+        logits: Scores of the labels of each text, before temperature and softmax.
         gold: True labels: (N,) numbers of labels, or (N,C) ones and zeros if a text may have several.
         texts: The texts, to quote the mistakes.
         names: The C labels.
-        temperature: Divides the logits.
-        balanced: Whether training weighted the labels by frequency; otherwise a warning about a model that gives one label
+        temperature: Divisor of the logits.
+        balanced: Whether training weighted the labels by frequency. If not, a warning about a model with a constant answer
             suggests it.
 
     Raises:
-        RequestError: If there are no texts, or not as many labels.
+        RequestError: If there are no texts, or the numbers of texts and labels differ.
     """
     if not len(texts) or len(texts) != len(gold):
         raise RequestError(f"evaluate: got {len(texts):,} texts and {len(gold):,} labels, expected as many, at least one")

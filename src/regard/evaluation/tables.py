@@ -1,4 +1,4 @@
-"""Tables of fixed width, for terminals and files; wide characters count as the two cells they take."""
+"""Tables of fixed width for terminals and files; wide characters count as two cells."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from rich.cells import cell_len, set_cell_size
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the text itself, or its beginning and an ellipsis, in at most `width` cells."""
+    """Return the text, shortened to its beginning and an ellipsis if it takes more than `width` cells."""
     text = " ".join(text.split())
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
@@ -16,8 +16,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, widest: int =
 
     Args:
         header: The columns' names.
-        rows: As many cells each.
-        widest: Cells of the first column beyond which it is shortened.
+        rows: The rows, with a cell for each column.
+        widest: Maximum width of the first column in cells; longer texts are shortened.
     """
     lines = [[shorten(line[0], widest), *line[1:]] for line in (header, *rows)]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(header))]

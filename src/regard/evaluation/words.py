@@ -1,4 +1,4 @@
-"""Evaluation of models that predict words: how probable they find given texts, and how good translations are."""
+"""Evaluation of models that predict words: perplexity of texts, and quality of translations."""
 
 import math
 from collections.abc import Sequence
@@ -19,15 +19,17 @@ class LanguageEvaluation:
 
     texts: int
     tokens: int
-    """End symbols included."""
+    """Number of tokens, including end symbols."""
     unknown: int
-    """Tokens that the vocabulary does not have. Where there are some, perplexities flatter the model."""
+    """Number of tokens that the vocabulary does not contain. They make perplexities too low."""
     loss: float
     """−log p of a token, natural logarithm."""
     perplexity: float
-    """exp(loss): of a token, and so comparable only between models of one vocabulary."""
+    """exp(loss) per token, which is comparable only between models with the same vocabulary."""
     word_perplexity: float
-    """The same with the sum of the losses over words (what stands between spaces) and ends of texts."""
+    """Perplexity per word, from the sum of the losses divided by the number of words (separated by spaces) and ends of
+    texts.
+    """
     bits_per_character: float
     """The sum over characters and ends of texts, in bits; comparable between any models that know all of the text. Spaces in a
     row are one, as most models read them."""
