@@ -213,7 +213,7 @@ def test_refusals():
         pass
     with capture(Own()) as caught:
         pass
-    with pytest.raises(RequestError, match="nothing was caught: run the module within"):
+    with pytest.raises(RequestError, match="nothing was captured: run the module inside"):
         caught.to_record([])
     with pytest.raises(KeyError, match="no attention 'attention' was called, only none at all"):
         caught["attention"]

@@ -101,9 +101,9 @@ def test_wrong_requests(models, capsys, tmp_path, line, message):
     [
         (["--temperature", "0.5"], "--temperature is for sampling: add --sample N"),
         (["--sample", "2", "--top-p", "2"], "top_p is 2.0, expected more than 0 and at most 1"),
-        (["--sample", "2", "--beam", "5"], "--sample draws instead of searching: leave --beam and --n-best out"),
+        (["--sample", "2", "--beam", "5"], "--sample replaces the beam search: leave out --beam and --n-best"),
         (["--minimum-risk", "chrf"], "--minimum-risk chooses among several translations: add --sample 32"),
-        (["--sample", "2", "--constraint", "Hund"], "sampling does not look for constraints"),
+        (["--sample", "2", "--constraint", "Hund"], "sampling does not support phrases that targets must contain"),
     ],
 )
 def test_what_does_not_go_together(models, capsys, options, message):
@@ -171,7 +171,7 @@ def test_restrictions(models, capsys):
         (["--beam", "4", "--groups", "3"], "beam_size is 4, which does not split into 3 groups of equal size"),
         (["--repetition-penalty", "0.5"], "repetition_penalty is 0.5, expected 1 (no penalty) to 100"),
         (["--no-repeat-ngrams", "101"], "no_repeat_ngrams is 101, expected 0 (no restriction) to 100; 3 is usual"),
-        (["--min-length", "12"], "min_length is 12 words, but max_length is 12 symbols, the end symbol included"),
+        (["--min-length", "12"], "min_length is 12 words, but max_length is 12 symbols including the end symbol"),
     ],
 )
 def test_restrictions_out_of_range(models, capsys, options, message):

@@ -23,10 +23,10 @@ def test_lines_that_are_not_utf8_are_counted(tmp_path, capsys):
     (tmp_path / "latin").write_bytes(b"fine\nf\xfcr\n\xfcber\n")
     assert len(list(read_lines(str(tmp_path / "latin"), "translate"))) == 3
     assert "2 lines of" in (message := capsys.readouterr().err)
-    assert "are not all UTF-8 (the first: line 2)" in message
+    assert "are not valid UTF-8 (the first is line 2)" in message
     piped = io.TextIOWrapper(io.BytesIO(b"fine\nf\xfcr\n"), encoding="ascii")
     assert [line for group in lines._available(piped) for line in group] == ["fine", "f\ufffdr"]
-    assert "1 lines of standard input are not all UTF-8 (the first: line 2)" in capsys.readouterr().err
+    assert "1 lines of standard input are not valid UTF-8 (the first is line 2)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])

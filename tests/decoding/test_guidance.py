@@ -150,7 +150,10 @@ def test_places_go_round_the_banks():
     [
         (lambda: Guidance([[]], []), "1 prefixes and 0 lists of phrases, expected one of each"),
         (lambda: Guidance([[]], [[[]]]), "sentence 0 has a constraint without a word"),
-        (lambda: Guidance([[], [4, END]], [[], []]), "the prefix or a constraint of sentence 1 has a padding, start or end"),
+        (
+            lambda: Guidance([[], [4, END]], [[], []]),
+            "the prefix or a constraint of sentence 1 contains a padding, start or end",
+        ),
     ],
 )
 def test_wrong_guidance(make_guidance, message):
@@ -164,5 +167,5 @@ def test_no_room(tiny, sources):
         beam_search(tiny(), *sources, max_length=3, guidance=guidance)
     with pytest.raises(RequestError, match="got 7 sentences and guidance for 2, expected as many"):
         beam_search(tiny(), *sources, guidance=Guidance([[4], []], [[], []]))
-    with pytest.raises(RequestError, match="greedy search does not look for constraints"):
+    with pytest.raises(RequestError, match="greedy search does not support required phrases"):
         greedy(tiny(), *sources, guidance=guidance)

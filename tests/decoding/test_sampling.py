@@ -142,7 +142,7 @@ def test_draws_begin_with_their_prefixes(tiny, sources):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"count": 0}, "count is 0 samples a sentence, expected 1 to 1,000"),
+        ({"count": 0}, "count is 0 samples per sentence, expected 1 to 1,000"),
         ({"temperature": 0.0}, "temperature is 0.0, expected more than 0; .*search with a beam of one"),
         ({"temperature": math.nan}, "temperature is nan"),
         ({"top_k": -1}, r"top_k is -1, expected 0 \(all words\) or more"),
@@ -157,7 +157,7 @@ def test_wrong_settings(settings, message):
 
 
 def test_other_wrong_requests(tiny, table, sources):
-    with pytest.raises(RequestError, match="sampling does not look for constraints"):
+    with pytest.raises(RequestError, match="sampling does not support phrases that targets must contain"):
         sample(tiny(), *sources, guidance=Guidance([[]] * 7, [[[4]]] * 7))
     with pytest.raises(RequestError, match="scores for the next word are not finite"):
         sample(table(lambda prefix: [0.0, 0.0, 0.0, 0.0, math.nan, 0.0]), *ONE)

@@ -130,7 +130,7 @@ def test_bad_input(teller, stories, tmp_path, capsys):
     fails(capsys, "'warm' is not a number", "generate", teller, "--temperature=warm")
     fails(capsys, "top_p is 2, expected more than 0 and at most 1", "generate", teller, "--top-p=2")
     fails(capsys, "at temperature 0 all 2 samples would be the same", "generate", teller, "--temperature=0", "--samples=2")
-    fails(capsys, "prompts and --input at once", "generate", teller, "a", "--input", stories)
+    fails(capsys, "prompts and --input are both given", "generate", teller, "a", "--input", stories)
     fails(capsys, "cannot read .*nowhere.txt", "generate", teller, "--input", tmp_path / "nowhere.txt")
     fails(capsys, "expected two models of one kind, translators or classifiers", "compare", teller, teller, stories)
 

@@ -62,7 +62,7 @@ class Sampling:
             raise RequestError(f"count is {self.count} samples per sentence, expected 1 to {_MOST:,}")
         if not 0 < self.temperature < float("inf"):
             raise RequestError(
-                f"temperature is {self.temperature}, expected more than 0; 1 leaves the model's probabilities unchanged; for the "
+                f"temperature is {self.temperature}, expected more than 0; 1 leaves the probabilities unchanged; for the "
                 "most probable word at each step, search with a beam of one"
             )
         if self.top_k < 0:

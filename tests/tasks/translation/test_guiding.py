@@ -141,7 +141,7 @@ def test_score_is_force_without_attention(echo):
         ({"constraints": ["one", "two"]}, r"constraints: got one text, expected a list of texts: write \['one'\]"),
         ({"constraints": [["one"], [" "]]}, "translate: a constraint of text 1 is empty"),
         ({"sampling": Sampling(), "beam_size": 3}, "translate: sampling does not search: leave beam_size and n_best out"),
-        ({"sampling": Sampling(), "constraints": [["one"], []]}, "sampling does not look for constraints"),
+        ({"sampling": Sampling(), "constraints": [["one"], []]}, "sampling does not support phrases that targets must contain"),
         ({"minimum_risk": "ter", "n_best": 2}, "translate: minimum_risk is 'ter', expected chrf or bleu"),
         ({"minimum_risk": "chrf"}, "translate: minimum_risk chooses among several translations: draw some by sampling"),
     ],
