@@ -19,7 +19,7 @@ from regard.processes.ranks import Ranks
 
 @dataclass(frozen=True)
 class Machine:
-    """A run's settings, with every `auto` resolved."""
+    """Machine settings of a run, with every `auto` resolved."""
 
     device: torch.device
     threads: int
@@ -33,7 +33,7 @@ class Machine:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bfloat16)
 
     def to_dict(self) -> dict[str, str | int]:
-        """Return plain data: two runs with equal ones, on one machine, give the same bits."""
+        """Return plain data. Two runs with equal data give the same bits on one machine."""
         return {
             "device": str(self.device),
             "threads": self.threads,
@@ -48,10 +48,10 @@ def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # no
 
     Args:
         config: The run.
-        ranks: Which of several processes this is: those of a host share its cores, and each takes a GPU of its own.
+        ranks: Rank of this process. The processes of a host share its cores, and each uses its own GPU.
 
     Raises:
-        ConfigError: If the device is not there.
+        ConfigError: If the device does not exist.
     """
     device = _resolve_device(_own_device(config.device, ranks))
     threads = config.threads or count_cores(ranks.local_size)
@@ -67,7 +67,7 @@ def _own_device(name: str, ranks: Ranks) -> str:
         raise ConfigError(
             f"device is '{name}', and {ranks.world_size} processes cannot share one; use device cuda, auto or cpu"
         )
-    # Some launchers show each process its own GPU only.
+    # Some launchers make only its own GPU visible to each process.
     return "cuda" if torch.cuda.device_count() == 1 else f"cuda:{ranks.local_rank}"
 
 
@@ -96,27 +96,27 @@ def _resolve_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device:
 
 
 def _is_amd() -> bool:
-    """Return whether the processor is one of AMD's, which alone have the instructions SSE4a."""
+    """Return whether the processor is from AMD; no others have the instructions SSE4a."""
     return bool(torch.cpu.get_capabilities().get("sse4a")) if hasattr(torch.cpu, "get_capabilities") else False
 
 
-deterministic_memory: Any = torch.utils.deterministic  # its attributes are made when it is imported
+deterministic_memory: Any = torch.utils.deterministic  # importing it creates its attributes
 
 
 @contextmanager
 def prepared(machine: Machine) -> Iterator[None]:
-    """Set threads and determinism for the time of a run, and leave the caller's random numbers as they were."""
+    """Set threads and determinism during a run, and restore the caller's random state afterwards."""
     threads, python_state, numpy_state = torch.get_num_threads(), random.getstate(), np.random.get_state()
     deterministic, fill = torch.are_deterministic_algorithms_enabled(), deterministic_memory.fill_uninitialized_memory
     devices = [machine.device] if machine.device.type == "cuda" else []
-    # oneDNN keeps a kernel for each shape of a product that it meets, of half a megabyte and more, up to 1,024 of them: with
-    # batches of sentences these are gigabytes. It reads this when it is first used.
+    # oneDNN keeps a kernel of half a megabyte or more for each new shape of a product, up to 1,024 of them, which are
+    # gigabytes for batches of sentences. It reads this variable at its first use.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     with torch.random.fork_rng(devices=devices):
         torch.set_num_threads(machine.threads)
         if devices:
             torch.cuda.set_device(machine.device)
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS and cuDNN repeat their results only so
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # needed for reproducible results of cuBLAS and cuDNN
             torch.use_deterministic_algorithms(True, warn_only=True)
             deterministic_memory.fill_uninitialized_memory = False
         try:
@@ -130,13 +130,13 @@ def prepared(machine: Machine) -> Iterator[None]:
 
 
 def seed_step(seed: int, step: int, rank: int = 0) -> None:
-    """Make all random numbers of an update a function of the run's seed, the update's number and the process's.
+    """Seed all random numbers of an update from the run's seed, the number of the update and that of the process.
 
-    So nothing random has to be stored for an exact resume, and validation between two updates cannot disturb them.
+    So an exact resume needs no stored random state, and a validation between two updates does not change the results.
     """
-    # Weyl's sequence: distinct steps of one seed never share a state, and neighbouring seeds are far apart.
+    # Weyl sequence: different steps of a seed have different states, and states of neighbouring seeds are far apart.
     mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xD1342543DE82EF95 + rank * 0xAF251AF3B0F025B5) % 2**63
-    # Not torch.manual_seed: for each GPU library that is not in use, it formats a stack trace, a millisecond in all.
+    # torch.manual_seed would format a stack trace for each unused GPU library, which takes a millisecond.
     torch.default_generator.manual_seed(mixed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(mixed)

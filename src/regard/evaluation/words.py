@@ -23,7 +23,7 @@ class LanguageEvaluation:
     unknown: int
     """Number of tokens that the vocabulary does not contain. They make perplexities too low."""
     loss: float
-    """−log p of a token, natural logarithm."""
+    """Mean of −log p per token, in nats."""
     perplexity: float
     """exp(loss) per token, which is comparable only between models with the same vocabulary."""
     word_perplexity: float
@@ -31,8 +31,9 @@ class LanguageEvaluation:
     texts.
     """
     bits_per_character: float
-    """The sum over characters and ends of texts, in bits; comparable between any models that know all of the text. Spaces in a
-    row are one, as most models read them."""
+    """The sum of the losses in bits, divided by the number of characters and ends of texts; comparable between all models
+    without unknown tokens. Consecutive spaces count once.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -43,9 +44,9 @@ class LanguageEvaluation:
         unknown = f", {self.unknown:,} of them unknown to the model ({self.unknown / self.tokens:.2%})" if self.unknown else ""
         return (
             f"{counted(self.texts, 'text')}, {counted(self.tokens, 'token')}{unknown}\n"
-            f"loss        {self.loss:.4f}   (nats a token)\n"
-            f"perplexity  {self.perplexity:,.3f}   (a token; {self.word_perplexity:,.3f} a word)\n"
-            f"bits        {self.bits_per_character:.4f}   (a character)"
+            f"loss        {self.loss:.4f}   (nats per token)\n"
+            f"perplexity  {self.perplexity:,.3f}   (per token; {self.word_perplexity:,.3f} per word)\n"
+            f"bits        {self.bits_per_character:.4f}   (per character)"
         )
 
 
@@ -57,8 +58,8 @@ def evaluate_language(texts: Sequence[str], *, log_probability: float, num_token
     Args:
         texts: The texts.
         log_probability: Sum of the natural log-probabilities of their tokens.
-        num_tokens: Number of tokens in that sum, end symbols included.
-        num_unknown: Number of tokens that the vocabulary does not have.
+        num_tokens: Number of tokens in that sum, including end symbols.
+        num_unknown: Number of tokens that the vocabulary does not contain.
 
     Raises:
         RequestError: If there are no texts.
@@ -87,17 +88,17 @@ class Evaluation:
     """Scores of translations, and the loss of given targets."""
 
     loss: float
-    """−log p of a target token, natural logarithm, end symbols included; of the given targets."""
+    """Mean of −log p per token of the given targets, including end symbols, in nats."""
     perplexity: float
     """exp(loss)."""
     bleu: float
-    """From 0 to 100; of the model's own translations."""
+    """BLEU of the model's translations, from 0 to 100."""
     chrf: float
-    """From 0 to 100."""
+    """chrF of the model's translations, from 0 to 100."""
     length_ratio: float
-    """Words of the translations by words of the references, as BLEU counts them."""
+    """Number of words of the translations divided by that of the references, as counted by BLEU."""
     bleu_signature: str
-    """How sacrebleu computed it; quote it with the score."""
+    """sacrebleu's signature, which describes how the score was computed; quote it with the score."""
     chrf_signature: str
     pairs: int
     beam_size: int
@@ -124,11 +125,11 @@ class Evaluation:
 
 
 def build_metrics(*, tokenised: bool, lowercase: bool) -> "tuple[BLEU, CHRF]":
-    """Build sacrebleu's BLEU and chrF; the metrics' signatures say how they were built.
+    """Build sacrebleu's BLEU and chrF.
 
     Args:
-        tokenised: Whether the texts are tokenised already and are taken as they are; else WMT's `13a` tokenises them.
-        lowercase: Whether to ignore case, for a model that writes in lower case.
+        tokenised: Whether the texts are already tokenised; if not, WMT's `13a` tokenises them.
+        lowercase: Whether to ignore case, for a model with lower-case output.
 
     Reference:
         Post 2018, "A Call for Clarity in Reporting BLEU Scores".
@@ -151,15 +152,15 @@ def evaluate_translations(
     """Score translations against references.
 
     Args:
-        translations: What a model made of the sources.
+        translations: Translations by a model.
         references: One for each translation.
         log_probability: Sum of the natural log-probabilities that the model gives to the references.
-        num_tokens: Number of tokens in that sum, end symbols included.
-        metrics: As `build_metrics` gives them.
-        decoding: How the translations were searched for; the result quotes it.
+        num_tokens: Number of tokens in that sum, including end symbols.
+        metrics: Results of `build_metrics`.
+        decoding: Description of the search, which the result quotes.
 
     Raises:
-        RequestError: If there are no translations, or not as many references.
+        RequestError: If there are no translations, or the number of references differs.
     """
     if not translations or len(translations) != len(references):
         raise RequestError(

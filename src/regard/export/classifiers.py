@@ -1,4 +1,4 @@
-"""The graph of a classifier: from the tokens of texts to the scores of labels, with the weight of each token."""
+"""The graph of a classifier, from tokens to the scores of labels, with the weight of each token."""
 
 from typing import cast
 
@@ -33,7 +33,7 @@ def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> li
     """Return the graph of a classifier.
 
     Raises:
-        RequestError: If its attention is to be overridden, which is for translators.
+        RequestError: If `overridable` is True, which is for translators only.
     """
     if overridable:
         raise RequestError("overridable is for translators, whose decoders attend to a source; leave it out")

@@ -51,7 +51,7 @@ class Graph:
 
 
 class _Positional(nn.Module):
-    """A module whose inputs are any number of positional ones, so that the axes of all are given in one form."""
+    """A wrapper that passes all inputs by position, so that their dynamic axes can be given as one sequence."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ def write_graph(graph: Graph, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporter's remarks from the terminal: they concern packages that are not needed and its own deprecations."""
+    """Suppress the exporter's messages, which are about unneeded packages and its own deprecations."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -40,7 +40,7 @@ def language_graphs(model: TransformerLanguageModel, *, overridable: bool = Fals
     """Return the graph of a language model.
 
     Raises:
-        RequestError: If its attention is to be overridden, which is for translators.
+        RequestError: If `overridable` is True, which is for translators only.
     """
     if overridable:
         raise RequestError("overridable is for translators, whose decoders attend to a source; leave it out")

@@ -1,4 +1,4 @@
-"""Export of a trained model to a folder of ONNX graphs, verified before it is there."""
+"""Export a trained model to a folder of ONNX graphs, after comparing the graphs with the model."""
 
 import copy
 import json
@@ -49,14 +49,14 @@ class Exported:
 
 @singledispatch
 def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
-    """Return the graphs that a model is exported as.
+    """Return the graphs of a model.
 
     Args:
         model: The model, in evaluation mode.
-        overridable: Whether a decoder's step takes attention weights that replace its own.
+        overridable: Whether a decoder's step accepts attention weights that replace its own.
 
     Raises:
-        RequestError: If this class of model has no graphs, or a part of it cannot be expressed.
+        RequestError: If this class of model cannot be exported, or ONNX cannot express a part of it.
     """
     raise RequestError(f"a {type(model).__name__} cannot be exported to ONNX; export supports the models that regard builds")
 
@@ -76,9 +76,9 @@ def export_onnx(run: Any, folder: str | Path, *, overridable: bool = False, over
 
     Args:
         run: A trained model's folder, or a loaded `Translator`, `Classifier` or `LanguageModel`.
-        folder: Where to write.
-        overridable: Whether a translator's step takes two further inputs, `override` and `overridden`: attention weights that
-            replace the model's own, and where they do.
+        folder: Folder to write.
+        overridable: Whether a translator's step has two further inputs: `override`, attention weights that replace the model's
+            own, and `overridden`, True where they do.
         overwrite: Whether to replace an export that is already there.
 
     Returns:
@@ -120,7 +120,7 @@ def export_onnx(run: Any, folder: str | Path, *, overridable: bool = False, over
 
 
 def _check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Check that nothing of the user's is replaced."""
+    """Check that no folder of the user is replaced."""
     if not folder.exists():
         return
     if not (folder / MANIFEST).is_file():

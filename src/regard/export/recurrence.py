@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.layers.recurrent import RecurrentLayer, State
 
 _GATES = {3: (1, 0, 2), 4: (0, 3, 1, 2)}
-"""For each of ONNX's gates, its place among PyTorch's; by the number of gates."""
+"""Index of each ONNX gate among PyTorch's gates, by the number of gates."""
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -1,7 +1,7 @@
-"""Exported models in onnxruntime, by the contracts of the models that they were made from.
+"""Exported models in onnxruntime, with the contracts of the original models.
 
-`OnnxSeq2Seq` is a `Seq2Seq`, so every search and sampler of `regard.decoding` runs over it. `OnnxClassifier` is called as a
-`TextClassifier`. Both hold no weights of their own.
+`OnnxSeq2Seq` is a `Seq2Seq`, so all searches and samplers of `regard.decoding` work with it. `OnnxClassifier` is called like a
+`TextClassifier`. Neither has PyTorch weights.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,7 +28,7 @@ class Session:
 
     Args:
         path: The file.
-        threads: Number of threads; 0 for as many as there are cores.
+        threads: Number of threads; 0 for the number of cores.
 
     Raises:
         RequestError: If onnxruntime is not installed.
@@ -64,12 +64,12 @@ class OnnxState:
     """Attention within the source."""
 
     def select(self, beam: Tensor) -> "OnnxState":
-        """Select for each new hypothesis the one that it goes on from."""
+        """Select the parent of each new hypothesis."""
         rows = np.arange(len(beam))[:, None]
         return replace(self, steps={name: array[rows, beam.numpy()] for name, array in self.steps.items()})
 
     def keep(self, rows: Tensor) -> "OnnxState":
-        """Go on with these sentences only."""
+        """Keep these sentences only."""
         kept = rows.numpy()
         return OnnxState(
             {name: array[kept] for name, array in self.memory.items()},
@@ -82,8 +82,8 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
     """A translator or language model in onnxruntime. It decodes step by step; it has no weights and cannot be trained.
 
     Args:
-        folder: Where `step.onnx` is, and `encoder.onnx` if the model has an encoder.
-        threads: Number of threads; 0 for as many as there are cores.
+        folder: Folder with `step.onnx`, and `encoder.onnx` if the model has an encoder.
+        threads: Number of threads; 0 for the number of cores.
     """
 
     feeds_back = True
@@ -117,7 +117,10 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         return OnnxState({**memory, "source_mask": given["source_mask"]}, first, within)
 
     def _empty(self, name: str, batch: int) -> np.ndarray:
-        """Return the state before the first token of a model without an encoder: dynamic axes but the first two are empty."""
+        """Return the state before the first token of a model without an encoder.
+
+        Its dynamic axes, except the first two, are empty.
+        """
         sizes = [size if isinstance(size, int) else 0 for size in self._step.inputs[name]]
         return np.zeros([batch, 1, *sizes[2:]], dtype=np.float32)
 
@@ -146,22 +149,22 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         return {"override": np.zeros((*rows, length), np.float32), "overridden": np.zeros(rows, bool)}
 
     def decode(self, target_in: Tensor, state: OnnxState, **options: object) -> tuple[Tensor, AttentionMaps]:
-        """Refuse: the graphs decode step by step only."""
+        """Raise an error, because the graphs only decode step by step."""
         raise RequestError("an exported model decodes step by step; use the model that it was exported from for given targets")
 
     def logits(self, features: Tensor) -> Tensor:
-        """Refuse; see `decode`."""
+        """Raise an error; see `decode`."""
         raise RequestError("an exported model has no separate output layer; use the model that it was exported from")
 
     def output_weight(self) -> tuple[Tensor, Tensor | None]:
-        """Refuse; see `decode`."""
+        """Raise an error; see `decode`."""
         raise RequestError("an exported model has no separate output layer; use the model that it was exported from")
 
 
 def _refuse_reweight(reweight: ReweightBySite | None) -> None:
     if reweight:
         raise RequestError(
-            "an exported model has no functions of its weights; give the weights themselves as the inputs override and "
+            "an exported model cannot apply functions to its weights; give weights as the inputs override and "
             "overridden of step.onnx, or use the model that it was exported from"
         )
 
@@ -170,9 +173,9 @@ class OnnxClassifier:
     """A classifier in onnxruntime.
 
     Args:
-        folder: Where `classifier.onnx` is.
+        folder: Folder with `classifier.onnx`.
         sites: Names of the attention sites, as in `TextClassifier.sites`.
-        threads: Number of threads; 0 for as many as there are cores.
+        threads: Number of threads; 0 for the number of cores.
     """
 
     def __init__(self, folder: Path, *, sites: Sequence[str], threads: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""The graphs of models that write a target word by word: an encoder, and a step of the decoder.
+"""The graphs of models that produce a target word by word: an encoder, and a step of the decoder.
 
 The encoder's outputs are the memory (the source, prepared once) and the first state. The step takes tokens, the memory and the
 state, and returns log probabilities, attention and the next state, whose tensors have the prefix `next_`. Every tensor of the
@@ -38,11 +38,11 @@ def check_exportable(attention: Attention, place: str) -> None:
         place: Where it is, for the message.
 
     Raises:
-        RequestError: If it carries a state between steps.
+        RequestError: If the mechanism has a state that changes from step to step.
     """
     if attention.stateful:
         raise RequestError(
-            f"{place} is a {type(attention).__name__}, which carries earlier weights from step to step; export supports "
+            f"{place} is a {type(attention).__name__}, which passes earlier weights from step to step; export supports "
             "mechanisms without such a state, for example additive, dot, general or multi-head attention"
         )
 
@@ -78,8 +78,8 @@ class RecurrentStepGraph(nn.Module):
     Args:
         model: The translator.
         names: Names of the state's tensors.
-        overridable: Whether the last two inputs are `override` (B,N,S) and `overridden` (B,N), which put other attention
-            weights in place of the model's own.
+        overridable: Whether the last two inputs are `override` (B,N,S) and `overridden` (B,N), which replace the model's
+            attention weights.
     """
 
     def __init__(self, model: RecurrentTranslator, names: Sequence[str], *, overridable: bool = False) -> None:
@@ -107,11 +107,11 @@ class RecurrentStepGraph(nn.Module):
 
 
 def overriding(override: Tensor, overridden: Tensor) -> Reweight:
-    """Return the function that puts given weights in place of a mechanism's own.
+    """Return a function that replaces a mechanism's weights by given ones.
 
     Args:
         override: The weights, (…,Q,S).
-        overridden: True for rows that they replace, (…,Q).
+        overridden: True for rows to replace, (…,Q).
     """
     return lambda weights, mask: torch.where(overridden[..., None], override, weights)
 
@@ -121,7 +121,7 @@ def recurrent_graphs(model: RecurrentTranslator, *, overridable: bool = False) -
 
     Args:
         model: The translator.
-        overridable: Whether the step takes attention weights that replace the model's own.
+        overridable: Whether the step accepts attention weights that replace the model's own.
 
     Raises:
         RequestError: If its attention cannot be part of a graph.
@@ -242,7 +242,7 @@ def transformer_graphs(model: TransformerTranslator, *, overridable: bool = Fals
     example = {"tokens": torch.full((len(source), 2), 4), "source_mask": mask, "key": key, "value": value}
     memory = {"key": "BLGSD" if key.ndim == 5 else "BLSD", "value": "BLGSE" if value.ndim == 5 else "BLSE"}
     caches = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
-    example |= {"own_key": past, "own_value": past.clone()}  # two tensors: one that is given twice becomes one input
+    example |= {"own_key": past, "own_value": past.clone()}  # two tensors, because the same tensor twice becomes one input
     inputs = {"tokens": "BN", "source_mask": "BS", **memory, **caches}
     if overridable:
         heads = cross_heads(model)
@@ -268,7 +268,7 @@ def transformer_graphs(model: TransformerTranslator, *, overridable: bool = Fals
 
 
 def memory_type(attention: Attention) -> type[Memory]:
-    """Return the class of what an attention prepares."""
+    """Return the class of an attention's memory."""
     with torch.no_grad():
         return type(attention.prepare(torch.zeros(1, 2, attention.key_size)))
 
@@ -286,7 +286,7 @@ def empty_cache(layers: nn.ModuleList, like: Tensor) -> Tensor:
 
     Args:
         layers: The decoder's layers.
-        like: (B,N), for its sizes and type.
+        like: Tensor (B,N) with the sizes and the device.
     """
     attention = self_attention_of(layers[0])
     return like.new_zeros(*like.shape, len(layers), attention.num_kv_heads, 0, attention.head_size)
@@ -299,26 +299,26 @@ def self_attention_of(layer: nn.Module) -> MultiHead:
 
 
 def embed_step(positions: nn.Module, embedded: Tensor, length: int) -> Tensor:
-    """Add the position of a step: all hypotheses (B,N,D) are at the same one."""
+    """Add the position of a step, which is the same for all hypotheses (B,N,D)."""
     return cast(Tensor, positions(embedded.flatten(0, 1)[:, None], length)).view(embedded.shape)
 
 
 def apply_feed_forward(layer: DecoderLayer | CausalLayer, x: Tensor) -> Tensor:
-    """Return the stream behind the feed-forward part of a layer."""
+    """Return the stream after the feed-forward part of a layer."""
     return layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
 
 
 def read_out(model: TransformerTranslator | TransformerLanguageModel, x: Tensor) -> Tensor:
-    """Return the log probabilities of the next words, from the stream behind the last layer."""
+    """Return the log probabilities of the next words from the stream after the last layer."""
     return model.output(x if model.decoder.norm is None else model.decoder.norm(x)).log_softmax(-1)
 
 
 class StepCaches:
-    """The caches of the self-attention of all layers: read in one step, and extended by its word.
+    """The caches of the self-attention of all layers, which a step reads and extends by one word.
 
     Args:
-        key: Keys of the words before, (B,N,L,G,T,D/H).
-        value: Values of the words before, with the same shape.
+        key: Keys of the earlier words, (B,N,L,G,T,D/H).
+        value: Values of the earlier words, with the same shape.
     """
 
     def __init__(self, key: Tensor, value: Tensor) -> None:
@@ -327,7 +327,7 @@ class StepCaches:
         self._after: list[tuple[Tensor, Tensor]] = []
 
     def attend(self, layer: int, attention: MultiHead, residual: Residual, x: Tensor) -> Tensor:
-        """Return the stream (B,N,D) behind the self-attention of a layer."""
+        """Return the stream (B,N,D) after the self-attention of a layer."""
         cache = self._key[:, :, layer], self._value[:, :, layer]
         context, weights, after = attend_to_cache(attention, residual.before(x), cache)
         self._weights.append(weights)
@@ -335,7 +335,7 @@ class StepCaches:
         return residual.after(x, context)
 
     def outputs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the weights (B,N,L,H,T+1), and keys and values with the new word's."""
+        """Return the weights (B,N,L,H,T+1), and keys and values including those of the new word."""
         keys, values = zip(*self._after, strict=True)
         return torch.stack(self._weights, 2), torch.stack(keys, 2), torch.stack(values, 2)
 
@@ -343,15 +343,15 @@ class StepCaches:
 def attend_to_cache(
     attention: MultiHead, read: Tensor, cache: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-    """Attend from one more word of each hypothesis to the words before it and itself.
+    """Attend from one new word of each hypothesis to itself and the earlier words.
 
     Args:
-        attention: Causal.
-        read: (B,N,D).
-        cache: Keys and values of the words before, (B,N,G,T,D/H) each.
+        attention: A causal attention.
+        read: Input of the attention, (B,N,D).
+        cache: Keys and values of the earlier words, (B,N,G,T,D/H) each.
 
     Returns:
-        The context (B,N,D), the weights (B,N,H,T+1), and keys and values with the new word's.
+        The context (B,N,D), the weights (B,N,H,T+1), and keys and values including those of the new word.
     """
     batch, count = read.shape[:2]
     rows = read.flatten(0, 1)[:, None]
@@ -371,7 +371,7 @@ def cross_heads(model: TransformerTranslator) -> int:
 
 
 def _overriding_layer(override: Tensor, overridden: Tensor) -> Reweight:
-    """Return the function for one layer, from (B,N,H,S) and (B,N,H); its weights are (B,H,N,S), without heads (B,N,S)."""
+    """Return the function for one layer: `override` (B,N,H,S), `overridden` (B,N,H), weights (B,H,N,S) or (B,N,S)."""
 
     def reweight(weights: Tensor, mask: Tensor) -> Tensor:
         if weights.ndim == 3:
@@ -382,5 +382,5 @@ def _overriding_layer(override: Tensor, overridden: Tensor) -> Reweight:
 
 
 def _by_hypothesis(weights: Tensor) -> Tensor:
-    """Return (B,H,N,S) → (B,N,H,S); without heads (B,N,S) → (B,N,1,S)."""
+    """Move the axis of hypotheses: (B,H,N,S) → (B,N,H,S); without heads (B,N,S) → (B,N,1,S)."""
     return weights.transpose(1, 2) if weights.ndim == 4 else weights[:, :, None]

@@ -1,4 +1,4 @@
-"""Comparison of exported graphs with the model that they were made from, on inputs of many sizes."""
+"""Comparison of exported graphs with the original model, on inputs of several sizes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ from regard.models.text_classifier import TextClassifier
 from regard.text.symbols import PAD, START
 
 TOLERANCE = 1e-4
-"""Largest difference of a log probability, score or weight."""
+"""Largest allowed difference of a log probability, score or weight."""
 SIZES = ((1, 1, 1), (1, 6, 5), (2, 1, 3), (3, 9, 1), (5, 13, 4), (4, 30, 2))
-"""Sentences, their greatest length, and hypotheses of each, on which graphs are compared; one of everything included."""
+"""Numbers of sentences, of tokens in the longest one, and of hypotheses, for which graphs are compared."""
 _STEPS = 4
 _FIRST_WORD = 4
-"""Ids below are special symbols."""
+"""First id that is not a special symbol."""
 
 
 def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: int, target_size: int) -> float:
@@ -27,9 +27,9 @@ def verify(model: Seq2Seq[Any] | TextClassifier, folder: Path, *, source_size: i
 
     Args:
         model: The model, in evaluation mode.
-        folder: Where the graphs are.
-        source_size: Number of ids that inputs may have.
-        target_size: Number of ids that are fed to a decoder.
+        folder: Folder with the graphs.
+        source_size: Number of ids of the source.
+        target_size: Number of ids of the target.
 
     Returns:
         The largest difference of a log probability, score or weight.
@@ -63,7 +63,7 @@ def _compare_classifier(model: TextClassifier, exported: OnnxClassifier, tokens:
 
 
 def _compare_sequences(model: Seq2Seq[Any], exported: OnnxSeq2Seq, source: Tensor, mask: Tensor, tokens: Tensor) -> float:
-    """Return the largest difference over some steps, between which hypotheses change places and sentences leave."""
+    """Return the largest difference over some steps, while hypotheses are reordered and sentences are removed."""
     sites = [site for site in model.sites if site.partition(".")[0] in ("cross", "decoder")]
     ours, theirs = model.encode(source, mask), exported.encode(source, mask)
     beam, worst = torch.zeros_like(tokens[0]), 0.0
@@ -73,14 +73,14 @@ def _compare_sequences(model: Seq2Seq[Any], exported: OnnxSeq2Seq, source: Tenso
         found, exported_maps, theirs = exported.step(words, theirs, record=exported.sites)
         worst = max(worst, difference(logits.log_softmax(-1), found), _maps_difference(maps, by_layer(exported_maps)))
         beam = torch.arange(words.shape[1]).flip(0).expand_as(words)
-        if step == 1 and len(words) > 1:  # the first sentence leaves
+        if step == 1 and len(words) > 1:  # remove the first sentence
             kept = torch.arange(1, len(words))
             ours, theirs, tokens, beam = ours.keep(kept), theirs.keep(kept), tokens[:, 1:], beam[1:]
     return worst
 
 
 def by_layer(maps: AttentionMaps) -> AttentionMaps:
-    """Return the weights of an exported step by the model's sites: `cross_heads` (B,N,L,H,S) as `cross.0` (B,H,N,S), …"""
+    """Return the weights of an exported step by the sites of the model: `cross_heads` (B,N,L,H,S) as `cross.0` (B,H,N,S), …"""
     found = {}
     for name, weights in maps.items():
         if name.endswith("_heads"):
@@ -97,7 +97,7 @@ def _maps_difference(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]
 
 
 def difference(expected: Tensor, found: Tensor) -> float:
-    """Return the largest absolute difference; ∞ if one of the two is not finite where the other is."""
+    """Return the largest absolute difference; ∞ if only one of two values is finite."""
     both = expected.isfinite() & found.isfinite()
     if bool((expected.isfinite() != found.isfinite()).any()):
         return float("inf")
@@ -115,7 +115,7 @@ def _draw_sources(sizes: Sequence[int], vocabulary_size: int, *, seed: int) -> t
 
 
 def _draw_steps(sizes: Sequence[int], vocabulary_size: int, *, seed: int) -> Tensor:
-    """Return the tokens that are fed, (steps, B, N), the start symbol first."""
+    """Draw the tokens to feed, (steps, B, N), beginning with the start symbol."""
     draw = torch.Generator().manual_seed(100 + seed)
     batch, _, hypotheses = sizes
     low = min(_FIRST_WORD, vocabulary_size - 1)

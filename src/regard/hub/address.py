@@ -1,4 +1,4 @@
-"""Addresses of models on the hub, and what its errors mean."""
+"""Addresses of models on the hub, and explanations of its errors."""
 
 import os
 import re
@@ -46,7 +46,7 @@ class Address:
 
 
 def is_address(name: str | Path) -> bool:
-    """Return whether a name is an address on the hub: it has the prefix, and no local folder has this name."""
+    """Return whether a name is an address on the hub, which has the prefix and is not the name of a local folder."""
     return isinstance(name, str) and name.startswith(PREFIX) and not Path(name).exists()
 
 
@@ -64,7 +64,7 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
     """Turn errors of the hub into a BundleError. A hub that cannot be reached is a ConnectionError.
 
     Args:
-        address: Model that was asked for.
+        address: The requested model.
         endpoint: The hub's address.
     """
     from huggingface_hub import errors

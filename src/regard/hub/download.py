@@ -1,7 +1,7 @@
-"""Download of a model: only the files that its signature names, checked against it, kept in the cache.
+"""Download a model: only the files that its signature names are downloaded, checked, and kept in the cache.
 
-hub/user--name/refs/main        the commit that a branch or tag stood for when it was last looked up
-hub/user--name/COMMIT/          the files of a commit; the folder is there once it is complete
+hub/user--name/refs/main        the commit of a branch or tag when it was last looked up
+hub/user--name/COMMIT/          the files of a commit; the folder exists once it is complete
 """
 
 import hashlib
@@ -26,20 +26,21 @@ _LARGEST_TEXT = 1 << 26
 
 
 def local_folder(name: str | Path) -> Path:
-    """Return the folder of a model: the local one, or for an address on the hub one in the cache, downloaded if needed.
+    """Return the folder of a model, which is local or, for an address on the hub, in the cache; download it if necessary.
 
     Args:
         name: A folder, or `hf://user/name@revision`.
 
     Raises:
-        BundleError: If there is no such model or revision, it is damaged, or neither the hub nor a copy in the cache is there.
+        BundleError: If there is no such model or revision, it is damaged, or the hub cannot be reached and the cache has no
+            copy.
         RequestError: If the address has another form.
     """
     return fetch(Address.parse(str(name))) if is_address(name) else Path(name)
 
 
 def fetch(address: Address) -> Path:
-    """Return the folder of a model in the cache; download it if it is not there."""
+    """Return the folder of a model in the cache, and download it if necessary."""
     home = cache_folder(FileSettings()) / "hub" / address.repository.replace("/", "--")
     if _COMMIT.fullmatch(address.revision) and (home / address.revision).is_dir():
         return home / address.revision
@@ -49,7 +50,7 @@ def fetch(address: Address) -> Path:
         with explained(address, api.endpoint):
             info = api.model_info(address.repository, revision=address.revision, files_metadata=True)
             if not _COMMIT.fullmatch(str(info.sha)):
-                raise BundleError(f"{address}: {api.endpoint} named no commit; expected 40 hexadecimal digits")
+                raise BundleError(f"{address}: {api.endpoint} returned no commit; expected 40 hexadecimal digits")
             folder = home / str(info.sha)
             if not folder.is_dir():
                 _download(api, address, info, folder)
@@ -59,12 +60,12 @@ def fetch(address: Address) -> Path:
         reference.parent.mkdir(parents=True, exist_ok=True)
         disk.write(reference, folder.name)
     except OSError:
-        pass  # the model is there; only the next use without a network misses it
+        pass  # the model itself is complete; only use without a network will not find it
     return folder
 
 
 def _from_cache(address: Address, endpoint: str, home: Path, reference: Path, error: Exception) -> Path:
-    """Return the folder that the revision stood for when the hub was last reached."""
+    """Return the folder of the revision when the hub was last reached."""
     try:
         commit = reference.read_text(encoding="utf-8")
     except OSError:
@@ -79,7 +80,7 @@ def _from_cache(address: Address, endpoint: str, home: Path, reference: Path, er
 
 
 def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
-    """Download the signature and the files that it names, check them, and put them into their place.
+    """Download the signature and the files that it names, check them, and move them to their folder.
 
     Raises:
         BundleError: If the model is damaged or has too large files.
@@ -104,7 +105,7 @@ def _download(api: Any, address: Address, info: Any, folder: Path) -> None:
         for name, checksum in sorted(read_signature(made)["files"].items()):
             if hashlib.sha256(take(name)).hexdigest() != checksum:
                 raise BundleError(
-                    f"{address}: {name} is damaged: its content is not what {SIGNATURE} has the checksum of; nothing was kept"
+                    f"{address}: {name} is damaged: its content does not match the checksum in {SIGNATURE}; nothing was kept"
                 )
         try:
             disk.rename(made, folder)

@@ -1,4 +1,4 @@
-"""Upload of a model: the signature, the files that it names, and the model card."""
+"""Upload a model: the signature, the files that it names, and the model card."""
 
 from pathlib import Path
 
@@ -18,13 +18,13 @@ def push(folder: str | Path, name: str, *, private: bool = False, message: str =
     checked first. You need to be logged in (`hf auth login`).
 
     Args:
-        folder: A folder that training made.
+        folder: Folder of a trained model.
         name: Name on the hub, `user/name`; it is created if it does not exist.
         private: If True, a new model is visible to its owner only.
         message: Message of the commit.
 
     Returns:
-        The address of exactly this version, for `regard.load`.
+        The address of this version, for `regard.load`.
 
     Raises:
         BundleError: If the folder is not a trained model or is damaged, or the hub refuses it.

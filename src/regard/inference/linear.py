@@ -1,8 +1,8 @@
 """Linear maps whose weights are laid out once for many steps of a search.
 
-oneDNN's kernels read a weight in a layout of their own. A plain map converts its weight at every call. With a vocabulary of
-9,700 words, a product in float32 takes three quarters of the time if the weight was converted before with 500 rows, and half
-of it with 100.
+oneDNN's kernels need weights in a special layout, to which a plain linear map converts its weight at every call. With a
+vocabulary of 9,700 words, a product in float32 takes three quarters of the time if the weight was converted before with 500
+rows, and half of it with 100.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,9 @@ from regard.private_torch import can_pack, pack_weight, packed_linear
 _SENTENCES = 4
 """Below this number of sentences, converting the weight costs more than it saves."""
 _ALIGNED = 32
-"""Rows are padded to a multiple of this: oneDNN compiles a kernel of half a megabyte for each number of rows, and keeps it."""
+"""Rows are padded to a multiple of this number, because oneDNN compiles and keeps a kernel of half a megabyte for each
+number of rows.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class PackedLinear:
 
 
 def pack_linear(linears: nn.Linear | Sequence[nn.Linear], rows: int) -> PackedLinear | None:
-    """Pack a map, or several maps of the same input, whose outputs then lie side by side.
+    """Pack a map, or several maps of the same input, whose outputs are then concatenated.
 
     The products run in autocast's dtype, or in the dtype of the weight without autocast.
 
@@ -91,7 +93,7 @@ def pack_matrix(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None, 
 
 
 def join(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the tensors one after the other; a single one is not copied."""
+    """Concatenate the tensors; a single one is not copied."""
     return torch.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
 
 

@@ -1,8 +1,8 @@
 """Pack a model for search.
 
-A search asks for the packed form of its model: `pack(model, sentences)`. The packed form is a model by the same contract, and
-gives the same results up to rounding. It is made of the parts that the model says its step consists of; a model, or a part of
-one, that says nothing (since somebody hooked, patched or replaced something) runs as it is.
+A search requests the packed form of its model with `pack(model, sentences)`. The packed form has the same contract, and gives
+the same results up to rounding. It is built from the parts of a step, which the model returns. Models or modules that do not
+return their parts, for example because they have hooks or replaced modules, run unchanged.
 """
 
 from collections.abc import Callable, Collection
@@ -24,10 +24,10 @@ class Packed(Protocol):
     """A packed decoder."""
 
     def begin(self, state: Any, mask: Bool[Tensor, "B S"]) -> Any:
-        """Return the state that its steps start from: the model's own state, taken over.
+        """Convert the model's state to the state of the packed decoder.
 
         Args:
-            state: What the model's `encode` returned.
+            state: Result of the model's `encode`.
             mask: True at the source's tokens.
         """
         ...
@@ -62,7 +62,7 @@ class PackedModel(Seq2Seq[Any]):
         reweight: ReweightBySite | None = None,
     ) -> Any:
         state = self.model.encode(source, source_mask, record=record, reweight=reweight)
-        # Steps on the model's own state run its own decoder, which is the one that changes weights.
+        # Steps from the model's own state use its own decoder, which supports `reweight`.
         return state if self._decoder is None or reweight else self._decoder.begin(state, source_mask)
 
     def decode(
@@ -95,7 +95,7 @@ class PackedModel(Seq2Seq[Any]):
 
 
 def pack(model: Seq2Seq[Any], sentences: int) -> Seq2Seq[Any]:
-    """Return the packed form of a model; the model itself if gradients are enabled or it does not say what its step is.
+    """Return the packed form of a model; the model itself if gradients are enabled or it does not return the parts of its step.
 
     The products run in autocast's dtype, or in the dtype of the weights without autocast. The packed form is for one search:
     it does not follow later changes of the weights.

@@ -1,7 +1,7 @@
-"""A recurrent decoder packed for a search on a CPU: its own `step`, with layers and a readout whose weights are packed.
+"""A recurrent decoder packed for a search on a CPU: its usual `step`, with packed weights of layers and readout.
 
-Products with weights run in autocast's dtype (bfloat16, say). States and gates are in float32, or in float64 if the model is.
-Attention is the decoder's own.
+Products with weights run in autocast's dtype, such as bfloat16. States and gates are in float32, or in float64 for a float64
+model. The attention is not changed.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class PackedLayer(nn.Module):
             each.to(dtype) for each in (weights.input_weight, weights.input_bias, weights.state_weight, weights.state_bias)
         )
         self.both: PackedLinear | None = None
-        if weights.cell == "lstm":  # only sums of the two maps are needed, so one product gives both
+        if weights.cell == "lstm":  # only the sum of the two maps is needed, which is a single product
             self.both = pack_matrix(torch.cat((input_weight, state_weight), 1), input_bias + state_bias, sentences)
         else:
             self.input_map = pack_matrix(input_weight, input_bias, sentences)

@@ -1,12 +1,12 @@
 """A Transformer's decoder packed for a search on a CPU: the formula of its `step`, with fewer and larger operations.
 
-* The hypotheses of a sentence share one pool of keys and values, to which each step adds those of its N words. A bias of −∞
-  hides the words that are not a hypothesis's own past. So nothing moves when hypotheses change places, and the N queries of a
-  sentence meet all N·t keys in one product, which takes no longer than N small ones.
+* * The hypotheses of a sentence share one pool of keys and values, to which each step adds those of its N words. A bias of −∞
+  hides words of other hypotheses. So nothing moves when hypotheses are reordered, and one product of the N queries with all
+  N·t keys takes no longer than N small products.
 * One product gives query, key and value of a word.
-* Finished sentences stay in the pool until a quarter has finished; then the others move together, once.
-* Products with weights run in autocast's dtype (bfloat16, say). The features that pass through the layers, the keys, values,
-  scores and sums are in float32, or in float64 if the model is.
+* * Finished sentences stay in the pool until a quarter has finished; then the others move to a new pool.
+* * Products with weights run in autocast's dtype, such as bfloat16. The features between the layers, the keys, values, scores
+  and sums are in float32, or in float64 for a float64 model.
 
 Letters: L layers, B sentences, R sentences in the pool (R ≥ B), N hypotheses of a sentence, M places for them in the pool,
 t words so far, C ≥ t places for words, H heads, E width of a head, S source.
@@ -32,7 +32,7 @@ from regard.layers.residual import Residual
 from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, LayerWeights
 
 _FULL = 0.75
-"""When less than this share of the sentences in the pool is still searched for, they move to a pool of their own."""
+"""If less than this share of the sentences in the pool is unfinished, these move to a new pool."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -42,7 +42,7 @@ class PackedHeads:
     """The packed maps of an attention and the residual around it."""
 
     read: PackedLinear
-    """Query, key and value side by side; for attention to the source the query alone."""
+    """Map to the concatenated query, key and value; for attention to the source, to the query only."""
     output: PackedLinear
     residual: Residual
     rotate: Callable[[Tensor, int], Tensor] | None
@@ -147,7 +147,7 @@ class PooledState:
         return self.sources[number] if self.alive is None else self.sources[number].select(self.alive)
 
     def select(self, beam: Int[Tensor, "B N"]) -> "PooledState":
-        """For each new hypothesis, take the index of the one that it continues."""
+        """Select the parent of each new hypothesis, by index."""
         return replace(self, bias=self.bias.gather(1, beam[:, :, None, None].expand(-1, -1, *self.bias.shape[2:])))
 
     def keep(self, rows: Int[Tensor, " M"]) -> "PooledState":
@@ -173,12 +173,12 @@ class PooledState:
         """Run the packed layers over one more word of each hypothesis.
 
         Args:
-            decoder: The decoder of the model; the packed one takes its place.
+            decoder: The decoder of the model, which the packed one replaces.
             x: Embeddings with their positions.
             request: The layers whose weights are returned.
 
         Raises:
-            RequestError: If weights are to be changed, which the packed layers do not do.
+            RequestError: If a `reweight` is given, which packed layers do not support.
         """
         if request.reweights:
             raise RequestError(
@@ -193,7 +193,7 @@ class PooledState:
         bias, storage = state._own_bias(), state.words.storage
         # Views for all layers at once: with one sentence, a step takes as long as the number of operations that it calls.
         places = storage[:, :, :, :, state.length - 1]
-        places[..., count:, :] = 0  # nobody writes there, and undefined values could be NaN
+        places[..., count:, :] = 0  # these positions are never written, and undefined values could be NaN
         new = places[..., :count, :].unbind(0)
         past = storage.flatten(4, 5)[..., : state.length * storage.shape[5], :].flatten(2, 3).unbind(0)
         for number, layer in enumerate(self.decoder.layers):
@@ -239,7 +239,7 @@ class PooledState:
             heads: The packed maps.
             x: The features of the new words.
             new: The place of their keys and values in the pool, which is written.
-            past: The keys and values of all words, the new ones included; a view of the pool.
+            past: The keys and values of all words, including the new ones; a view of the pool.
             bias: From `_own_bias`.
             need_weights: Whether to return the weights.
         """
@@ -266,21 +266,21 @@ class PooledState:
         return after, self._take(weights.unflatten(0, (self.num_rows, -1)))
 
     def _place(self, x: Tensor) -> Tensor:
-        """Return (B,…) to (R,…): in the order of the pool, with zeros for finished sentences."""
+        """Reorder (B,…) to (R,…), in the order of the pool, with zeros for finished sentences."""
         return x if self.alive is None else x.new_zeros(self.num_rows, *x.shape[1:]).index_copy_(0, self.alive, x)
 
     def _take(self, x: Tensor) -> Tensor:
-        """Return (R,…) to (B,…)."""
+        """Reorder (R,…) to (B,…)."""
         return x if self.alive is None else x.index_select(0, self.alive)
 
 
 def _as(tensor: Tensor, like: Tensor) -> Tensor:
-    """Convert a tensor to the dtype of another; nothing is called if it has it."""
+    """Convert a tensor to the dtype of another, if it differs."""
     return tensor if tensor.dtype == like.dtype else tensor.to(like.dtype)
 
 
 def _rotated(rotate: Callable[[Tensor, int], Tensor], read: Float[Tensor, "R N 3 H E"], position: int) -> Tensor:
-    """Rotate queries and keys by the position of all hypotheses; values stay as they are."""
+    """Rotate queries and keys to the position of the step; values stay unchanged."""
     rotated = rotate(read[:, :, :2].flatten(2, 3).flatten(0, 1)[:, :, None], position)
     return torch.cat([rotated.view_as(read[:, :, :2]), read[:, :, 2:]], 2)
 
@@ -350,7 +350,7 @@ def _pack_heads(
 
 
 def _pack_feed_forward(module: nn.Module, rows: int) -> Callable[[Tensor], Tensor]:
-    """Pack the maps of a feed-forward part; a part that does not say which they are is called as it is."""
+    """Pack the maps of a feed-forward part; a part that does not return its maps is used unchanged."""
     maps = module.maps() if isinstance(module, PositionWise) else None
     if maps is not None:
         gate = None if maps.gate is None else pack_linear(maps.gate, rows)

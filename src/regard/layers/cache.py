@@ -1,7 +1,7 @@
 """The keys and values that a causal decoder keeps from step to step.
 
-A step copies nothing: it writes its keys into the free space of a `Pool`. `select` copies, and leaves such space. Time is the
-first axis, so that the keys of one step lie together.
+A step copies nothing: it writes its keys into the free space of a `Pool`. `select` copies the keys and adds new free space.
+Time is the first axis, so that the keys of one step are contiguous.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class KeyValueCache:
     """The keys and values of one attention, of R hypotheses and t positions."""
 
     pool: Pool
-    """(C,R,W): for each position [key; value], all heads side by side."""
+    """Pool (C,R,W) of [key; value] for each position, with all heads concatenated."""
     heads: tuple[int, int]
     """Number of heads, and the width of each."""
 
@@ -38,7 +38,7 @@ class KeyValueCache:
         return cls(Pool.empty(first.key.new_empty(0, rows, 2 * heads * width), 0), (heads, width)).append(first)
 
     def append(self, new: HeadMemory) -> "KeyValueCache":
-        """Return the cache with one more position, (R,G,1,Da); this one stays as it is."""
+        """Return a cache with one more position, (R,G,1,Da); this one is unchanged."""
         row = torch.stack((new.key[:, :, 0], new.value[:, :, 0]), 1).flatten(1)
         if torch.is_grad_enabled() and (row.requires_grad or self.pool.storage.requires_grad):
             return KeyValueCache(Pool.of(torch.cat((self.pool.positions, row[None])), 0), self.heads)

@@ -1,4 +1,4 @@
-"""A Transformer's decoder without a source: the encoder's layers, each of whose words sees those before it and itself.
+"""A Transformer decoder without a source: encoder layers with causal attention.
 
 Letters: B batch, T target, N hypotheses of a sentence, D width.
 """
@@ -31,13 +31,13 @@ class CausalLayer(EncoderLayer):
     """Causal self-attention, then the feed-forward part.
 
     Args:
-        attention: Causal, of width D.
-        attention_residual: How it joins the stream.
-        feed_forward: From (…,D) to (…,D).
-        feed_forward_residual: How it joins the stream.
+        attention: A causal attention of width D.
+        attention_residual: Residual connection of the attention.
+        feed_forward: Module from (…,D) to (…,D).
+        feed_forward_residual: Residual connection of the feed-forward part.
 
     Raises:
-        ConfigError: If the attention sees later words.
+        ConfigError: If the attention is not causal.
     """
 
     attention: MultiHead
@@ -62,7 +62,7 @@ class CausalLayer(EncoderLayer):
         reweight: Reweight | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
-        """Return the stream of one more word of each hypothesis; its keys join those of the words before."""
+        """Return the stream of one new word of each hypothesis, whose keys are appended to those of the earlier words."""
         context, weights, cache = attend_within(
             self.attention, self.attention_residual.before(x), cache, reweight=reweight, need_weights=need_weights
         )
@@ -71,7 +71,7 @@ class CausalLayer(EncoderLayer):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the parts if `step` computes the formula of `LayerParts` and nothing else."""
+        """Return the parts if `step` computes exactly the formula of `LayerParts`."""
         own = self.attention.head_maps()
         if own is None:
             return None
@@ -79,11 +79,11 @@ class CausalLayer(EncoderLayer):
 
 
 class CausalDecoder(TransformerEncoder):
-    """A stack of causal layers. `forward` takes a whole target, `step` a word more of it.
+    """A stack of causal layers. `forward` computes a whole target, and `step` one more word.
 
     Args:
-        layers: One or more, all of one width.
-        norm: Of what leaves the last layer; for layers that leave the stream without one.
+        layers: One or more layers of the same width.
+        norm: Norm after the last layer, for layers that do not end with one.
     """
 
     def __init__(self, layers: Sequence[CausalLayer], *, norm: nn.Module | None = None) -> None:
@@ -96,16 +96,16 @@ class CausalDecoder(TransformerEncoder):
         caches: Sequence[KeyValueCache] | None,
         request: DecoderRequest,
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
-        """Run all layers over one more word of each hypothesis.
+        """Run all layers over one new word of each hypothesis.
 
         Args:
             x: Embeddings with their positions.
-            memories: Empty, since there is no source; decoders with a source have theirs here.
-            caches: The keys and values of the words before; None for the first word.
-            request: What to do with the weights of each layer.
+            memories: Empty, because there is no source.
+            caches: The keys and values of the earlier words; None for the first word.
+            request: Weights to record or to replace, by layer.
 
         Returns:
-            The features, the weights (B,H,N,t) by layer, and the caches with these words.
+            The features, the weights (B,H,N,t) by layer, and the caches including these words.
         """
         weights, after = LayerWeights(), []
         for number, layer in enumerate(self.layers):
@@ -119,6 +119,6 @@ class CausalDecoder(TransformerEncoder):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the parts if `step` computes the formula of `DecoderParts` and nothing else."""
+        """Return the parts if `step` computes exactly the formula of `DecoderParts`."""
         layers = [cast(CausalLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)

@@ -1,6 +1,6 @@
-"""GRU and LSTM cells: their formulas, and the same a step at a time with a hand-written backward.
+"""GRU and LSTM cells: their formulas, and single steps with a hand-written backward pass.
 
-GRU (Cho et al. 2014, as in cuDNN and PyTorch), with x the input's and h the state's linear maps for the three gates:
+GRU (Cho et al. 2014, as in cuDNN and PyTorch), with the linear maps x of the input and h of the state for the three gates:
 
     r = σ(x_r + h_r)    z = σ(x_z + h_z)    n = tanh(x_n + r ⊙ h_n)    h' = (1 − z) ⊙ n + z ⊙ h
 
@@ -9,8 +9,9 @@ LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000):
     i = σ(·_i)    f = σ(·_f)    g = tanh(·_g)    o = σ(·_o)    with ·_k = x_k + h_k
     c' = f ⊙ c + i ⊙ g          h' = o ⊙ tanh c'
 
-Why by hand: a loop of small steps spends its time in autograd's bookkeeping and in one weight gradient a step. Here the
-steps write into buffers laid out once, and what a weight gradient needs is left behind for a single product after the loop.
+The backward pass is written by hand because a loop of small steps spends its time in autograd's bookkeeping and in one weight
+gradient per step. Here the steps write into buffers that are allocated once, and a single product after the loop computes the
+weight gradient.
 
 Both cells use four slots of width H: the LSTM's gates, and for the GRU [r, z, x_n, h_n].
 """
@@ -25,12 +26,12 @@ NUM_GATES = {"gru": 3, "lstm": 4}
 
 
 def tanh_(x: Tensor) -> Tensor:
-    """Return tanh in place, as 2·σ(2x) − 1: several times as quick on a CPU, and as exact in absolute terms."""
+    """Compute tanh in place as 2·σ(2x) − 1, which is several times faster on a CPU and has the same absolute error."""
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
-    """Return one step by the formula: gates (…, 3·H) and state (…, H) to the next state."""
+    """Compute one step by the formula, from gates (…, 3·H) and state (…, H) to the next state."""
     x_r, x_z, x_n = x_gates.chunk(3, dim=-1)
     h_r, h_z, h_n = h_gates.chunk(3, dim=-1)
     reset, update = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
@@ -39,30 +40,30 @@ def gru_cell(x_gates: Tensor, h_gates: Tensor, state: Tensor) -> Tensor:
 
 
 def lstm_cell(x_gates: Tensor, h_gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Return one step by the formula: gates (…, 4·H) and cell state (…, H) to the next state and cell state."""
+    """Compute one step by the formula, from gates (…, 4·H) and cell state (…, H) to the next state and cell state."""
     ingate, forget, new, outgate = (x_gates + h_gates).chunk(4, dim=-1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(ingate) * torch.tanh(new)
     return torch.sigmoid(outgate) * torch.tanh(cell), cell
 
 
 class StateMap:
-    """The state's linear map into the gates, in the dtype of the products."""
+    """The linear map from the state to the gates, in the dtype of the products."""
 
     def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> None:
-        """`weight` (G·H, H) and `bias` (G·H,), laid out as in `torch.nn.GRU` or `torch.nn.LSTM`."""
+        """Store `weight` (G·H, H) and `bias` (G·H,), in the layout of `torch.nn.GRU` or `torch.nn.LSTM`."""
         self.width = weight.shape[1]
         self.is_gru = weight.shape[0] == 3 * self.width
         self.weight = weight.detach().to(dtype)
         self.bias = bias.detach().to(dtype)
 
     def input_bias(self) -> Tensor:
-        """Return the part of the bias that may as well be added to the inputs: all but a GRU's b_hn, which r multiplies."""
+        """Return the part of the bias that can be added to the inputs: all except a GRU's b_hn, which r multiplies."""
         if not self.is_gru:
             return self.bias
         return torch.cat((self.bias[: 2 * self.width], self.bias.new_zeros(self.width)))
 
     def forward(self, x_gates: Tensor, state: Tensor, slots: Tensor) -> None:
-        """Fill the slots (M, 4·H) from x_gates (M, G·H), `input_bias` within, and state (M, H)."""
+        """Fill the slots (M, 4·H) from x_gates (M, G·H), which include `input_bias`, and the state (M, H)."""
         if not self.is_gru:
             torch.addmm(x_gates, state, self.weight.T, out=slots)
             return
@@ -72,16 +73,16 @@ class StateMap:
         torch.addmm(self.bias[both:], state, self.weight[both:].T, out=slots[:, both + self.width :])
 
     def backward(self, d_slots: Tensor) -> Tensor:
-        """Return the gradient of the state (M, H), through this map alone."""
+        """Return the gradient of the state (M, H) through this map."""
         if not self.is_gru:
             return d_slots @ self.weight
         both = 2 * self.width
         return torch.addmm(d_slots[:, :both] @ self.weight[:both], d_slots[:, both + self.width :], self.weight[both:])
 
     def weight_gradient(self, d_slots: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradients of weight and bias, all the steps at once.
+        """Return the gradients of weight and bias for all steps at once.
 
-        d_slots (T·M, 4·H), states (T·M, H) before each step.
+        `d_slots` is (T·M, 4·H), and `states` (T·M, H) are the states before each step.
         """
         exact = torch.float64 if d_slots.dtype == torch.float64 else torch.float32
         if not self.is_gru:
@@ -93,7 +94,10 @@ class StateMap:
 
 
 class GRUTape:
-    """A GRU's steps over M rows, with what their backward needs. `state` is (T+1, M, H): before the first step, after each."""
+    """A GRU's steps over M rows, with the values that the backward pass needs.
+
+    `state` (T+1, M, H) begins with the initial state.
+    """
 
     def __init__(self, num_steps: int, state: Tensor) -> None:
         rows, self.width = state.shape
@@ -111,7 +115,7 @@ class GRUTape:
         torch.lerp(candidate, self.state[step], update, out=self.state[step + 1])
 
     def backward(self, step: int, d_state: Tensor) -> tuple[Tensor, Tensor]:
-        """From the gradient of `state[step + 1]`: that of the slots, and the direct part of that of `state[step]`."""
+        """Return the gradients of the slots, and the direct part of that of `state[step]`, from that of `state[step + 1]`."""
         width, kept = self.width, self.slots[step]
         reset, update, candidate, recurrent = kept.split(width, dim=1)
         d_slots = torch.empty_like(kept)
@@ -128,7 +132,7 @@ class GRUTape:
 
 
 class LSTMTape:
-    """An LSTM's steps over M rows. `cell` is as `state`, and its gradient stays inside, but for what comes from elsewhere."""
+    """An LSTM's steps over M rows. `cell` has the layout of `state`; its gradient is kept inside."""
 
     def __init__(self, num_steps: int, state: Tensor, cell: Tensor) -> None:
         rows, self.width = state.shape
@@ -138,7 +142,7 @@ class LSTMTape:
         self.slots = state.new_empty(num_steps, rows, 4 * self.width)
         self.squashed = state.new_empty(num_steps, rows, self.width)
         self.d_cell = torch.zeros_like(state)
-        """During the backward: the gradient of the cell state after the step in hand."""
+        """During the backward pass, the gradient of the cell state after the current step."""
 
     def forward(self, step: int, slots: Tensor) -> None:
         """Write `state[step + 1]` and `cell[step + 1]`."""
@@ -153,7 +157,7 @@ class LSTMTape:
         torch.mul(outgate, squashed, out=self.state[step + 1])
 
     def backward(self, step: int, d_state: Tensor) -> tuple[Tensor, None]:
-        """From the gradient of `state[step + 1]`: that of the slots; the state has no direct part."""
+        """Return the gradients of the slots, from that of `state[step + 1]`; that of `state[step]` has no direct part."""
         width, kept, squashed = self.width, self.slots[step], self.squashed[step]
         ingate, forget, new, outgate = kept.split(width, dim=1)
         d_cell = d_state * outgate
@@ -172,5 +176,5 @@ class LSTMTape:
 
 
 def build_tape(num_steps: int, state: Tensor, cell: Tensor | None) -> GRUTape | LSTMTape:
-    """Return an LSTM's tape where there is a cell state, else a GRU's."""
+    """Return the tape of an LSTM if there is a cell state, else that of a GRU."""
     return GRUTape(num_steps, state) if cell is None else LSTMTape(num_steps, state, cell)

@@ -1,13 +1,13 @@
-"""Cross entropy of an output layer that never holds all its logits.
+"""Cross entropy of an output layer without storing all its logits.
 
 For features f_m, the output layer's weight W and bias b, and the gold word y_m,
 
     z_m = W f_m + b,    nll_m = log Σ_v exp z_mv − z_m,y_m,
     loss_m = (1 − ε)·nll_m + ε·(log Σ_v exp z_mv − mean_v z_mv)
 
-with label smoothing ε (Szegedy et al. 2016). The logits of M positions and V words are by far the largest thing a translator
-computes: they are made a chunk of rows at a time, turned into their own gradient in place while they are in the cache, and
-forgotten. Wijmans et al. 2024 (Cut cross-entropy) and Hsu et al. 2024 (Liger) do so on GPUs.
+with label smoothing ε (Szegedy et al. 2016). The logits of M positions and V words are by far the largest tensor of a
+translator. Here they are computed for a chunk of rows at a time, and converted to their gradient in place while they are in the
+cache. Wijmans et al. 2024 (Cut cross-entropy) and Hsu et al. 2024 (Liger) do the same on GPUs.
 """
 
 from collections.abc import Sequence
@@ -22,21 +22,21 @@ from torch.nn import functional
 from regard.shapes import check_shape
 
 CHUNK_ELEMENTS = 1 << 20
-"""Float32 logits at once on a CPU: a few megabytes, so that the passes over them meet the cache."""
+"""Number of float32 logits in memory at once on a CPU: a few megabytes, which fit into the cache."""
 BUFFER_ELEMENTS = 1 << 22
-"""Gradients of logits, in the dtype of the products, that wait for one large product."""
+"""Number of gradients of logits, in the dtype of the products, that are collected for one large product."""
 GPU_ELEMENTS = 1 << 26
-"""Both, on a GPU."""
+"""Both numbers, on a GPU."""
 SMALLEST = 1e-30
-"""Probability whose logarithm is taken as it is; float32 has smaller ones with fewer digits, and then none."""
+"""Smallest probability whose logarithm is computed directly; float32 stores smaller ones with fewer digits or as zero."""
 ROW_ALIGNMENT = 32
-"""Rows are made a multiple of this, since a product of a size not met before costs a CPU about a millisecond to set up."""
+"""The number of rows is a multiple of this, because a product of a new size takes a CPU about a millisecond to set up."""
 ALIGNMENT = 16
-"""Products with a vocabulary that is no multiple of this run at about half the speed in float32 on a CPU."""
+"""Vocabularies are padded to a multiple of this; otherwise float32 products run at about half the speed on a CPU."""
 
 
 def pad_vocabulary(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> tuple[Tensor, Tensor | None]:
-    """Add words that nobody asks for, up to a multiple of `ALIGNMENT`; logits are to be cut to V."""
+    """Add unused words up to a multiple of `ALIGNMENT`; the caller cuts the logits to V."""
     missing = -weight.shape[0] % ALIGNMENT
     if not missing:
         return weight, bias
@@ -54,13 +54,13 @@ def linear_cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sum the cross entropy of `features @ weight.T + bias` with `target`.
 
-    Under autocast the products run in its dtype; sums and exponentials are float32 throughout (float64 for float64).
+    Under autocast, the products run in its dtype; sums and exponentials are in float32 (float64 for float64 inputs).
 
     Args:
-        features: What the words are predicted from, one row a position.
+        features: Features from which words are predicted, one row per position.
         weight: The output layer.
         bias: Its bias, if it has one.
-        target: Gold words, in [0, V). Rows equal to `ignore_index` count nothing.
+        target: Gold words in [0, V). Rows equal to `ignore_index` are ignored.
         label_smoothing: ε in [0, 1).
         ignore_index: The padding word.
 
@@ -68,7 +68,7 @@ def linear_cross_entropy(
         The summed loss, and the summed negative log-likelihood in nats, without smoothing and without a gradient.
 
     Raises:
-        ShapeError: If the axes do not fit.
+        ShapeError: If sizes do not match.
     """
     sizes = check_shape("features", features, "M D")
     sizes = check_shape("weight", weight, "V D", sizes)
@@ -99,7 +99,7 @@ def plain_linear_cross_entropy(
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Forward computes the gradients too: the logits are at hand only once."""
+    """The forward pass computes the gradients too, because the logits exist only once."""
 
     @staticmethod
     def forward(
@@ -129,7 +129,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 class _Walk:
-    """One walk over all positions, a chunk at a time."""
+    """A pass over all positions, a chunk at a time."""
 
     def __init__(self, features: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, dtype: torch.dtype) -> None:
         self.exact = torch.float64 if features.dtype == torch.float64 else torch.float32
@@ -142,11 +142,11 @@ class _Walk:
     def run(
         self, label_smoothing: float, ignore_index: int, needs: Sequence[bool]
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Sum the losses, and give the gradients that are needed of features, weight and bias."""
+        """Sum the losses, and return the needed gradients of features, weight and bias."""
         if self.on_cpu and (missing := -self.given % ROW_ALIGNMENT):
             self.features = functional.pad(self.features, (0, 0, 0, missing))
             self.target = functional.pad(self.target, (0, missing), value=ignore_index)
-        if label_smoothing:  # mean_v z_mv, of all positions at once: what the mean of the words' weights gives
+        if label_smoothing:  # mean_v z_mv of all positions at once, from the mean of the words' weights
             mean_word = self.weight[: self.words].to(self.exact).mean(0)
             self.mean_logits = self.features.to(self.exact) @ mean_word
             if self.bias is not None:
@@ -181,7 +181,7 @@ class _Walk:
         return None if d_features is None else d_features[: self.given], d_weight, d_bias
 
     def _losses(self, part: slice, place: Tensor | None, label_smoothing: float, ignore_index: int) -> Tensor:
-        """Add a chunk's losses, and give its softmax, in its place where that is of the softmax's dtype; 0 for added words."""
+        """Add a chunk's losses, and return its softmax, computed in place if the dtype allows it; 0 for added words."""
         target = self.target[part]
         counts = target != ignore_index
         logits = functional.linear(self.features[part], self.weight, self.bias)
@@ -190,7 +190,7 @@ class _Walk:
         softmax = torch.softmax(logits, -1, self.exact, out=place) if fits else logits.softmax(-1, self.exact)
         gold, probability = (x.gather(1, target[:, None])[:, 0].to(self.exact) for x in (logits, softmax))
         nll = -probability.log()
-        if not bool((probability >= SMALLEST).all()):  # too small to have all its digits, or not a number
+        if not bool((probability >= SMALLEST).all()):  # too small for all digits, or NaN
             nll = logits.to(self.exact).logsumexp(-1) - gold
         self.nll += (nll * counts).sum()
         loss = nll
@@ -200,7 +200,7 @@ class _Walk:
         return softmax
 
     def _gradient_of_logits(self, softmax: Tensor, part: slice, label_smoothing: float, ignore_index: int) -> None:
-        """Turn the softmax, in place, into softmax − (1 − ε)·onehot(y) − ε/V, and rows that do not count into zero."""
+        """Convert the softmax in place to softmax − (1 − ε)·onehot(y) − ε/V, and ignored rows to zero."""
         target = self.target[part]
         if label_smoothing:
             softmax[:, : self.words] -= label_smoothing / self.words
@@ -211,5 +211,5 @@ class _Walk:
 
 
 def _rows(limit: int) -> int:
-    """Return so many rows at most, an aligned number where that is possible."""
+    """Return the maximum number of rows of a chunk, aligned if possible."""
     return max(1, limit - limit % ROW_ALIGNMENT if limit >= ROW_ALIGNMENT else limit)

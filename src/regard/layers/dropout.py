@@ -1,7 +1,7 @@
-"""Dropout that costs a processor little.
+"""Dropout that is cheap on a CPU.
 
-PyTorch draws one Bernoulli number at a time on a CPU, about 10 ns each, and a Transformer drops a few dozen numbers for each of
-its words' features. Here one 64-bit number of the generator serves four elements.
+On a CPU, PyTorch draws one Bernoulli number at a time, in about 10 ns, and a Transformer needs a few dozen for each feature of
+a word. Here, one 64-bit random number serves four elements.
 """
 
 import torch
@@ -15,11 +15,11 @@ _LEVELS = 1 << 16
 
 
 class Dropout(nn.Module):
-    """y = x·b/(1 − p) with b = 1 with probability 1 − p and else 0, each element by itself; in evaluation y = x.
+    """y = x·b/(1 − p), where b is 1 with probability 1 − p, else 0, for each element; in evaluation mode y = x.
 
     Reference: Srivastava et al. 2014.
-    Differs from the paper: it scales in training and not in evaluation; on a CPU p is rounded to a 65,536th, and the scale is
-    that of the rounded p.
+    Differs from the paper: it scales in training and not in evaluation. On a CPU, p is rounded to a multiple of 1/65,536, and
+    the scale uses the rounded p.
 
     Args:
         p: Probability of zero, 0 ≤ p < 1.
@@ -49,6 +49,6 @@ def _multiplier(x: Tensor, p: float) -> Tensor:
     kept = min(max(round((1 - p) * _LEVELS), 1), _LEVELS - 1)
     bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     levels = bits.view(torch.int16)[:count].view(x.shape).to(torch.float32)
-    # Whole numbers, exact in float32: the difference is 1 or more, or 0 or less. Comparing would take four times as long.
+    # Integers, exact in float32: the difference is ≥ 1 or ≤ 0. A comparison would take four times as long.
     chosen = levels.neg_().add_(kept - _LEVELS // 2).clamp_(0, 1)
     return chosen.to(x.dtype).mul_(_LEVELS / kept)

@@ -1,4 +1,4 @@
-"""The part of a Transformer's layer that sees each position by itself."""
+"""The feed-forward part of a Transformer layer, which computes each position on its own."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from regard.layers.dropout import Dropout
 
 @dataclass(frozen=True)
 class FeedForwardMaps:
-    """The maps of outer(activation(inner(x))), or with a gate of outer(activation(gate(x)) ⊙ inner(x))."""
+    """The linear maps of outer(activation(inner(x))), or with a gate of outer(activation(gate(x)) ⊙ inner(x))."""
 
     gate: nn.Linear | None
     inner: nn.Linear
@@ -22,11 +22,11 @@ class FeedForwardMaps:
 
 
 class PositionWise(nn.Module, ABC):
-    """A feed-forward part that can say which maps it consists of."""
+    """Base of feed-forward parts, which return the linear maps that they consist of."""
 
     @abstractmethod
     def maps(self) -> FeedForwardMaps | None:
-        """Return the maps if a call in evaluation mode computes the formula of `FeedForwardMaps` and nothing else."""
+        """Return the linear maps if a call in evaluation mode computes exactly the formula of `FeedForwardMaps`."""
 
 
 class FeedForward(PositionWise):
@@ -37,8 +37,8 @@ class FeedForward(PositionWise):
     Args:
         size: D, ≥ 1.
         hidden_size: Width of the inner layer, ≥ 1.
-        activation: f.
-        dropout: Of the inner layer, 0 ≤ dropout < 1.
+        activation: The function f.
+        dropout: Dropout of the inner layer, 0 ≤ dropout < 1.
     """
 
     def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:
@@ -66,8 +66,8 @@ class FeedForward(PositionWise):
 class GatedFeedForward(PositionWise):
     """W_2 dropout(f(V x) ⊙ W x), without biases; with f = SiLU it is SwiGLU.
 
-    Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6. For the size of a plain layer, `hidden_size` is to be two
-    thirds of that layer's.
+    Reference: Shazeer 2020 (GLU variants improve Transformer), eq. 6. For as many parameters as a plain layer, use two thirds
+    of its `hidden_size`.
     """
 
     def __init__(self, size: int, *, hidden_size: int, activation: nn.Module, dropout: float = 0.0) -> None:

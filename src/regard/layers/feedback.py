@@ -1,14 +1,14 @@
-"""A decoder that feeds attention back, over a known target: the leanest loop that gives the exact gradient.
+"""A decoder that feeds attention back, over a known target, as a fast loop with an exact hand-written gradient.
 
-Two orders, for a cell whose gates also read x_t, the embedding's part (made for all steps at once, outside):
+There are two orders. The gates of the cell also read x_t, the part of the embedding, which is computed for all steps at once:
 
     attend first (Bahdanau et al. 2015)             cell first, with input feeding (Luong et al. 2015)
       w_t = softmax(score(W_q h_{t−1}, k))            h_t = cell(x_t + F a_{t−1}, h_{t−1})
       h_t = cell(x_t + Σ_s w_ts F v_s, h_{t−1})       w_t = softmax(score(W_q h_t, k))
                                                       a_t = tanh(Σ_s w_ts C v_s + W_h h_t + b)
 
-What can be is taken out of the loop: F v_s or C v_s are projected once for all steps (the caller passes them as `values`),
-and no weight gradient is formed inside; it is one product over all steps, afterwards. Nothing is computed twice.
+The loop contains only what depends on the previous step: F v_s or C v_s are projected once for all steps (the caller passes
+them as `values`), and weight gradients are one product over all steps after the loop.
 """
 
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ from regard.layers.scoring import build_score_tape
 
 @dataclass(frozen=True)
 class FeedbackInputs:
-    """Inputs of both loops. Shapes: G is the width of the gates, A of the scores, P of the projected values."""
+    """Inputs of both loops. G is the number of gates, A the width of the scores, P that of the projected values."""
 
     x_gates: Tensor
-    """(T,B,G·H): the embedding's part with the input's bias."""
+    """Part of the embedding in the gates, (T,B,G·H), including the input bias."""
     state: Tensor
     """(B,H)."""
     cell: Tensor | None
@@ -46,7 +46,7 @@ class FeedbackInputs:
     """(A,): v of an additive score; None for a bilinear one."""
 
     def tensors(self) -> tuple[Any, ...]:
-        """In the order of the fields, for autograd."""
+        """Return the tensors in the order of the fields, for autograd."""
         return tuple(self.__dict__.values())
 
 
@@ -58,9 +58,9 @@ def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.d
 def cell_first(
     inputs: FeedbackInputs, key_mask: Tensor | None, feed: Tensor, combine: Tensor, bias: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Return luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,).
+    """Run Luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,).
 
-    Returns a (T,B,P) and the weights (T,B,S).
+    It returns a (T,B,P) and the weights (T,B,S).
     """
     return _CellFirst.apply(dtype, key_mask, feed, combine, bias, *inputs.tensors())
 
@@ -144,7 +144,7 @@ class _CellFirst(torch.autograd.Function):
             v = None if given.score_weight is None else given.score_weight.to(exact)
             scores = build_score_tape(steps, given.keys.to(exact), given.values.to(exact), key_mask, v)
             state_map = StateMap(given.weight_hh, given.bias_hh, dtype)
-            # The new state is read twice, for the query and for the readout: one product.
+            # The new state is used for the query and for the readout, in one product.
             reads = torch.cat((given.query_weight, combine)).to(dtype)
             size = len(given.query_weight)
             fed, b = feed.to(dtype), bias.to(exact)

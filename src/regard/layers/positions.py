@@ -1,4 +1,4 @@
-"""Absolute positions, added to the embeddings. Relative ones belong to the attention: `regard.attention.positions`."""
+"""Absolute positions, which are added to the embeddings. Relative positions are in `regard.attention.positions`."""
 
 import torch
 from jaxtyping import Float
@@ -9,7 +9,9 @@ from regard.errors import ConfigError
 
 
 class SinusoidalPositions(nn.Module):
-    """x_t + p_t with p_t,2i = sin(t / 10000^(2i/D)) and p_t,2i+1 = cos(t / 10000^(2i/D)). No parameters, no longest text.
+    """x_t + p_t with p_t,2i = sin(t / 10000^(2i/D)) and p_t,2i+1 = cos(t / 10000^(2i/D)).
+
+    It has no parameters and no maximum length.
 
     Reference: Vaswani et al. 2017, section 3.5.
 
@@ -30,7 +32,7 @@ class SinusoidalPositions(nn.Module):
 
 
 def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | None = None) -> Float[Tensor, "T D"]:
-    """Return the table of `SinusoidalPositions`, in float64: rounded once, when it is used."""
+    """Return the table of `SinusoidalPositions` in float64, so that it is rounded only once, when it is used."""
     position = torch.arange(start, start + length, device=device, dtype=torch.float64)
     rate = 10_000.0 ** (-torch.arange(0, size, 2, device=device, dtype=torch.float64) / size)
     angle = position[:, None] * rate
@@ -38,13 +40,13 @@ def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | 
 
 
 class LearnedPositions(nn.Module):
-    """x_t + p_t with a vector p_t of its own for each position; those behind the last one share its vector.
+    """x_t + p_t with a learned vector p_t for each position. Positions after the last one share its vector.
 
     Reference: Gehring et al. 2017, section 3.1.
 
     Args:
         size: D, ≥ 1.
-        max_length: Positions that have a vector, ≥ 1.
+        max_length: Number of positions with a vector, ≥ 1.
     """
 
     def __init__(self, size: int, *, max_length: int) -> None:
@@ -62,7 +64,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """x: where the attention knows positions by itself."""
+    """x unchanged, for attention with relative positions."""
 
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
         """Add nothing."""

@@ -12,7 +12,7 @@ from regard.attention.capabilities import capability
 
 @dataclass(frozen=True)
 class ReadoutMaps:
-    """The maps of tanh(C c + W_h o + E y)."""
+    """The linear maps of tanh(C c + W_h o + E y)."""
 
     context: nn.Linear
     output: nn.Linear
@@ -29,15 +29,15 @@ class Readout(nn.Module, ABC):
     def forward(
         self, output: Float[Tensor, "B T H"], context: Float[Tensor, "B T Dv"], embedded: Float[Tensor, "B T E"]
     ) -> Float[Tensor, "B T R"]:
-        """Return one step or all of them."""
+        """Return the features of one step or of all steps."""
 
     def maps(self) -> ReadoutMaps | None:
-        """Return the maps if a call computes the formula of `ReadoutMaps` and nothing else."""
+        """Return the linear maps if a call computes exactly the formula of `ReadoutMaps`."""
         return None
 
 
 class OutputReadout(Readout):
-    """o, as it is (the attention reached it through the cell)."""
+    """The cell's output o, which already depends on the attention through the cell."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class AttentionalReadout(Readout):
 
 
 class DeepReadout(Readout):
-    """tanh(C c + W_h o + E y + b): a deep output, with tanh for Bahdanau's maxout (Bahdanau et al. 2015, appendix A.2.2)."""
+    """tanh(C c + W_h o + E y + b): a deep output (Bahdanau et al. 2015, appendix A.2.2, with maxout there)."""
 
     def __init__(self, hidden_size: int, *, context_size: int, embedding_size: int, size: int) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""Recurrent layers over whole batches: any depth, one or two directions, padding at the end of each row.
+"""Recurrent layers over batches with padding at the end of each row, in one or two directions.
 
-Both directions run in one loop; the backward one reads each sequence reversed within its own length, so that nothing is
-packed, no state ever reads padding, and lengths stay on the device.
+Both directions run in one loop. The backward direction reads each sequence reversed within its length, so nothing is packed, no
+state reads padding, and lengths stay on the device.
 
-Where only the states are wanted, an LSTM on a CPU takes oneDNN's loop in place of ours: half the time of large batches, a
-fifth of a single sentence's. It says nothing of the cell states between, which a decoder may start from.
+If only the states are needed, an LSTM on a CPU uses oneDNN's loop, which takes half the time for large batches and a fifth for
+a single sentence. It does not return the cell states, from which a decoder may start.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from regard.errors import ConfigError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
 
 State = tuple[Tensor, Tensor | None]
-"""The state of a recurrent layer, and the cell state where it is an LSTM."""
+"""The state of a recurrent layer, and the cell state for an LSTM."""
 
 
 _SUFFIXES = ("", "_reverse")
-"""Ends of the names of PyTorch's parameters: forwards and backwards."""
+"""Suffixes of the names of PyTorch's parameters, for the forward and the backward direction."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class RecurrentLayer(nn.Module):
         bidirectional: Whether a second direction reads the sequences backwards.
 
     Raises:
-        ConfigError: If a size is not a whole number of 1 or more, or the cell is another.
+        ConfigError: If a size is not a whole number of 1 or more, or the cell is unknown.
 
     Example:
         >>> states, (last, cell) = RecurrentLayer(8, hidden_size=16, cell="lstm")(torch.randn(2, 5, 8))
@@ -96,14 +96,14 @@ class RecurrentLayer(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.LSTM | nn.GRU, *, layer: int = 0) -> "RecurrentLayer":
-        """Build the same layer as one of an `nn.LSTM` or `nn.GRU`, with a copy of its weights; always batch first.
+        """Build a layer with a copy of the weights of a layer of an `nn.LSTM` or `nn.GRU`; the result is batch first.
 
         Args:
-            module: What to copy. Without biases, those of the copy are zero.
-            layer: Which of its layers, from 0.
+            module: The module to copy. If it has no biases, those of the copy are zero.
+            layer: Number of its layer, from 0.
 
         Raises:
-            ConfigError: If the module is no `nn.LSTM` or `nn.GRU`, has fewer layers, or projects its states (`proj_size`).
+            ConfigError: If the module is not an `nn.LSTM` or `nn.GRU`, has fewer layers, or projects its states (`proj_size`).
 
         Example:
             >>> theirs = nn.LSTM(8, 16, batch_first=True)
@@ -137,10 +137,10 @@ class RecurrentLayer(nn.Module):
         return made.train(module.training)
 
     def to_torch(self, *, batch_first: bool = True) -> nn.LSTM | nn.GRU:
-        """Build the same layer as an `nn.LSTM` or `nn.GRU`, with a copy of the weights.
+        """Build an `nn.LSTM` or `nn.GRU` with a copy of the weights.
 
         Args:
-            batch_first: Whether its tensors are (B,S,D), or (S,B,D).
+            batch_first: If True, its tensors are (B,S,D), else (S,B,D).
         """
         kind = nn.LSTM if self.num_gates == NUM_GATES["lstm"] else nn.GRU
         both = self.num_directions == 2
@@ -163,12 +163,12 @@ class RecurrentLayer(nn.Module):
 
         Args:
             inputs: The sequences, padded at the end.
-            mask: True at valid positions, at least one a row. None: everywhere.
-            initial: The state (B,E), and an LSTM's cell state (B,E) or None, to begin with. None: zero.
+            mask: True at valid positions, of which each row has at least one; None if all are valid.
+            initial: The initial state (B,E), and an LSTM's cell state (B,E) or None; None for zeros.
 
         Returns:
-            The states (directions side by side, E = directions · H; meaningless at padding), and the last state of each row:
-            h of each direction, and an LSTM's c.
+            The states, with E = directions · H concatenated directions (undefined at padding), and the last state of each row:
+            h of each direction, and c for an LSTM.
         """
         batch, directions = len(inputs), self.num_directions
         if mask is None:
@@ -200,7 +200,7 @@ class RecurrentLayer(nn.Module):
         return outputs.transpose(0, 1), (final, final_cell)
 
     def states(self, inputs: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S E"]:
-        """Return the states alone, from zero: what `forward` gives first, but for rounding.
+        """Return only the states, from a zero initial state; they equal the first result of `forward` up to rounding.
 
         A row may have no valid position.
         """
@@ -219,12 +219,12 @@ class RecurrentLayer(nn.Module):
         return torch.cat(outputs, dim=-1).to(self.weight_hh.dtype).transpose(0, 1)
 
     def _is_fused(self, inputs: Tensor) -> bool:
-        """Return whether oneDNN's loop serves: not in float64, nor for a GRU."""
+        """Return whether oneDNN's loop can be used: for an LSTM, but not in float64."""
         single = self.weight_hh.dtype == inputs.dtype == torch.float32
         return self.num_gates == 4 and single and inputs.device.type == "cpu" and torch.backends.mkldnn.is_available()
 
     def _fused(self, steps_first: Tensor, direction: int) -> Tensor:
-        """Return one direction's states (T,B,H) by oneDNN, in autocast's dtype."""
+        """Compute the states (T,B,H) of one direction with oneDNN, in autocast's dtype."""
         zeros = steps_first.new_zeros(1, steps_first.shape[1], self.hidden_size)
         weights = [p[direction] for p in (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)]
         # has_biases, num_layers, dropout, train, bidirectional, batch_first
@@ -234,7 +234,7 @@ class RecurrentLayer(nn.Module):
         return states
 
     def step(self, inputs: Float[Tensor, "*batch D"], state: State) -> State:
-        """Return one step forward in time, of any number of rows, by the formula."""
+        """Compute one step forward in time for any number of rows, by the formula."""
         hidden, cell = state
         x_gates = functional.linear(inputs, self.weight_ih[0], self.bias_ih[0])
         h_gates = functional.linear(hidden, self.weight_hh[0], self.bias_hh[0])
@@ -244,17 +244,20 @@ class RecurrentLayer(nn.Module):
 
     @capability
     def step_weights(self) -> CellWeights | None:
-        """Return the weights of `step` if it computes the formula of `CellWeights` and nothing else."""
+        """Return the weights of `step` if it computes exactly the formula of `CellWeights`."""
         cell: Cell = "gru" if self.num_gates == NUM_GATES["gru"] else "lstm"
         return CellWeights(self.weight_ih[0], self.bias_ih[0], self.weight_hh[0], self.bias_hh[0], cell)
 
     def _split(self, state: Tensor | None) -> Tensor | None:
-        """Return (B, directions · H) to (directions, B, H)."""
+        """Reshape (B, directions · H) to (directions, B, H)."""
         return None if state is None else state.unflatten(1, (self.num_directions, self.hidden_size)).transpose(0, 1)
 
 
 class _Reverse(torch.autograd.Function):
-    """(T, B, D) by `reverse_index`, which undoes itself: the gradient is reversed alike, where indexing would add it up."""
+    """Reorder (T, B, D) by `reverse_index`, which is its own inverse.
+
+    Its gradient is a reordering too, which is faster than the sum of plain indexing.
+    """
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, reversal: Tensor) -> Tensor:
@@ -270,7 +273,7 @@ class _Reverse(torch.autograd.Function):
 
 
 class _Recurrence(torch.autograd.Function):
-    """A layer whole: for each direction inputs (T, B, D), to states (T, directions, B, H) and an LSTM's cell states."""
+    """A complete layer: from inputs (T, B, D) for each direction to states (T, directions, B, H) and an LSTM's cell states."""
 
     @staticmethod
     def forward(
@@ -318,7 +321,7 @@ class _Recurrence(torch.autograd.Function):
         steps, directions, batch, width = d_states.shape
         exact, dtype = tape.state.dtype, states.dtype
         if isinstance(tape, LSTMTape):
-            tape.d_cell = torch.zeros_like(tape.cell[0])  # a graph may be walked twice
+            tape.d_cell = torch.zeros_like(tape.cell[0])  # backward may run twice
         d_slots = states.new_empty(steps, directions, batch, 4 * width)
         flow = tape.state.new_zeros(directions, batch, width)
         with torch.autocast(flow.device.type, enabled=False):

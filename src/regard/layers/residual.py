@@ -1,4 +1,4 @@
-"""How a part of a Transformer's layer joins the stream: what it reads, and what becomes of what it gives.
+"""Residual connections: the input of a part of a Transformer layer, and the addition of its output to the stream.
 
 x ← residual.after(x, part(residual.before(x)))
 """
@@ -15,12 +15,12 @@ class Residual(nn.Module, ABC):
     """A residual connection with a norm at one of its ends.
 
     Args:
-        norm: Such as `nn.LayerNorm` or `nn.RMSNorm`.
-        dropout: Of what the part gives, 0 ≤ dropout < 1.
+        norm: Norm, such as `nn.LayerNorm` or `nn.RMSNorm`.
+        dropout: Dropout on the output of the part, 0 ≤ dropout < 1.
     """
 
     ends_normed: bool
-    """Whether the stream leaves with a norm; a stack of others ends with a norm of its own."""
+    """Whether the stream ends with a norm; a stack of other residuals needs a norm at its end."""
 
     def __init__(self, norm: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Residual(nn.Module, ABC):
 
     @abstractmethod
     def after(self, x: Float[Tensor, "*batch D"], added: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        """Return the stream, after the part gave `added`."""
+        """Return the stream after adding the output `added` of the part."""
 
 
 class PreNorm(Residual):
@@ -59,8 +59,8 @@ class PostNorm(Residual):
     Reference: Vaswani et al. 2017, section 5.4 (α = 1); Wang et al. 2022 (DeepNet), eq. 1, for α > 1.
 
     Args:
-        norm: As `Residual`.
-        dropout: As `Residual`.
+        norm: As for `Residual`.
+        dropout: As for `Residual`.
         scale: α.
     """
 

@@ -1,13 +1,13 @@
-"""One query a sentence, step after step, against the same keys: attention inside a hand-written loop.
+"""Attention inside a hand-written loop: one query per sentence and step, with the same keys.
 
-A tape runs `forward` for each step and `backward` in reverse, and `finish` gives what waits until the loop is over. Scores are
-those of `regard.attention`, which a test verifies:
+A tape runs `forward` for each step and `backward` in reverse order, and `finish` returns the gradients that are computed after
+the loop. The scores equal those of `regard.attention`, which a test verifies:
 
     additive  e_s = Σ_h v_h tanh(q_h + k_sh)        bilinear  e_s = Σ_h q_h k_sh
 
-tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}), and the softmax does not see Σ_h v_h: so one multiplication, one addition and one
-reciprocal an element replace the tanh, with e^{2k} made once for all steps. Where a key leaves what the exponentials can
-carry in float32, the tanh itself is taken.
+Because tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}) and Σ_h v_h cancels in the softmax, one multiplication, one addition and one
+reciprocal per element replace the tanh, and e^{2k} is computed once for all steps. If e^{2k} overflows in float32, the tanh
+itself is used.
 
 Gain over autograd through the same steps, forward and backward, at 32 sentences of 30 keys, width 256, 30 steps: 2.1 additive,
 1.8 to 2 bilinear; 64 sentences of 15 keys, width 512, 15 steps: 2.2 and 1.9 (`benchmarks/log.md`).
@@ -19,17 +19,17 @@ import torch
 from torch import Tensor
 
 KEY_LIMIT = 20.0
-"""Largest |k| for which e^{2k} is used; e^{2q} may then be cut off at ±e^60, where tanh is ±1 to the last bit."""
+"""Largest |k| for which e^{2k} is used; e^{2q} can then be limited to e^{±60}, where tanh is ±1 to the last bit."""
 QUERY_LIMIT = 30.0
 KEPT_ELEMENTS = 1 << 25
-"""Up to so many values of T·B·S·A the forward's reciprocals are kept for the backward; beyond, they are made again."""
+"""Number of values T·B·S·A up to which the reciprocals are kept for the backward pass; beyond it, they are computed again."""
 
 
 class ScoreTape(ABC):
-    """Steps that both scores share: softmax, the context over values projected once, and their gradients."""
+    """Base of both scores: softmax, context of values that are projected once, and their gradients."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
-        """`keys` (B,S,A), `values` (B,S,P) in the precision of the sums; a sentence has at least one valid key."""
+        """Store `keys` (B,S,A) and `values` (B,S,P) in the precision of the sums; each sentence has at least one valid key."""
         batch, source, _ = keys.shape
         self.keys, self.values = keys, values
         self.blocked = None if key_mask is None or bool(key_mask.all()) else ~key_mask
@@ -37,7 +37,7 @@ class ScoreTape(ABC):
         self.queries = keys.new_empty(num_steps, batch, keys.shape[2])
 
     def forward(self, step: int, query: Tensor) -> Tensor:
-        """Return query (B,A) to Σ_s weight_s value_s (B,P)."""
+        """Return the context Σ_s weight_s value_s (B,P) of a query (B,A)."""
         self.queries[step] = query
         scores = self.scores(step)
         if self.blocked is not None:
@@ -46,7 +46,7 @@ class ScoreTape(ABC):
         return torch.bmm(weights[:, None], self.values)[:, 0]
 
     def backward(self, step: int, d_context: Tensor, d_weights: Tensor | None) -> Tensor:
-        """From the gradients of what `forward` gave and of the weights to the gradient of the query (B,A)."""
+        """Return the gradient of the query (B,A), from those of the context and of the weights."""
         weights = self.weights[step]
         flow = torch.bmm(self.values, d_context[:, :, None])[:, :, 0]
         if d_weights is not None:
@@ -55,7 +55,7 @@ class ScoreTape(ABC):
         return self.scores_backward(step, flow.addcmul_(weights, flow.sum(dim=-1, keepdim=True), value=-1))
 
     def values_gradient(self, d_contexts: Tensor) -> Tensor:
-        """Return the gradient of the values from those of all the contexts (T,B,P)."""
+        """Return the gradient of the values, from those of all contexts (T,B,P)."""
         return torch.bmm(self.weights.permute(1, 2, 0), d_contexts.transpose(0, 1))
 
     @abstractmethod
@@ -64,7 +64,7 @@ class ScoreTape(ABC):
 
     @abstractmethod
     def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
-        """From the gradient of the scores to that of the query (B,A)."""
+        """Return the gradient of the query (B,A), from that of the scores."""
 
 
 class AdditiveTape(ScoreTape):
@@ -86,7 +86,7 @@ class AdditiveTape(ScoreTape):
         return scores if self.exact else scores.mul_(-2)
 
     def _squash(self, step: int, out: Tensor) -> Tensor:
-        """Return tanh(q + k), or r = 1/(1 + e^{2q} e^{2k}) from which it follows: tanh = 1 − 2r."""
+        """Return tanh(q + k), or r = 1/(1 + e^{2q} e^{2k}), where tanh = 1 − 2r."""
         query = self.queries[step, :, None]
         if self.exact:
             return torch.add(self.keys, query, out=out).tanh_()
@@ -95,7 +95,7 @@ class AdditiveTape(ScoreTape):
 
     def scores_backward(self, step: int, d_scores: Tensor) -> Tensor:
         squashed = self._squash(step, self.spare) if self.kept is None else self.kept[step]
-        # The slope of tanh is 1 − tanh² = 4 r (1 − r); factors common to all elements wait for `finish`.
+        # The slope of tanh is 1 − tanh² = 4 r (1 − r); `finish` applies the common factors.
         self.d_score_weight += torch.mv(squashed.view(-1, squashed.shape[-1]).T, d_scores.reshape(-1))
         if self.exact:
             slope = torch.addcmul(squashed.new_ones(()), squashed, squashed, value=-1)
@@ -127,14 +127,14 @@ class BilinearTape(ScoreTape):
         return torch.bmm(d_scores[:, None], self.keys)[:, 0]
 
     def finish(self) -> tuple[Tensor, None]:
-        """Return gradient of the keys."""
+        """Return the gradient of the keys."""
         return torch.bmm(self.d_scores.permute(1, 2, 0), self.queries.transpose(0, 1)), None
 
 
 def build_score_tape(
     num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None, score_weight: Tensor | None
 ) -> AdditiveTape | BilinearTape:
-    """Return additive where there is a score weight v, else bilinear."""
+    """Return an additive tape if there is a score weight v, else a bilinear one."""
     if score_weight is None:
         return BilinearTape(num_steps, keys, values, key_mask)
     return AdditiveTape(num_steps, keys, values, key_mask, score_weight)

@@ -1,7 +1,7 @@
-"""Layers and stacks of a Transformer, made of parts that are given to them; `transformer_build` makes the usual ones.
+"""Layers and stacks of a Transformer, composed of given parts; `transformer_build` builds the usual ones.
 
-A part joins the stream by a `Residual`, which knows where the norm is. Weights are returned by the layers that are asked for
-them; the others take the fastest path.
+A `Residual` connects each part to the stream and applies the norm. Only the requested layers return weights; the others take
+the fastest path.
 
 Letters: B batch, S source, T target, N hypotheses of a sentence, D width.
 """
@@ -26,10 +26,10 @@ class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward part.
 
     Args:
-        attention: Of queries, keys and values of width D, with a context of width D.
-        attention_residual: How it joins the stream.
-        feed_forward: From (…,D) to (…,D).
-        feed_forward_residual: How it joins the stream.
+        attention: Attention with queries, keys, values and context of width D.
+        attention_residual: Residual connection of the attention.
+        feed_forward: Module from (…,D) to (…,D).
+        feed_forward_residual: Residual connection of the feed-forward part.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class EncoderLayer(nn.Module):
         reweight: Reweight | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "B S D"], Tensor | None]:
-        """Return the features after this layer, and the weights (B,H,S,S) if they are wanted.
+        """Return the features after this layer, and the weights (B,H,S,S) if they are needed.
 
         Args:
-            x: The features before it.
+            x: The features before the layer.
             mask: True at tokens.
-            reweight: Maps the attention weights to those used in their place.
+            reweight: Function that replaces the attention weights.
             need_weights: Whether to return the weights.
         """
         read = self.attention_residual.before(x)
@@ -67,8 +67,8 @@ class TransformerEncoder(nn.Module):
     """A stack of encoder layers.
 
     Args:
-        layers: One or more, all of one width.
-        norm: Of what leaves the last layer; for layers that leave the stream without one.
+        layers: One or more layers of the same width.
+        norm: Norm after the last layer, for layers that do not end with one.
     """
 
     def __init__(self, layers: Sequence[EncoderLayer], *, norm: nn.Module | None = None) -> None:
@@ -89,9 +89,9 @@ class TransformerEncoder(nn.Module):
 
         Args:
             x: Embeddings with their positions.
-            mask: True at tokens; padding is read by nobody.
-            reweight: By number of the layer, what maps its weights to those used in their place.
-            record: Numbers of the layers whose weights are wanted, from 0.
+            mask: True at tokens, False at padding, to which no query attends.
+            reweight: Functions that replace the weights, by number of the layer.
+            record: Numbers of the layers whose weights are returned, from 0.
 
         Returns:
             The states, and the weights (B,H,S,S) by layer.
@@ -107,34 +107,34 @@ class TransformerEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class LayerRequest:
-    """What a decoder layer does with its weights, beside using them."""
+    """Weights of a decoder layer to return or to replace."""
 
     need_own: bool = False
     """Whether to return the weights of self-attention."""
     need_across: bool = False
     """Whether to return the weights of attention to the source."""
     reweight_own: Reweight | None = None
-    """Maps the weights of self-attention to those used in their place."""
+    """Function that replaces the weights of self-attention."""
     reweight_across: Reweight | None = None
-    """Maps the weights of attention to the source to those used in their place."""
+    """Function that replaces the weights of attention to the source."""
 
 
 @dataclass(frozen=True)
 class DecoderRequest:
-    """What a decoder does with its weights, by number of the layer from 0."""
+    """Weights of a decoder to record or to replace, by number of the layer from 0."""
 
     own: Collection[int] = ()
     """Layers whose self-attention is recorded."""
     across: Collection[int] = ()
     """Layers whose attention to the source is recorded."""
     reweight_own: Mapping[int, Reweight] = field(default_factory=dict)
-    """What maps weights of self-attention to those used in their place."""
+    """Functions that replace weights of self-attention."""
     reweight_across: Mapping[int, Reweight] = field(default_factory=dict)
-    """What maps weights of attention to the source to those used in their place."""
+    """Functions that replace weights of attention to the source."""
 
     @property
     def reweights(self) -> bool:
-        """Whether weights of some layer are changed."""
+        """Whether weights of some layer are replaced."""
         return bool(self.reweight_own or self.reweight_across)
 
     def layer(self, number: int) -> LayerRequest:
@@ -146,7 +146,7 @@ class DecoderRequest:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """The weights of the recorded layers: (B,H,T,T) and (B,H,T,S); from a step, N in place of the first T."""
+    """The weights of the recorded layers: (B,H,T,T) and (B,H,T,S); for a step, with N instead of the first T."""
 
     own: dict[int, Tensor] = field(default_factory=dict)
     across: dict[int, Tensor] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class LayerParts:
-    """The parts of a decoder layer, whose step is own attention, then attention to the source, then the feed-forward part."""
+    """The parts of a decoder layer: self-attention, then attention to the source, then the feed-forward part."""
 
     own: HeadMaps
     own_residual: Residual
@@ -173,26 +173,26 @@ class LayerParts:
 
 @dataclass(frozen=True)
 class DecoderParts:
-    """The parts of a decoder whose step runs the layers one after the other, and then the norm if there is one."""
+    """The parts of a decoder whose step runs the layers one after another, and then the norm if there is one."""
 
     layers: tuple[LayerParts, ...]
     norm: nn.Module | None
 
 
 NOTHING, NOTHING_OF_ALL = LayerRequest(), DecoderRequest()
-"""The weights are used, and neither returned nor changed: by a layer, and by all layers."""
+"""Requests that neither return nor replace weights, for one layer and for all layers."""
 
 
 class DecoderLayer(nn.Module):
     """Causal self-attention, then attention to the source, then the feed-forward part.
 
     Args:
-        self_attention: Causal, of width D.
-        self_residual: How it joins the stream.
-        cross_attention: Of queries and keys of width D, with a context of width D; without a state.
-        cross_residual: How it joins the stream.
-        feed_forward: From (…,D) to (…,D).
-        feed_forward_residual: How it joins the stream.
+        self_attention: A causal attention of width D.
+        self_residual: Residual connection of the self-attention.
+        cross_attention: Attention without a state, with queries, keys and context of width D.
+        cross_residual: Residual connection of the attention to the source.
+        feed_forward: Module from (…,D) to (…,D).
+        feed_forward_residual: Residual connection of the feed-forward part.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], memory: Memory, request: LayerRequest = NOTHING
     ) -> tuple[Float[Tensor, "B T D"], Tensor | None, Tensor | None]:
-        """Return the features of a whole target after this layer, and the weights that are wanted."""
+        """Return the features of a whole target after this layer, and the requested weights."""
         read = self.self_residual.before(x)
         own = self.self_attention(read, read, reweight=request.reweight_own, need_weights=request.need_own)
         x, across = self._rest(self.self_residual.after(x, own.context), memory, request)
@@ -235,9 +235,9 @@ class DecoderLayer(nn.Module):
         cache: KeyValueCache | None,
         request: LayerRequest = NOTHING,
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None, Tensor | None, KeyValueCache]:
-        """Return the features of one more word of each hypothesis; its keys join those of the words before.
+        """Return the features of one new word of each hypothesis, whose keys are appended to those of the earlier words.
 
-        The hypotheses of a sentence are so many queries of one row to the source, whose keys they share.
+        The hypotheses of a sentence are queries of the same row, because they share the keys of the source.
         """
         context, own, cache = attend_within(
             self.self_attention,
@@ -251,7 +251,7 @@ class DecoderLayer(nn.Module):
 
     @capability
     def parts(self) -> LayerParts | None:
-        """Return the parts if `step` computes the formula of `LayerParts` and nothing else."""
+        """Return the parts if `step` computes exactly the formula of `LayerParts`."""
         own, across = self.self_attention.head_maps(), self.cross_attention.head_maps()
         if own is None or across is None:
             return None
@@ -268,8 +268,8 @@ class TransformerDecoder(nn.Module):
     """A stack of decoder layers.
 
     Args:
-        layers: One or more, all of one width.
-        norm: Of what leaves the last layer; for layers that leave the stream without one.
+        layers: One or more layers of the same width.
+        norm: Norm after the last layer, for layers that do not end with one.
     """
 
     def __init__(self, layers: Sequence[DecoderLayer], *, norm: nn.Module | None = None) -> None:
@@ -299,7 +299,7 @@ class TransformerDecoder(nn.Module):
         caches: Sequence[KeyValueCache] | None,
         request: DecoderRequest = NOTHING_OF_ALL,
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
-        """Run all layers over one more word of each hypothesis; `caches` None begins."""
+        """Run all layers over one new word of each hypothesis; `caches` is None for the first word."""
         weights, after = LayerWeights(), []
         for number, (layer, memory) in enumerate(zip(self.layers, memories, strict=True)):
             before = None if caches is None else caches[number]
@@ -310,13 +310,13 @@ class TransformerDecoder(nn.Module):
 
     @capability
     def parts(self) -> DecoderParts | None:
-        """Return the parts if `step` computes the formula of `DecoderParts` and nothing else."""
+        """Return the parts if `step` computes exactly the formula of `DecoderParts`."""
         layers = [cast(DecoderLayer, layer).parts() for layer in self.layers]
         return join_parts(layers, self.norm)
 
 
 def join_parts(layers: Sequence[LayerParts | None], norm: nn.Module | None) -> DecoderParts | None:
-    """Return the parts of a decoder; None if a layer did not say what it consists of, or there is no layer."""
+    """Return the parts of a decoder; None if a layer does not return its parts, or there is no layer."""
     known = tuple(layer for layer in layers if layer is not None)
     return DecoderParts(known, norm) if known and len(known) == len(layers) else None
 
@@ -329,14 +329,14 @@ def attend_within(
     reweight: Reweight | None = None,
     need_weights: bool,
 ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N t"] | None, KeyValueCache]:
-    """Return causal self-attention of one more word of each hypothesis to the words before it and itself.
+    """Compute the causal self-attention of one new word of each hypothesis to itself and the earlier words.
 
     Args:
-        attention: Causal.
-        read: Queries, and the keys and values that join those of the words before.
-        cache: The words before; None before the first.
-        reweight: Maps the weights (B,H,N,t) to those used in their place.
-        need_weights: Whether weights are wanted.
+        attention: A causal attention.
+        read: Features of the new words, as queries, keys and values.
+        cache: Keys and values of the earlier words; None for the first word.
+        reweight: Function that replaces the weights (B,H,N,t).
+        need_weights: Whether to return weights.
     """
     rows = read.flatten(0, 1)[:, None]
     new = attention.prepare(rows)
@@ -348,7 +348,7 @@ def attend_within(
 
 
 def check_width(name: str, *attentions: Attention) -> None:
-    """Refuse an attention that cannot read the stream, or whose loss would not reach the training loss."""
+    """Raise an error for an attention with other widths than the stream, or with a loss of its own."""
     for attention in attentions:
         if attention.has_loss:
             raise ConfigError(

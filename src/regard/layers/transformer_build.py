@@ -1,4 +1,4 @@
-"""A Transformer's parts, layers and stacks from a few settings."""
+"""Builders of a Transformer's parts, layers and stacks from a few settings."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,33 +19,34 @@ class Blueprint:
     """Settings that all layers of a stack share."""
 
     size: int
-    """D."""
+    """Width D."""
     num_heads: int
     feed_forward_size: int
     feed_forward: Literal["relu", "gelu", "swiglu"] = "relu"
     norm: Literal["layer", "rms"] = "layer"
     order: Literal["pre", "post", "deep"] = "post"
-    """Position of the norm; `deep` is after each part, with DeepNet's scales."""
+    """Position of the norms: before each part, after it, or after it with DeepNet's scales (`deep`)."""
     rotary: bool = False
-    """Whether self-attention turns its queries and keys by their positions."""
+    """Whether self-attention rotates queries and keys by their positions."""
     dropout: float = 0.0
-    """Of what each part gives."""
+    """Dropout on the output of each part."""
     activation_dropout: float = 0.0
-    """Inside the feed-forward part."""
+    """Dropout inside the feed-forward part."""
     attention_dropout: float = 0.0
-    """Of attention weights."""
+    """Dropout of attention weights."""
     build_normalizer: Callable[[], nn.Module] = Softmax
-    """Builds what makes weights of scores, in self-attention."""
+    """Function that builds the normalizer of self-attention."""
     build_cross_attention: Callable[[int], Attention] | None = None
-    """Builds attention to another stream of width D, without positions, because those of the two are unrelated; None for
-    heads as in self-attention."""
+    """Function that builds attention to another stream of width D, without positions, because the positions of two streams
+    are unrelated; None for heads as in self-attention.
+    """
 
     def build_norm(self) -> nn.Module:
         """Return a norm of the stream."""
         return nn.LayerNorm(self.size) if self.norm == "layer" else nn.RMSNorm(self.size, eps=1e-6)
 
     def build_residual(self, scale: float) -> Residual:
-        """Return how a part joins the stream; α = `scale` where the order is `deep`."""
+        """Return the residual connection of a part; α = `scale` if the order is `deep`."""
         match self.order:
             case "pre":
                 return PreNorm(self.build_norm(), dropout=self.dropout)
@@ -55,7 +56,7 @@ class Blueprint:
                 return PostNorm(self.build_norm(), dropout=self.dropout, scale=scale)
 
     def build_feed_forward(self) -> nn.Module:
-        """Return the part that sees each position by itself."""
+        """Return the feed-forward part."""
         hidden, dropout = self.feed_forward_size, self.activation_dropout
         match self.feed_forward:
             case "relu":
@@ -87,13 +88,13 @@ class Blueprint:
 def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
     """Return a stack of encoder layers.
 
-    With the order `deep`, the stream counts α times, and values, outputs and feed-forward parts start β times as large:
-    α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) under M decoder layers.
+    With the order `deep`, the stream is multiplied by α, and the initial weights of values, outputs and feed-forward parts by
+    β: α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) under M decoder layers.
 
     Args:
-        blueprint: What the layers share.
+        blueprint: The settings that all layers share.
         num_layers: L, ≥ 1.
-        decoder_layers: M; 0 for an encoder alone.
+        decoder_layers: M; 0 for an encoder without decoder.
 
     Reference: Wang et al. 2022 (DeepNet), table in figure 2.
     """
@@ -117,7 +118,7 @@ def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int 
 def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecoder:
     """Return a stack of M = `num_layers` decoder layers over an encoder; with the order `deep`, α = (3M)^¼ and β = (12M)^−¼.
 
-    Reference: as `build_encoder`.
+    Reference: as for `build_encoder`.
     """
     alpha, beta = (3 * num_layers) ** 0.25, (12 * num_layers) ** -0.25
     layers = [
@@ -138,7 +139,7 @@ def build_decoder(blueprint: Blueprint, *, num_layers: int) -> TransformerDecode
 def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
     """Return a stack of L = `num_layers` causal layers; with the order `deep`, α = (2L)^¼ and β = (8L)^−¼.
 
-    Reference: as `build_encoder`.
+    Reference: as for `build_encoder`.
     """
     alpha, beta = (2 * num_layers) ** 0.25, (8 * num_layers) ** -0.25
     layers = [
@@ -155,10 +156,11 @@ def build_causal(blueprint: Blueprint, *, num_layers: int) -> CausalDecoder:
 
 
 def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float) -> None:
-    """Scale the weights that the layers of a stack start from, by its depth.
+    """Scale the initial weights of the layers of a stack by its depth.
 
     Order `deep`: values, outputs and feed-forward maps times β = `gain`. Order `pre`: the last map of each part over √P, for P
-    parts in the stack, so that the variance of the stream does not grow with depth. Order `post`: as Xavier's drawing has them.
+    parts in the stack, so that the variance of the stream does not grow with depth. Order `post`: unchanged, as drawn by
+    Xavier's method.
 
     Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
     """

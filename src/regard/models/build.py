@@ -29,13 +29,12 @@ def build_translator(
 
     Args:
         config: The model's configuration, that of a run, or a preset's name.
-        source_size: Number of words in the source's vocabulary, special symbols included.
+        source_size: Number of words in the source's vocabulary, including special symbols.
         target_size: Number of words in the target's vocabulary.
-        attention: A mechanism of your own, in place of the configured one.
+        attention: Your own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If the sizes do not fit together, the preset is not one for translators, or the model has no single
-            mechanism to be replaced.
+        ConfigError: If sizes do not match, the preset is for another task, or the model has several mechanisms.
     """
     match _model_config(config, "translation"):
         case RecurrentConfig() as recurrent:
@@ -43,8 +42,8 @@ def build_translator(
         case TransformerConfig() as transformer:
             if attention is not None:
                 raise ConfigError(
-                    "a Transformer has an attention in every layer, and one object cannot take the place of all: build a "
-                    "regard.models.transformer.TransformerTranslator of layers that hold your own, and give that as `model`"
+                    "a Transformer has an attention in every layer, and one object cannot replace all of them: build a "
+                    "regard.models.transformer.TransformerTranslator with your own layers, and give it as `model`"
                 )
             return build_transformer(transformer, source_size=source_size, target_size=target_size)
         case other:
@@ -64,14 +63,14 @@ def build_classifier(
 
     Args:
         config: The model's configuration, that of a run, or a preset's name.
-        vocabulary_size: Number of words in the vocabulary, special symbols included.
+        vocabulary_size: Number of words in the vocabulary, including special symbols.
         num_labels: Number of labels.
         sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
-        embedding_size: Width of the embeddings where word vectors decide it; 0 for the configured width.
-        pooling: A pooling of your own, in place of the configured one.
+        embedding_size: Width of the word vectors, if there are any; 0 for the configured width.
+        pooling: Your own pooling, which replaces the configured one.
 
     Raises:
-        ConfigError: If the sizes do not fit together, or the preset is not one for classifiers.
+        ConfigError: If sizes do not match, or the preset is for another task.
     """
     return _build_classifier(
         _model_config(config, "classification"),
@@ -90,16 +89,16 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
 
     Args:
         config: The model's configuration, that of a run, or a preset's name.
-        vocabulary_size: Number of words in the vocabulary, special symbols included.
+        vocabulary_size: Number of words in the vocabulary, including special symbols.
 
     Raises:
-        ConfigError: If the sizes do not fit together, or the preset is not one for language models.
+        ConfigError: If sizes do not match, or the preset is for another task.
     """
     return _build_language_model(_model_config(config, "language"), vocabulary_size=vocabulary_size)
 
 
 def _model_config(config: Any, task: str) -> Any:
-    """Return a model's configuration, from that of a run or of a preset too."""
+    """Return the configuration of a model, which may be given as that of a run or as the name of a preset."""
     run = load_preset(config) if isinstance(config, str) else config
     if not isinstance(run, RunConfig):
         return run

@@ -1,9 +1,9 @@
-"""Classify with the exported model: numpy and onnxruntime, nothing else.
+"""Classify texts with the exported model, using only numpy and onnxruntime.
 
     python example.py a film that is worth the evening
 
-Words that the vocabulary does not hold whole are split into the longest pieces that it holds. With the package `tokenizers`
-installed, text is split exactly as in training.
+Words that are not in the vocabulary are split into the longest parts that are in it. If the package `tokenizers` is installed,
+text is split exactly as in training.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Go on with a text by the most probable tokens: numpy and onnxruntime, nothing else.
+"""Continue a text with the most probable tokens, using only numpy and onnxruntime.
 
     python example.py a man in a
 
-Words that the vocabulary does not hold whole are split into the longest pieces that it holds. With the package `tokenizers`
-installed, text is split exactly as in training.
+Words that are not in the vocabulary are split into the longest parts that are in it. If the package `tokenizers` is installed,
+text is split exactly as in training.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Translate with the exported model: numpy and onnxruntime, nothing else.
+"""Translate texts with the exported model, using only numpy and onnxruntime.
 
     python example.py she kissed him .
 
-Words that the vocabulary does not hold whole are split into the longest pieces that it holds. With the package `tokenizers`
-installed, text is split exactly as in training.
+Words that are not in the vocabulary are split into the longest parts that are in it. If the package `tokenizers` is installed,
+text is split exactly as in training.
 """
 
 import json
@@ -51,7 +51,7 @@ def translate(text: str) -> tuple[list[str], np.ndarray]:
     given = {"source": ids, "source_mask": np.ones(ids.shape, dtype=bool)}
     given.update(zip([node.name for node in encoder.get_outputs()], encoder.run(None, given), strict=True))
     for node in step.get_inputs():
-        if node.name.startswith("overrid"):  # attention of the caller's own, which this program does not use
+        if node.name.startswith("overrid"):  # the caller's own attention weights, which this program does not use
             shape = [{"B": 1, "N": 1, "S": ids.shape[1]}.get(size, size) for size in node.shape]
             given[node.name] = np.zeros(shape, bool if node.name == "overridden" else np.float32)
     written: list[tuple[str, np.ndarray]] = []

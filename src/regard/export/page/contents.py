@@ -19,10 +19,10 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Contents:
-    """One model, as a page holds it."""
+    """The data of one model on a page."""
 
     settings: dict[str, Any]
-    """Plain data: names, tokenizers, labels, and how translations are searched for."""
+    """Plain data: names, tokenizers, labels, and settings of the search."""
     graphs: dict[str, bytes]
     """ONNX graphs by name."""
 
@@ -103,7 +103,7 @@ def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
 
     Args:
         tokenizer: The tokenizer.
-        read: What the page splits with it, for a message; empty if it only joins words.
+        read: Name of the text that the page splits with it, for a message; empty if it only joins words.
 
     Raises:
         RequestError: If it splits text by spaCy's rules, which don't run in a browser.

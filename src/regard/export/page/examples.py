@@ -1,4 +1,4 @@
-"""The texts that a page offers where its maker names none."""
+"""The default example texts of a page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,9 @@ from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 TUTORIAL = "she kissed him ."
-"""The sentence of a well-known tutorial on attention: offered for every translator from English, known or not."""
+"""The sentence of a well-known tutorial on attention. It is offered for every translator from English, even if words are
+unknown.
+"""
 SENTENCES = (
     "My brother has not closed the old window.",
     "Although the boys sang in the garden, she slept.",
@@ -29,10 +31,10 @@ _MOST = 6
 
 
 def choose_examples(predictors: Sequence[Any]) -> list[str]:
-    """Return built-in English texts of which the models know every word, and for translators the tutorial's sentence.
+    """Return built-in English texts whose words the models know, and for translators the tutorial's sentence.
 
     Args:
-        predictors: Translators, or classifiers.
+        predictors: Translators or classifiers.
     """
     tokenizers = [_reader(predictor) for predictor in predictors]
     if hasattr(predictors[0].bundle, "labels"):

@@ -1,7 +1,8 @@
-"""The page's files as one HTML document.
+"""Join the files of a page to one HTML document.
 
-The modules in `js/` run in a browser as they are. For a file that opens without a server they are joined into one script: each
-after those that it imports, without `import` and `export`. So a name at the top of a module must not occur in another one.
+The modules in `js/` also run in a browser without this step. For a page that opens without a server, they are joined into one
+script, each after the modules that it imports, without `import` and `export`. So two modules must not define the same top-level
+name.
 """
 
 import base64
@@ -53,7 +54,7 @@ def read_library() -> tuple[str, bytes, dict[str, Any]]:
     """Return onnxruntime-web: its script, which sets `globalThis.ort`; its gzipped WebAssembly; and the facts about both.
 
     Raises:
-        RegardError: If a file is not the one that `files.json` describes.
+        RegardError: If a file does not match its hash in `files.json`.
     """
     facts = json.loads(read_file("onnxruntime/files.json"))
     packed = {name: read_file(f"onnxruntime/{name}.gz") for name in facts["sha256"]}
@@ -63,7 +64,7 @@ def read_library() -> tuple[str, bytes, dict[str, Any]]:
     [script], [binary] = ([name for name in packed if name.endswith(ending)] for ending in (".mjs", ".wasm"))
     text = gzip.decompress(packed[script]).decode()
     text = re.sub(r"^//# sourceMappingURL=.*$", "", text, flags=re.MULTILINE)
-    # The library computes addresses from its own, which fails in Firefox for a page opened from a file. It loads nothing.
+    # The library computes addresses from its own address, which fails in Firefox for a page opened from a file.
     text = text.replace("import.meta.url", '"https://page.invalid/ort.mjs"')
     [exported] = _LIBRARY_EXPORT.findall(text)
     pairs = (pair.split(" as ") for pair in exported.split(","))
@@ -72,7 +73,7 @@ def read_library() -> tuple[str, bytes, dict[str, Any]]:
 
 
 def build_document(data: Mapping[str, Any], blobs: Mapping[str, bytes], *, title: str) -> str:
-    """Write the page.
+    """Build the HTML document of a page.
 
     Args:
         data: Plain data for the script.

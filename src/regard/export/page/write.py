@@ -1,4 +1,4 @@
-"""Writing a page: models in, one HTML file out."""
+"""Write a page with models as one HTML file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Page:
 
     path: Path
     size: int
-    """In bytes."""
+    """Size in bytes."""
     models: tuple[str, ...]
     """Names of the models on the page."""
 
@@ -32,16 +32,16 @@ class Page:
 def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), title: str = "", overwrite: bool = False) -> Page:
     """Write a page on which anyone can use a trained model, inspect its attention and change it.
 
-    The page is one HTML file of some 7 MB and the size of the model. It holds the model and a runtime, opens in a browser by
-    a double click, and connects to nothing. With several models, the page compares them on the same text.
+    The page is one HTML file of some 7 MB and the size of the model. It contains the model and a runtime, opens in a browser
+    with a double click, and makes no network requests. With several models, the page compares them on the same text.
 
     Args:
         runs: A trained model's folder, a loaded `Translator` or `Classifier`, or up to four of them: all translators or all
             classifiers.
-        path: The file to write, which ends in `.html`.
-        examples: Texts to choose from on the page; the page opens with the first. Empty: built-in English ones of which the
-            model knows every word.
-        title: Title of the page; empty for one made of the models' names.
+        path: File to write; its name ends in `.html`.
+        examples: Example texts on the page, which opens with the first. Empty: built-in English texts whose words the model
+            knows.
+        title: Title of the page; empty for a title from the models' names.
         overwrite: Whether to replace a file that is already there.
 
     Returns:
@@ -93,7 +93,7 @@ def _check(path: Path, runs: Sequence[Any], examples: Sequence[str], *, overwrit
 
 
 def _names(runs: Sequence[Any]) -> list[str]:
-    """Return a name for each model: that of its folder, with a number where two are the same."""
+    """Return a name for each model: that of its folder, with a number if two are equal."""
     plain = [Path(run).resolve().name if isinstance(run, str | Path) else f"model {n}" for n, run in enumerate(runs, 1)]
     return [name if plain.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(plain, 1)]
 

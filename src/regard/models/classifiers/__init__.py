@@ -1,1 +1,1 @@
-"""Models that label texts, by the contract of `regard.models.text_classifier`."""
+"""Models that label texts, with the contract of `regard.models.text_classifier`."""

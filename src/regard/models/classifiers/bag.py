@@ -1,10 +1,9 @@
-"""A bag of words and n-grams under attention pooling.
+"""A bag of words and n-grams with attention pooling.
 
-A word is read alone and as the last of each n-gram that ends with it: "dull" in "not dull" is dull, and it is what follows
-"not" there. That keeps the attention a distribution over words, with nothing to share out afterwards: a word that those before
-it turn or silence ("not good", "looked good") has the weight that it has in this place. Were an n-gram's vector added to its
-other words too, "is" in "is dull" would know what follows, and get the attention that "dull" earns. There is no way from words
-to labels but through the weighted sum.
+The vector of a word is the sum of its own vector and those of the n-grams that end with it: in "not dull", the vector of "dull"
+includes that of "not dull". So attention stays a distribution over words, and a word whose meaning is changed by the words
+before it ("not good", "looked good") gets the weight for this context. If an n-gram's vector were added to its other words too,
+"is" in "is dull" would get attention that belongs to "dull". Words affect the labels only through the weighted sum.
 """
 
 import math
@@ -24,48 +23,48 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
-_MULTIPLIERS = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))  # odd, of xxHash and of the golden ratio
+_MULTIPLIERS = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))  # odd numbers, from xxHash and the golden ratio
 _INITIAL_NORM = 0.5
-_COUNTED_NORM = 0.05  # beside log-count ratios, which are of the order of one
-_COUNTED_SCALE = 3.0  # of the first logits: averages of ratios, of which a text has few large ones
+_COUNTED_NORM = 0.05  # small compared with log-count ratios, which are of the order of one
+_COUNTED_SCALE = 3.0  # scale of the initial logits, which are averages of ratios, few of which are large
 
 
 class BagClassifier(PooledClassifier):
-    """h_s = E[x_s] + Σ_n G[hash(x_{s−n+1} … x_s)]; logits = W Σ_s weight_s h_s + b, weights of the pooling of h.
+    """h_s = E[x_s] + Σ_n G[hash(x_{s−n+1} … x_s)]; logits = W Σ_s weight_s h_s + b, with the weights of the pooling of h.
 
-    n goes from 2 to the longest n-grams.
+    The length n of the n-grams goes from 2 to `max_ngram`.
 
     Shapes: E (V,D), G (buckets,D), W (C,D).
 
-    Reference: Joulin et al. 2017 have the hashed n-grams, Wang, Manning 2012 the strength of pairs of words.
-    Differs from the papers: attention in place of the mean, and n-grams belong to their last words.
+    Reference: Joulin et al. 2017 for hashed n-grams; Wang, Manning 2012 for the benefit of pairs of words.
+    Differs from the papers: attention instead of the mean, and n-grams belong to their last words.
 
     Args:
-        config: What it is made of.
-        vocabulary_size: V.
-        num_labels: C.
-        embedding_size: D, of word vectors; 0 for the configured one.
+        config: Settings of the model.
+        vocabulary_size: V, number of words.
+        num_labels: C, number of labels.
+        embedding_size: D, width of the word vectors; 0 for the configured width.
     """
 
     def __init__(self, config: BagClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0) -> None:
         super().__init__()
         width = embedding_size or config.embedding_size
         self.embedding = nn.Embedding(vocabulary_size, width, padding_idx=PAD)
-        # Vectors of a small length: what training never touched has little to say, in the scores and in the values.
+        # Short vectors, so that words that training never updates have little effect on scores and values.
         with torch.no_grad():
             self.embedding.weight.mul_(_INITIAL_NORM / math.sqrt(width))
         self.max_ngram = config.max_ngram
-        self.count_smoothing = 0 if embedding_size else config.count_smoothing  # word vectors are the start that was asked for
+        self.count_smoothing = 0 if embedding_size else config.count_smoothing  # word vectors replace this initialisation
         if config.max_ngram > 1:
             self.ngram_embedding = nn.Embedding(config.num_buckets, width)
-            nn.init.zeros_(self.ngram_embedding.weight)  # an n-gram that was never seen leaves its words as they are
+            nn.init.zeros_(self.ngram_embedding.weight)  # an unseen n-gram does not change its words
         self.word_dropout = WordDropout(config.word_dropout)
         self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
         self.pooling = config.pooling.build(size=width)
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Sum each word's own vector and those of the n-grams that end with it. N-grams that contain padding are left out."""
+        """Add each word's vector and those of the n-grams that end with it. N-grams that contain padding are left out."""
         embedded: Tensor = self.embedding(tokens)
         for rows, real in self._ngrams(tokens):
             vectors = self.ngram_embedding(rows).where(real.unsqueeze(-1), 0)
@@ -73,7 +72,7 @@ class BagClassifier(PooledClassifier):
         return embedded
 
     def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each n: the n-grams' rows of the table (B, S − n + 1), and which of them are no padding."""
+        """Yield for each n the n-grams' rows of the table (B, S − n + 1), and which of them contain no padding."""
         for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
             windows = tokens.unfold(1, size, 1)
             yield ngram_rows(windows, num_rows=self.ngram_embedding.num_embeddings), (windows != PAD).all(dim=2)
@@ -87,7 +86,7 @@ class BagClassifier(PooledClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text, as the contract has it."""
+        """Compute the scores of the labels; see `TextClassifier.forward`."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask).masked_fill(~mask, PAD))
@@ -95,14 +94,14 @@ class BagClassifier(PooledClassifier):
 
     @torch.no_grad()
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Start from what naive Bayes knows: the log-count ratios of words and n-grams in the training texts.
+        """Initialise with the log-count ratios of words and n-grams in the training texts, as used by naive Bayes.
 
-        r_ic = log((α + n_ic) / Σ_j (α + n_jc)) − log((α + n_i − n_ic) / Σ_j (α + n_j − n_jc)), the sums over what there is:
-        n_ic texts of label c have i, and n_i texts in all. With P (C,D) orthogonal, the vectors are r P and the weights of the
-        output a multiple of P, so that the first logits are averages of the ratios.
+        r_ic = log((α + n_ic) / Σ_j (α + n_jc)) − log((α + n_i − n_ic) / Σ_j (α + n_j − n_jc)), with sums over the words and
+        n-grams that occur: i occurs in n_ic texts of label c and in n_i texts in all. With an orthogonal P (C,D), the vectors
+        are r P and the output weights a multiple of P, so that the initial logits are averages of the ratios.
 
-        Reference: Wang, Manning 2012, eqs. 1–3, scale the features of a linear classifier by r.
-        Differs from the paper: learning starts at r, and nothing holds it there.
+        Reference: Wang, Manning 2012, eqs. 1–3, where r scales the features of a linear classifier.
+        Differs from the paper: r is only the initial value.
         """
         if not self.count_smoothing:
             return
@@ -127,14 +126,14 @@ class BagClassifier(PooledClassifier):
 def count_texts(
     counts: Float[Tensor, "R C"], rows: Int[Tensor, "B K"], real: Bool[Tensor, "B K"], gold: Float[Tensor, "B C"]
 ) -> None:
-    """Add to each row's counts the labels of the texts that have the row, however often they have it."""
+    """Add the labels of the texts to the counts of the rows that occur in them; a row counts once per text."""
     text = torch.arange(len(rows), device=rows.device)[:, None].expand_as(rows)
     once = torch.stack((text[real], rows[real])).unique(dim=1)
     counts.index_add_(0, once[1], gold[once[0]])
 
 
 def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, "R C"]:
-    """Return how much more often texts of a label have each row than texts without the label; zero for rows that none has."""
+    """Return the log-count ratios of each row and label; zero for rows that do not occur."""
     total = counts.sum(dim=1, keepdim=True)
     seen = total > 0
     shares = [(side + smoothing).where(seen, 0) for side in (counts, total - counts)]
@@ -143,14 +142,14 @@ def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, 
 
 
 def ngram_rows(ngrams: Int[Tensor, "B S N"], *, num_rows: int) -> Int[Tensor, "B S"]:
-    """Return which row of a table an n-gram has."""
+    """Return the row of an n-gram in the table."""
     return hash_ngrams(ngrams).remainder(num_rows)
 
 
 def hash_ngrams(ngrams: Int[Tensor, "B S N"]) -> Int[Tensor, "B S"]:
-    """Return a hash of the words in their order, and of how many they are.
+    """Return a hash of the sequence of words and its length.
 
-    Integer products wrap around 64 bits, on every device alike.
+    Integer products wrap around 64 bits, the same on every device.
     """
     state = torch.full_like(ngrams[..., 0], ngrams.shape[2])
     for position in range(ngrams.shape[2]):

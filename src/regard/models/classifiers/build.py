@@ -1,4 +1,4 @@
-"""A text classifier from its configuration."""
+"""Build a text classifier from its configuration."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -21,7 +21,7 @@ from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import build_transformer_classifier
 from regard.models.text_classifier import TextClassifier
 
-RECURRENT_SHARE = 0.25  # of a combined classifier's scores: on few texts the recurrent members err more often
+RECURRENT_SHARE = 0.25  # share of the scores of a combined classifier; with few texts, recurrent members make more errors
 
 
 def build_classifier(
@@ -33,18 +33,18 @@ def build_classifier(
     embedding_size: int = 0,
     pooling: Pooling | None = None,
 ) -> TextClassifier:
-    """Build the model, its weights drawn from torch's generator.
+    """Build the model, with weights drawn from torch's generator.
 
     Args:
-        config: What it is made of.
-        vocabulary_size: Words of the vocabulary, special symbols included.
-        num_labels: How many labels there are.
+        config: Settings of the model.
+        vocabulary_size: Number of words, including special symbols.
+        num_labels: Number of labels.
         sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
-        embedding_size: Width of the embeddings where word vectors decide it; 0 for the configured width.
-        pooling: A pooling of the user's own, in the configured one's place.
+        embedding_size: Width of the word vectors, if there are any; 0 for the configured width.
+        pooling: The user's own pooling, which replaces the configured one.
 
     Raises:
-        ConfigError: If widths do not fit together.
+        ConfigError: If widths do not match.
     """
     model = _build(config, vocabulary_size, num_labels, sentence_ends, embedding_size)
     if pooling is not None:
@@ -55,7 +55,7 @@ def build_classifier(
 def _replace_pooling(model: TextClassifier, pooling: Pooling) -> None:
     own = getattr(model, "pooling", None)
     if not isinstance(own, Pooling):
-        raise ConfigError(f"a {type(model).__name__} has no single pooling that another could take the place of")
+        raise ConfigError(f"a {type(model).__name__} has several poolings or none, so a pooling of your own cannot replace it")
     wanted, given = (own.size, own.output_size), (pooling.size, pooling.output_size)
     if given != wanted:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Several classifiers side by side, each trained by its own loss, whose scores are averaged."""
+"""Several classifiers, each trained with its own loss, whose scores are averaged."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -13,14 +13,14 @@ from regard.reweight import Reweight, ReweightBySite
 class CombinedClassifier(TextClassifier):
     """logits = Σ_m share_m logits_m: a weighted geometric mean of members' probabilities (Hinton 2002, products of experts).
 
-    Members that err in different ways are right together more often than either. Each has its own loss (`parts`), so that the
-    quick one does not take away what the slow one would learn. The attention of the whole is the same mean of theirs.
+    Members with different errors are more accurate together. Each has its own loss (`parts`), so that a member that learns fast
+    does not keep the others from learning. The attention is the same mean of the members' attention.
 
     Args:
-        members: At least one with parameters to train.
-        widths: Of each member's embeddings.
-        shares: Of each member's scores; they sum to one.
-        names: What each member's own attention site is called.
+        members: Classifiers, of which at least one has parameters to train.
+        widths: Width of each member's embeddings.
+        shares: Share of each member in the scores; they sum to one.
+        names: Name of each member's attention site.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class CombinedClassifier(TextClassifier):
         self.sites = ("pool", *names)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Return the members' embeddings side by side."""
+        """Return the concatenated embeddings of the members."""
         return torch.cat([member.embed(tokens) for member in self._members()], dim=-1)
 
     def forward(
@@ -62,18 +62,18 @@ class CombinedClassifier(TextClassifier):
         return torch.stack([share * one for share, one in zip(self.shares, found, strict=True)]).sum(dim=0)
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """Return the logits of each member that is trained; one that was fitted by `prime` is not."""
+        """Return the logits of each trained member; members that `prime` fits are not trained."""
         return [member(tokens, mask).logits for member in self._members() if any(True for _ in member.parameters())]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Let each member look at the training texts that wants to."""
+        """Call `prime` of each member that has one."""
         curious = [member for member in self._members() if type(member).prime is not TextClassifier.prime]
         kept = list(examples) if len(curious) > 1 else examples
         for member in curious:
             member.prime(kept, label_weight=label_weight)
 
     def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Let each member that wants to look at the new training texts."""
+        """Call `refine` of each member that has one."""
         for member in self._members():
             member.refine(examples, label_weight=label_weight)
 

@@ -1,7 +1,7 @@
-"""A linear classifier of words and n-grams, fitted to the training texts as a whole before training begins.
+"""A linear classifier of words and n-grams, fitted to all training texts before training begins.
 
-On few texts it is more often right than a bag of the same features that is trained in batches (`benchmarks/log.md`). Nothing
-in it is trained after that; it is a member of a combined classifier.
+With few texts, it is more accurate than a bag of the same features trained in batches (`benchmarks/log.md`). It is not trained
+further, and is a member of a combined classifier.
 """
 
 import itertools
@@ -23,18 +23,18 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
-_SMOOTHING = 1.0  # of the counts, as naive Bayes has it
+_SMOOTHING = 1.0  # smoothing of the counts, as in naive Bayes
 _ITERATIONS, _HISTORY = 25, 4  # of L-BFGS
-_LEAST = 1e-6  # evidence of a word that has none
-_MOST_NUMBERS = 1 << 24  # in the table's rows of n-grams
-_MOST = 1 << 18  # texts that are held at once; more than that teach a linear classifier little
+_LEAST = 1e-6  # evidence of a word without evidence
+_MOST_NUMBERS = 1 << 24  # maximum number of values in the table of n-grams
+_MOST = 1 << 18  # maximum number of texts; more hardly improve a linear classifier
 
 
 class MagnitudePooling(Pooling):
-    """weight_k = value_kD / Σ_j value_jD: the last feature of a state, which is not negative, says how much it counts."""
+    """weight_k = value_kD / Σ_j value_jD: weighted by the last feature of each state, which is not negative."""
 
     def weigh(self, values: Tensor, key_mask: Tensor | None) -> Tensor:
-        """Return the weights (B,K); zeros in rows without any magnitude."""
+        """Return the weights (B,K); zeros in rows whose magnitudes are all zero."""
         magnitude = values[..., -1]
         return magnitude / magnitude.sum(dim=1, keepdim=True).clamp(min=torch.finfo(magnitude.dtype).tiny)
 
@@ -42,16 +42,16 @@ class MagnitudePooling(Pooling):
 class CountedClassifier(TextClassifier):
     """logits = 1/√(4F) Σ_s e_s + b, with the evidence e_s = Σ_n T[x_{s−n+1} … x_s] of a text of F words and n-grams.
 
-    A word or n-gram that comes again has no evidence there: that it is in the text says more than how often.
+    Only the first occurrence of a word or n-gram has evidence, because presence is more informative than frequency.
 
     T = g∘r, of log-count ratios r (see `BagClassifier.prime`) and gains g, which minimize the mean of −log p(label) and
-    λ/2N Σ (g − 1)² over the N training texts: what the texts say little about stays what naive Bayes has.
+    λ/2N Σ (g − 1)² over the N training texts. So features with little data keep the ratios of naive Bayes.
 
-    The sum is written as one of attention, over directions with weights by magnitude, weight_s = |e_s| / Σ_j |e_j|:
-    Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So a word's weight is its part in all the evidence, whichever label it is for.
+    The sum is written as attention, with directions weighted by magnitude, weight_s = |e_s| / Σ_j |e_j|:
+    Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So the weight of a word is its share of all evidence, for any label.
 
-    N-grams are hashed into T's buckets; a bucket belongs to one n-gram, and others that fall into it have no evidence. (In as
-    many buckets as there are n-grams, shared by them, the classifier is right a point less often.)
+    N-grams are hashed into the buckets of T. Each bucket belongs to one n-gram, and others with the same hash have no evidence.
+    (Sharing as many buckets as there are n-grams lowers the accuracy by one point.)
 
     Shapes: T (V + buckets, C), b (C,).
 
@@ -59,9 +59,9 @@ class CountedClassifier(TextClassifier):
     Differs from the paper: gains shrink towards 1, where the paper interpolates with their mean; logistic loss; √F.
 
     Args:
-        config: What it is made of.
-        vocabulary_size: V.
-        num_labels: C.
+        config: Settings of the model.
+        vocabulary_size: V, number of words.
+        num_labels: C, number of labels.
     """
 
     sites = ("pool",)
@@ -72,12 +72,12 @@ class CountedClassifier(TextClassifier):
     def __init__(self, config: CountedClassifierConfig, *, vocabulary_size: int, num_labels: int) -> None:
         super().__init__()
         self.max_ngram, self.shrinkage = config.max_ngram, config.shrinkage
-        # With many labels there are fewer, so that the table stays within memory.
+        # Fewer buckets for many labels, so that the table fits into memory.
         self.num_buckets = max(1, min(config.num_buckets, _MOST_NUMBERS // num_labels))
         buckets = self.num_buckets if config.max_ngram > 1 else 0
         self.register_buffer("evidence", torch.zeros(vocabulary_size + buckets, num_labels))
         self.register_buffer("bias", torch.zeros(num_labels))
-        self.register_buffer("keys", torch.zeros(buckets, dtype=torch.int64))  # whose each bucket is
+        self.register_buffer("keys", torch.zeros(buckets, dtype=torch.int64))  # owner of each bucket
         self.pooling = MagnitudePooling(num_labels + 1)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
@@ -94,7 +94,7 @@ class CountedClassifier(TextClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text, as the contract has it."""
+        """Compute the scores of the labels; see `TextClassifier.forward`."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(tokens.masked_fill(~mask, PAD))
@@ -107,7 +107,7 @@ class CountedClassifier(TextClassifier):
         return Classified(context[:, :-1] + self.bias, {"pool": weights} if "pool" in record else {})
 
     def _rows(self, tokens: Int[Tensor, "B S"]) -> tuple[Int[Tensor, "B S N"], Bool[Tensor, "B S N"]]:
-        """Of the n-grams that end at each token: their rows of the table, and which of them count."""
+        """Return the rows of the n-grams that end at each token, and which of them count."""
         rows, real = [tokens], [tokens != PAD]
         for size, hashes, whole in self._ngrams(tokens):
             buckets, before = hashes.remainder(self.num_buckets), (size - 1, 0)
@@ -117,7 +117,7 @@ class CountedClassifier(TextClassifier):
         return stacked, counting & _first_of_each(stacked.masked_fill(~counting, -1))
 
     def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """For each n from 2 on: n, the n-grams' hashes (B, S − n + 1), and which of them are no padding."""
+        """Yield for each n from 2 on: n, the n-grams' hashes (B, S − n + 1), and which of them contain no padding."""
         for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
             windows = tokens.unfold(1, size, 1)
             yield size, hash_ngrams(windows), (windows != PAD).all(dim=2)
@@ -130,10 +130,12 @@ class CountedClassifier(TextClassifier):
 
     @torch.no_grad()
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Count, and fit the gains and b by L-BFGS. If there are very many texts, only every second, fourth, … is read.
+        """Count words and n-grams, and fit the gains and b with L-BFGS.
 
-        A model that was fitted before keeps its evidence T₀, and T = T₀ + g∘r with gains that shrink towards 0, and a b that
-        shrinks towards the old one: what the new texts say little about stays as it was.
+        Of very many texts, only every second, fourth, … is read.
+
+        A model that was fitted before keeps its evidence T₀: T = T₀ + g∘r with gains that shrink towards 0, and b shrinks
+            towards its old value. So features with little new data hardly change.
         """
         kept = _spread(examples, _MOST)
         self._give_out_buckets(kept)
@@ -168,11 +170,11 @@ class CountedClassifier(TextClassifier):
         self.bias.copy_(bias)
 
     def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Add what the new texts say, as `prime` does for a model that was fitted before."""
+        """Fit the model to new texts, as `prime` does for a model that was fitted before."""
         self.prime(examples, label_weight=label_weight)
 
     def _give_out_buckets(self, examples: Sequence[Example]) -> None:
-        """Give free buckets to the training texts' n-grams, the more frequent first; no other n-gram has evidence."""
+        """Assign free buckets to the n-grams of the training texts, the most frequent first. Other n-grams have no evidence."""
         found = [
             hashes[whole] for tokens, mask, _ in examples for _, hashes, whole in self._ngrams(tokens.masked_fill(~mask, PAD))
         ]
@@ -182,11 +184,11 @@ class CountedClassifier(TextClassifier):
         ordered = hashes[counts.argsort(stable=True)].cpu().numpy()
         before = self.keys.cpu().numpy()
         keys = before.copy()
-        keys[ordered % self.num_buckets] = ordered  # where several go to one place, NumPy keeps the last
+        keys[ordered % self.num_buckets] = ordered  # NumPy keeps the last value of several with the same index
         self.keys.copy_(torch.from_numpy(np.where(before == 0, keys, before)))
 
     def _read(self, examples: Iterable[Example]) -> "tuple[_Texts, Int[Tensor, ' R']]":
-        """Return the texts, and the rows of the table that they have; only of these is anything known."""
+        """Return the texts, and the rows of the table that occur in them."""
         counts = torch.zeros_like(self.evidence)
         rows, sizes, scales, labels = [], [], [], []
         for tokens, mask, label in examples:
@@ -207,7 +209,7 @@ class CountedClassifier(TextClassifier):
 
 
 def _spread(examples: Iterable[Example], most: int) -> list[Example]:
-    """Return all texts, or every 2ⁿth of them, up to this number."""
+    """Return all texts, or every 2ⁿ-th of them, up to a maximum number."""
     kept: list[Example] = []
     seen, count, step = 0, 0, 1
     for example in examples:
@@ -230,7 +232,7 @@ def _every(example: Example, start: int, step: int) -> Example:
 
 def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
     """Return True where a number occurs for the first time in its column."""
-    if torch.compiler.is_exporting():  # ONNX has no stable sort; comparing all pairs needs S² numbers a text
+    if torch.compiler.is_exporting():  # ONNX has no stable sort; comparing all pairs needs S² numbers per text
         earlier = torch.ones(rows.shape[1], rows.shape[1], dtype=torch.bool, device=rows.device).tril(-1)
         return ~((rows[:, :, None] == rows[:, None]) & earlier[:, :, None]).any(2)
     ordered, order = rows.sort(dim=1, stable=True)
@@ -239,11 +241,11 @@ def _first_of_each(rows: Int[Tensor, "B S N"]) -> Bool[Tensor, "B S N"]:
 
 
 class _Texts(NamedTuple):
-    """All training texts: the rows that they have, of those that any has, one text after another."""
+    """All training texts: the rows that occur in each, concatenated."""
 
     rows: Tensor
     starts: Tensor
     scale: Tensor
     label: Tensor
     counts: Tensor
-    """(R, C): in how many texts of each label each of these rows is."""
+    """Number of texts of each label in which each row occurs, (R, C)."""

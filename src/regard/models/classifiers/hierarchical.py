@@ -1,4 +1,4 @@
-"""Words make sentences, sentences make documents, with attention at both steps."""
+"""A hierarchical classifier: attention over the words of each sentence, and over the sentences of a document."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,22 +18,24 @@ from regard.shapes import check_shape
 
 
 class HierarchicalClassifier(TextClassifier):
-    """s_i = pool_t GRU(embed(w_it)), d = pool_i GRU(s_i), logits = W d + b; both layers read both ways, both pools attend.
+    """s_i = pool_t GRU(embed(w_it)), d = pool_i GRU(s_i), logits = W d + b.
 
-    A sentence ends with a token that ends sentences, or a run of them, or where it is `max_sentence` long. The sites say at
-    each token: `"word"` its weight in its sentence, `"sentence"` the weight of its sentence, and `"pool"` their product, how
-    much the token counts in the document. Where the pooling has heads, those of the words are averaged in `"pool"`, because
-    every head of the sentences reads all of them.
+    Both GRUs are bidirectional, and both poolings use attention.
+
+    A sentence ends after one or more tokens that end sentences, or when it has `max_sentence` tokens. The sites give for each
+    token: `"word"` its weight in its sentence, `"sentence"` the weight of its sentence, and `"pool"` their product, its weight
+    in the document. If the pooling has heads, `"pool"` averages those of the words, because every head of the sentences reads
+    all of them.
 
     Reference: Yang et al. 2016, eqs. 1–11.
-    Differs from the paper: sentences are cut by tokens, and dropout is added.
+    Differs from the paper: sentences are found by tokens, and dropout is added.
 
     Args:
-        config: What it is made of.
-        vocabulary_size: V.
-        num_labels: C.
+        config: Settings of the model.
+        vocabulary_size: V, number of words.
+        num_labels: C, number of labels.
         sentence_ends: Ids of the tokens that end a sentence. They are saved with the weights.
-        embedding_size: E; 0 for the configured one.
+        embedding_size: E, width of the word vectors; 0 for the configured width.
 
     Raises:
         ConfigError: If an id of `sentence_ends` is not in the vocabulary.
@@ -79,7 +81,10 @@ class HierarchicalClassifier(TextClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text, as the contract has it; `pool` in `reweight` is words and sentences."""
+        """Compute the scores of the labels; see `TextClassifier.forward`.
+
+        In `reweight`, `pool` stands for words and sentences.
+        """
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))
@@ -118,9 +123,9 @@ class SentenceLayout:
     """(B,N)."""
 
     def at_tokens(self, mask: Tensor, word_weights: Tensor, sentence_weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weights (M,[H,]W) of words and (B,[H,]N) of sentences, at each token (B,[H,]S).
+        """Return for each token (B,[H,]S) the weight of the word, from (M,[H,]W), and of its sentence, from (B,[H,]N).
 
-        Its own, and its sentence's.
+        The results have the order of the tokens.
         """
         sizes = self.word_mask.sum(dim=1)  # words of each sentence, in the order of the text
         found = [
