@@ -16,8 +16,12 @@ from regard.attention import (
     RelativeBias,
     Rotary,
     Sigmoid,
+    SoftCap,
     Softmax,
+    SoftmaxSink,
+    Softpick,
     Sparsemax,
+    StickBreaking,
     Temperature,
     causal_mask,
     padding_mask,
@@ -85,6 +89,10 @@ def normalizers(path: Path) -> None:
         "Entmax15()": Entmax15(),
         "Sparsemax()": Sparsemax(),
         "Sigmoid()": Sigmoid(),
+        "SoftmaxSink()": SoftmaxSink(),
+        "Softpick()": Softpick(),
+        "StickBreaking()": StickBreaking(),
+        "SoftCap(cap=1)": SoftCap(cap=1),
     }
     weights = np.stack([normalizer(torch.tensor(SCORES)).numpy() for normalizer in made.values()])
     draw(

@@ -7,13 +7,18 @@ from docs.generate.plain import REPOSITORY, module_path, option
 from docs.generate.toy import BATCH, LENGTH, LETTERS, STEPS, TASKS, WIDTH
 from regard.attention import (
     ALiBi,
+    Entmax,
     Entmax15,
     RelativeBias,
     RelativePositions,
     Rotary,
     Sigmoid,
+    SoftCap,
     Softmax,
+    SoftmaxSink,
+    Softpick,
     Sparsemax,
+    StickBreaking,
     Temperature,
     causal_mask,
     combine_masks,
@@ -129,6 +134,25 @@ def with_table(readme: str) -> str:
 TABLE_BEGINS, TABLE_ENDS = "<!-- mechanisms: written by python -m docs.generate --text -->", "<!-- end of mechanisms -->"
 
 
+_NORMALIZERS = (
+    Softmax,
+    Temperature,
+    Entmax,
+    Entmax15,
+    Sparsemax,
+    Entmax,
+    Sigmoid,
+    SoftCap,
+    SoftmaxSink,
+    Softpick,
+    StickBreaking,
+    SoftmaxSink,
+    Softpick,
+    StickBreaking,
+    SoftCap,
+)
+
+
 def normalizers() -> str:
     """From scores to weights."""
     example = """attention = Additive(16, normalizer=Temperature(Sparsemax(), temperature=0.5))
@@ -146,16 +170,24 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "that of the other | as the other | as the other | weights are to be sharper or flatter than training made them "
             "|\n| `Entmax15` | a sort, K log K | often | yes | a few keys are to share the weight, and gradients are to stay "
             "smooth |\n| `Sparsemax` | a sort, K log K | most | yes | alignments are to be hard, or pictures to be read |\n| "
-            "`Sigmoid` | K exponentials | never | no | keys are to be weighed each for itself, none or several at once |",
-            "In a run: `--model.decoder.attention.normalizer.kind` with `softmax`, `sparsemax`, `entmax15` or `sigmoid`, and "
-            "`--model.decoder.attention.normalizer.temperature 0.5`. The plain forms are the first functions of "
-            "[normalizers.py](../../src/regard/attention/normalizers.py) and "
-            "[sparse.py](../../src/regard/attention/sparse.py).",
+            "`Entmax` | 30 passes | by α | yes | each head is to learn how sparse it is |\n| "
+            "`Sigmoid` | K exponentials | never | no | keys are to be weighed each for itself, none or several at once |\n| "
+            "`SoftmaxSink` | K + 1 exponentials | never | no, less than one | a query is to be free to attend to nothing |\n| "
+            "`Softpick` | K exponentials | half | no | the same, with weights of exactly zero |\n| "
+            "`StickBreaking` | K exponentials | never | no, less than one | recent keys are to come first, without positions "
+            "|\n| `SoftCap` | that of the other | as the other | as the other | scores are to stay bounded in training |",
+            "In a run: `--model.decoder.attention.normalizer.kind` with `softmax`, `sparsemax`, `entmax15`, `entmax`, "
+            "`sigmoid`, `sink`, `softpick` or `stick_breaking`, `--model.decoder.attention.normalizer.temperature 0.5`, and "
+            "`--model.decoder.attention.normalizer.soft_cap 50`. The plain forms are the first functions of "
+            "[normalizers.py](../../src/regard/attention/normalizers.py), "
+            "[sparse.py](../../src/regard/attention/sparse.py), [entmax.py](../../src/regard/attention/entmax.py), "
+            "[sink.py](../../src/regard/attention/sink.py) and "
+            "[stick_breaking.py](../../src/regard/attention/stick_breaking.py).",
             "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. Sparse normalizers "
             "pass no gradient to a key whose weight is zero, so a model can get stuck on the wrong key early; `Entmax15`, "
             "which lets more keys in, is the milder of the two. `Sigmoid` gives contexts that grow with the number of keys: "
             "take care of the scale behind it.",
-            *(render_function(kind, level=2) for kind in (Softmax, Temperature, Entmax15, Sparsemax, Sigmoid)),
+            *(render_function(kind, level=2) for kind in _NORMALIZERS),
             "## Example",
             show_example(example),
             "## Tests",

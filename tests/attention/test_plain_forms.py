@@ -24,6 +24,7 @@ from regard.attention import (
     Concat,
     Coverage,
     Dot,
+    Entmax,
     Entmax15,
     FertilityCoverage,
     General,
@@ -41,9 +42,13 @@ from regard.attention import (
     ScaledDot,
     SelfAttention,
     Sigmoid,
+    SoftCap,
     Softmax,
+    SoftmaxSink,
     SoftMonotonic,
+    Softpick,
     Sparsemax,
+    StickBreaking,
     SumConcat,
     Temperature,
     WeightNormAdditive,
@@ -51,6 +56,7 @@ from regard.attention import (
 from regard.attention.additive import plain_additive_scores
 from regard.attention.concat import key_part, query_part
 from regard.attention.coverage import coverage_scores, fertilities
+from regard.attention.entmax import entmax_threshold, entmax_weights
 from regard.attention.hard_mocha import window_at
 from regard.attention.hard_monotonic import stopping_points
 from regard.attention.linear import linear_scores as two_terms
@@ -63,9 +69,11 @@ from regard.attention.multiplicative import product_scores
 from regard.attention.normalizers import masked_sigmoid, masked_softmax
 from regard.attention.pooling import equal_weights, linear_scores, tanh_head_scores, tanh_scores
 from regard.attention.self_attention import scaled_scores
+from regard.attention.sink import sink_weights, softpick_weights
 from regard.attention.soft_monotonic import plain_alignments
 from regard.attention.soft_to_hard import SoftToHard
 from regard.attention.sparse import entmax15_threshold, sparsemax_threshold
+from regard.attention.stick_breaking import stick_breaking_weights
 from regard.attention.weight_norm import scaled_direction
 
 FIRST_SCREEN = 60
@@ -235,12 +243,24 @@ POOLINGS = {
     ),
     MeanPooling: Plain(lambda: MeanPooling(D), lambda _, h: equal_weights(h, None), (equal_weights,)),
 }
+
+
+def entmax_by_alpha(_, s):
+    z = 0.25 * (s - s.amax(-1, keepdim=True))
+    return entmax_weights(z, 4.0, entmax_threshold(z, 4.0))
+
+
 NORMALIZERS = {
     Softmax: Plain(Softmax, lambda _, s: s.exp() / s.exp().sum(-1, keepdim=True), (masked_softmax,)),
     Sigmoid: Plain(Sigmoid, lambda _, s: masked_sigmoid(s), (masked_sigmoid,)),
     Temperature: Plain(lambda: Temperature(temperature=0.5), lambda _, s: masked_softmax(s / 0.5), (masked_softmax,)),
     Sparsemax: Plain(Sparsemax, sparsemax, (sparsemax_threshold,)),
     Entmax15: Plain(Entmax15, entmax15, (entmax15_threshold,)),
+    Entmax: Plain(lambda: Entmax(alpha=1.25), entmax_by_alpha, (entmax_threshold, entmax_weights)),
+    SoftmaxSink: Plain(SoftmaxSink, lambda _, s: sink_weights(s, 0.0), (sink_weights,)),
+    Softpick: Plain(Softpick, lambda _, s: softpick_weights(s), (softpick_weights,)),
+    StickBreaking: Plain(StickBreaking, lambda _, s: stick_breaking_weights(s), (stick_breaking_weights,)),
+    SoftCap: Plain(lambda: SoftCap(cap=2.0), lambda _, s: masked_softmax(2 * (s / 2).tanh()), (masked_softmax,)),
 }
 ALL = MECHANISMS | POOLINGS | NORMALIZERS
 

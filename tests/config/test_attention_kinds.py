@@ -8,7 +8,22 @@ from typing import Literal
 import pytest
 
 import regard.attention
-from regard.attention import Attention, Entmax15, General, MultiHead, Pooling, Sigmoid, Softmax, Sparsemax, Temperature
+from regard.attention import (
+    Attention,
+    Entmax,
+    Entmax15,
+    General,
+    MultiHead,
+    Pooling,
+    Sigmoid,
+    SoftCap,
+    Softmax,
+    SoftmaxSink,
+    Softpick,
+    Sparsemax,
+    StickBreaking,
+    Temperature,
+)
 from regard.attention.scored import ScoredAttention
 from regard.attention.soft_to_hard import SoftToHard
 from regard.config import (
@@ -60,10 +75,30 @@ def test_every_pooling_has_a_kind():
 
 def test_every_normalizer_has_a_kind():
     made = {name: type(cls().build()) for name, cls in NORMALIZERS.items()}
-    assert made == {"softmax": Softmax, "sparsemax": Sparsemax, "entmax15": Entmax15, "sigmoid": Sigmoid}
+    assert made == {
+        "softmax": Softmax,
+        "sparsemax": Sparsemax,
+        "entmax15": Entmax15,
+        "entmax": Entmax,
+        "sigmoid": Sigmoid,
+        "sink": SoftmaxSink,
+        "softpick": Softpick,
+        "stick_breaking": StickBreaking,
+    }
     warmer = SigmoidConfig(temperature=2.0).build()
     assert isinstance(warmer, Temperature)
     assert (warmer.temperature, type(warmer.normalizer)) == (2.0, Sigmoid)
+    bounded = SigmoidConfig(soft_cap=5.0).build()
+    assert isinstance(bounded, SoftCap)
+    assert (bounded.cap, type(bounded.normalizer)) == (5.0, Sigmoid)
+
+
+@pytest.mark.parametrize(("kind", "parameter"), [("sink", "sink"), ("entmax", "raw_alpha")])
+def test_what_a_normalizer_learns_is_learned_for_each_head(kind, parameter):
+    attention = MultiHeadConfig(num_heads=2, normalizer=NORMALIZERS[kind]()).build(query_size=8, key_size=8)
+    assert getattr(attention.normalizer, parameter).shape == (2, 1, 1)
+    alone = GeneralConfig(normalizer=NORMALIZERS[kind](learned=False)).build(query_size=8, key_size=8)
+    assert not list(alone.normalizer.parameters())
 
 
 @pytest.mark.parametrize("kind", ATTENTION)

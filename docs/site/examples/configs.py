@@ -40,6 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "DotConfig": {"scaled": True},
     "EncoderConfig": {"cell": "lstm", "num_layers": 2},
     "Entmax15Config": {"temperature": 0.5},
+    "EntmaxConfig": {"alpha": 1.3},
     "FertilityCoverageConfig": {"max_fertility": 3.0},
     "GenerationConfig": {"temperature": 0.7, "top_p": 0.9},
     "HardMoChAConfig": {"chunk_size": 4},

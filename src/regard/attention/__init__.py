@@ -6,6 +6,7 @@ from regard.attention.capabilities import LinearScore, Observation
 from regard.attention.chunks import ChunkMemory
 from regard.attention.concat import Concat, SumConcat
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
+from regard.attention.entmax import Entmax
 from regard.attention.hard_mocha import HardMoChA
 from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState, stopping_points
 from regard.attention.head_memory import HeadMemory
@@ -18,13 +19,15 @@ from regard.attention.mocha import MoChA, expected_chunks
 from regard.attention.monotonic import MonotonicAttention
 from regard.attention.multihead import MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
-from regard.attention.normalizers import Entmax15, Sigmoid, Softmax, Sparsemax, Temperature, masked_softmax
+from regard.attention.normalizers import Entmax15, Sigmoid, SoftCap, Softmax, Sparsemax, Temperature, masked_softmax
 from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
 from regard.attention.pooling_base import Pooled, Pooling
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions, Rotary
 from regard.attention.scored import ScoredAttention
 from regard.attention.self_attention import SelfAttention
+from regard.attention.sink import SoftmaxSink, Softpick
 from regard.attention.soft_monotonic import SoftMonotonic, SoftMonotonicState, expected_alignments
+from regard.attention.stick_breaking import StickBreaking
 from regard.attention.weight_norm import WeightNormAdditive
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "Concat",
     "Coverage",
     "Dot",
+    "Entmax",
     "Entmax15",
     "FertilityCoverage",
     "FertilityMemory",
@@ -71,10 +75,14 @@ __all__ = [
     "ScoredAttention",
     "SelfAttention",
     "Sigmoid",
+    "SoftCap",
     "SoftMonotonic",
     "SoftMonotonicState",
     "Softmax",
+    "SoftmaxSink",
+    "Softpick",
     "Sparsemax",
+    "StickBreaking",
     "SumConcat",
     "Temperature",
     "WeightNormAdditive",

@@ -94,8 +94,8 @@ class Coverage(HistoryAttention):
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         bias: Whether the sum has a bias b.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -193,8 +193,8 @@ class FertilityCoverage(Coverage):
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         max_fertility: N, the maximum number of queries that a key can serve, > 0 (2 in the paper).
         bias: Whether the sum inside the tanh has a bias (not in the paper).
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 

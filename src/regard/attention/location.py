@@ -56,8 +56,8 @@ class LocationSensitive(HistoryAttention):
         num_filters: C, number of filters, ≥ 1. The default is that of Tacotron 2; the paper uses 10.
         kernel_size: R, width of the filters, odd, ≥ 1. The default is that of Tacotron 2; the paper uses 201, for speech
             frames.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 

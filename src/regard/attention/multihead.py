@@ -28,7 +28,7 @@ from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
-from regard.attention.normalizers import Softmax, build_normalizer, is_softmax
+from regard.attention.normalizers import Softmax, build_normalizer, is_softmax, keeps_order
 from regard.attention.positions import RelativePositions
 from regard.errors import ConfigError, RequestError
 from regard.private_torch import is_transformed
@@ -89,8 +89,8 @@ class MultiHead(Attention):
         causal: Whether a query may attend only to its own position and to earlier ones.
         window: Numbers of positions before and after its own that a query may attend to, such as (3, 0); None for all.
         positions: A module `Rotary`, `ALiBi` or `RelativeBias`; None for no positions.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax. Only a softmax has a fused form.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax. Only a softmax has a fused form.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -140,7 +140,7 @@ class MultiHead(Attention):
         self.normalizer = build_normalizer("MultiHead", normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
         # It depends on the arguments; other mechanisms declare it for the class.
-        self.permutation_equivariant = not (causal or window or positions)
+        self.permutation_equivariant = not (causal or window or positions) and keeps_order(self.normalizer)
         self.stateful = causal or (window is not None and window[1] == 0)
         build_linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
         self.query_projection = build_linear(size, size)

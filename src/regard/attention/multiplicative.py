@@ -85,8 +85,8 @@ class Dot(_PlainDot):
 
     Args:
         query_size: Dq = Dk, ≥ 1.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Ignored; there are no parameters.
         dtype: Ignored; there are no parameters.
 
@@ -120,8 +120,8 @@ class ScaledDot(_PlainDot):
 
     Args:
         query_size: D = Dq = Dk, ≥ 1.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Ignored; there are no parameters.
         dtype: Ignored; there are no parameters.
 
@@ -155,8 +155,8 @@ class General(_ProductAttention):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 

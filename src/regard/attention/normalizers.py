@@ -3,11 +3,9 @@
     w_k = exp(s_k) / Σ_j exp(s_j)        `Softmax`, "softmax"          in code: `masked_softmax`
     w_k = 1 / (1 + exp(−s_k))            `Sigmoid`, "sigmoid"                   `masked_sigmoid`
     w = normalizer(s / T)                `Temperature`                          its `forward`
+    w = normalizer(c tanh(s / c))        `SoftCap`                              its `forward`
 
-The module `sparse` contains "sparsemax" and "entmax15". Each is called as `normalizer(scores, mask)` with scores (…,K) and a
-boolean mask that broadcasts to them, and returns weights of the same shape and type (half types are computed in float32).
-Weights are zero where the mask is False and in rows without allowed keys, and masked scores affect neither results nor
-gradients.
+Others are in `sparse`, `entmax`, `sink` and `stick_breaking`. The contract of all is at `Normalizer`.
 """
 
 import inspect
@@ -20,9 +18,12 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_number
 from regard.attention.capabilities import Unchanged
+from regard.attention.entmax import Entmax
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import check_boolean
+from regard.attention.sink import SoftmaxSink, Softpick
 from regard.attention.sparse import Entmax15, Sparsemax, at_least_float32
+from regard.attention.stick_breaking import StickBreaking
 from regard.errors import ConfigError, nearest
 
 
@@ -60,7 +61,11 @@ def masked_softmax(scores: Float[Tensor, "*batch K"], mask: Bool[Tensor, "..."] 
 
 
 Normalizer = nn.Module
-"""A module that is called with scores (…,K) and a mask, and returns weights of their shape and type."""
+"""A module that is called with scores (…,K) and a boolean mask that broadcasts to them.
+
+It returns weights of the same shape and type (half types are computed in float32). Weights are zero where the mask is False and
+in rows without allowed keys, and masked scores affect neither results nor gradients.
+"""
 
 
 class Softmax(nn.Module):
@@ -129,6 +134,7 @@ class Temperature(nn.Module):
         self.normalizer = build_normalizer("Temperature", normalizer)
         self.temperature = temperature
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        self.permutation_equivariant = keeps_order(self.normalizer)
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -140,12 +146,65 @@ class Temperature(nn.Module):
         return f"temperature={self.temperature}"
 
 
+class SoftCap(nn.Module):
+    """Another normalizer on c tanh(s / c): scores are bent so that they stay between −c and c.
+
+    Reference: Bello et al. 2017, "Neural combinatorial optimization", section 5.2 (C = 10); Gemma team 2024, "Gemma 2", section
+    2.2 (c = 50).
+
+    Args:
+        normalizer: Module that makes weights of the bent scores and a mask, or its name; None for `Softmax`.
+        cap: c, finite and > 0.
+
+    Raises:
+        ConfigError: If the cap is not finite and above zero.
+
+    Example:
+        >>> SoftCap(cap=1.0)(torch.tensor([100.0, -100.0]))
+        tensor([0.8808, 0.1192])
+    """
+
+    def __init__(self, normalizer: nn.Module | str | None = None, *, cap: float) -> None:
+        super().__init__()
+        check_number("SoftCap", "cap", cap)
+        if not 0 < cap < math.inf:
+            raise ConfigError(f"SoftCap(cap={cap}): expected a finite number above 0, the bound of the scores, such as cap=50")
+        self.normalizer = build_normalizer("SoftCap", normalizer)
+        self.cap = cap
+        self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        self.permutation_equivariant = keeps_order(self.normalizer)
+
+    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
+        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
+        rows = at_least_float32(scores)
+        bent = self.cap * ((rows if mask is None else rows.where(mask, 0)) / self.cap).tanh()
+        return self.normalizer(bent, mask).to(scores.dtype)
+
+    def extra_repr(self) -> str:
+        """Return the cap, for `print`."""
+        return f"cap={self.cap}"
+
+
+def keeps_order(normalizer: nn.Module) -> bool:
+    """Return whether permuting the scores permutes the weights that a normalizer gives."""
+    return bool(getattr(normalizer, "permutation_equivariant", True))
+
+
 def is_softmax(normalizer: nn.Module) -> bool:
     """Return whether kernels may compute a softmax instead of calling a normalizer."""
     return bool(getattr(normalizer, "supports_fused", False))
 
 
-_NAMES: dict[str, type[nn.Module]] = {"softmax": Softmax, "sparsemax": Sparsemax, "entmax15": Entmax15, "sigmoid": Sigmoid}
+_NAMES: dict[str, type[nn.Module]] = {
+    "softmax": Softmax,
+    "sparsemax": Sparsemax,
+    "entmax15": Entmax15,
+    "entmax": Entmax,
+    "sigmoid": Sigmoid,
+    "sink": SoftmaxSink,
+    "softpick": Softpick,
+    "stick_breaking": StickBreaking,
+}
 
 
 def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Module:
@@ -153,7 +212,7 @@ def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Modu
 
     Args:
         called: Name of the mechanism, for messages.
-        normalizer: A module called with (scores, mask); "softmax", "sparsemax", "entmax15" or "sigmoid"; None for a softmax.
+        normalizer: A module called with (scores, mask), a name such as "sparsemax", or None for a softmax.
 
     Raises:
         ConfigError: If the name is unknown, or the object is not such a module.

@@ -51,8 +51,8 @@ class AttentionPooling(Pooling):
     Args:
         size: D, width of the pooled values, ≥ 1.
         bias: Whether there is a bias b.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -97,8 +97,8 @@ class AdditivePooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
         bias: Whether there is a bias b.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -151,8 +151,8 @@ class MultiHeadPooling(Pooling):
         size: D, width of the pooled values, ≥ 1.
         num_heads: H, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for D.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 

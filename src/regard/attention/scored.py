@@ -10,7 +10,7 @@ from regard.attention.arguments import check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import combine_masks, zero_masked
-from regard.attention.normalizers import build_normalizer
+from regard.attention.normalizers import build_normalizer, keeps_order
 from regard.shapes import check_shape
 
 
@@ -22,8 +22,8 @@ class ScoredAttention(Attention):
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        normalizer: Module that makes weights of (scores, mask), or its name: "softmax", "sparsemax", "entmax15" or "sigmoid";
-            None for a softmax.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
 
     Raises:
         ConfigError: If a width is not a whole number of 1 or more, or the normalizer is not a normalizer.
@@ -49,6 +49,7 @@ class ScoredAttention(Attention):
             check_size(called, name, size)
         self.normalizer = build_normalizer(called, normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        self.permutation_equivariant = type(self).permutation_equivariant and keeps_order(self.normalizer)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
         """Return the part of the score that depends on the keys only; the keys themselves by default."""

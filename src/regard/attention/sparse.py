@@ -50,7 +50,7 @@ class Sparsemax(nn.Module):
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
         if not scores.shape[-1]:
             return scores
-        z = _below_the_highest(scores, mask)
+        z = below_the_highest(scores, mask)
         with torch.no_grad():
             support = _above(z, sparsemax_threshold(z))
         # Compute τ again from its support, for the gradient: τ = (Σ_{support} z − 1) / |support|.
@@ -77,7 +77,7 @@ class Entmax15(nn.Module):
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
         if not scores.shape[-1]:
             return scores
-        z = _below_the_highest(scores, mask, scale=0.5)
+        z = below_the_highest(scores, mask, scale=0.5)
         with torch.no_grad():
             support = _above(z, entmax15_threshold(z))
         # Compute τ again from its support, for the gradient: Σ_{support} (z − τ)² = 1.
@@ -93,7 +93,7 @@ def at_least_float32(scores: Tensor) -> Tensor:
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
-def _below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float = 1.0) -> Tensor:
+def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Tensor = 1.0) -> Tensor:
     """Return scale · (s − max s), at most 0.
 
     Scores that are 2 or more below the highest, and masked scores, become −2, which is outside every support (it ends at −1).

@@ -46,7 +46,17 @@ from regard.config.model import (
     RecurrentConfig,
     TransformerConfig,
 )
-from regard.config.normalizers import Entmax15Config, NormalizerConfig, SigmoidConfig, SoftmaxConfig, SparsemaxConfig
+from regard.config.normalizers import (
+    Entmax15Config,
+    EntmaxConfig,
+    NormalizerConfig,
+    SigmoidConfig,
+    SinkConfig,
+    SoftmaxConfig,
+    SoftpickConfig,
+    SparsemaxConfig,
+    StickBreakingConfig,
+)
 from regard.config.ordered_attention import (
     CoverageConfig,
     FertilityCoverageConfig,
@@ -103,6 +113,7 @@ __all__ = [
     "DotConfig",
     "EncoderConfig",
     "Entmax15Config",
+    "EntmaxConfig",
     "FertilityCoverageConfig",
     "FixedTokenizerConfig",
     "GeneralConfig",
@@ -138,9 +149,12 @@ __all__ = [
     "SelfAttentionConfig",
     "Settings",
     "SigmoidConfig",
+    "SinkConfig",
     "SoftmaxConfig",
+    "SoftpickConfig",
     "SpacyConfig",
     "SparsemaxConfig",
+    "StickBreakingConfig",
     "SumConcatConfig",
     "TeacherForcingConfig",
     "TextDataConfig",

@@ -1,11 +1,10 @@
 """Settings of normalizers, which turn scores into weights. The formulas are in `regard.attention.normalizers`."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from regard.config.settings import POSITIVE, Family, Range
+from regard.config.settings import NOT_NEGATIVE, POSITIVE, Family, Range
 
 if TYPE_CHECKING:
     from regard.attention.normalizers import Normalizer
@@ -13,24 +12,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizerConfig(Family):
-    """Settings of a normalizer, which turns scores into weights."""
+    """From scores to weights."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"temperature": POSITIVE}
+    ranges: ClassVar[Mapping[str, Range]] = {"temperature": POSITIVE, "soft_cap": NOT_NEGATIVE}
 
     kind: str
     temperature: float = 1.0
-    """Number by which scores are divided; below 1 sharpens the weights, above 1 flattens them."""
+    """Number that the scores are divided by first; below 1 sharpens the weights, above 1 flattens them."""
+    soft_cap: float = 0.0
+    """Bound c of the scores after that: c·tanh(score / c), such as 50; 0 for no bound."""
 
-    def build(self) -> "Normalizer":
-        """Build the normalizer, with its temperature."""
-        from regard.attention.normalizers import Temperature
+    def build(self, num_heads: int | None = None) -> "Normalizer":
+        """Build the normalizer, with its temperature and bound.
 
-        normalizer = self.build_plain()
+        Args:
+            num_heads: Number of heads of a multi-head attention, for what is learned for each head; None for other mechanisms.
+        """
+        from regard.attention.normalizers import SoftCap, Temperature
+
+        normalizer = self.build_plain(num_heads)
+        if self.soft_cap:
+            normalizer = SoftCap(normalizer, cap=self.soft_cap)
         return normalizer if self.temperature == 1 else Temperature(normalizer, temperature=self.temperature)
 
-    @abstractmethod
-    def build_plain(self) -> "Normalizer":
-        """Build the normalizer without its temperature."""
+    def build_plain(self, num_heads: int | None) -> "Normalizer":
+        """Build the normalizer alone: by default the one whose name is the `kind`."""
+        from regard.attention.normalizers import build_normalizer
+
+        return build_normalizer(type(self).__name__, self.kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,43 +48,72 @@ class SoftmaxConfig(NormalizerConfig):
 
     kind: Literal["softmax"] = "softmax"
 
-    def build_plain(self) -> "Normalizer":
-        from regard.attention.normalizers import Softmax
-
-        return Softmax()
-
 
 @dataclass(frozen=True, kw_only=True)
 class SparsemaxConfig(NormalizerConfig):
-    """The distribution nearest to the scores; many weights are exactly zero (Martins & Astudillo 2016)."""
+    """The nearest distribution to the scores: many weights are exactly zero (Martins & Astudillo 2016)."""
 
     kind: Literal["sparsemax"] = "sparsemax"
-
-    def build_plain(self) -> "Normalizer":
-        from regard.attention.normalizers import Sparsemax
-
-        return Sparsemax()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entmax15Config(NormalizerConfig):
-    """Between softmax and sparsemax; some weights are exactly zero (Peters et al. 2019)."""
+    """Between softmax and sparsemax: some weights are exactly zero (Peters et al. 2019)."""
 
     kind: Literal["entmax15"] = "entmax15"
 
-    def build_plain(self) -> "Normalizer":
-        from regard.attention.normalizers import Entmax15
 
-        return Entmax15()
+@dataclass(frozen=True, kw_only=True)
+class EntmaxConfig(NormalizerConfig):
+    """Between softmax and sparsemax by α, which can be learned (Correia et al. 2019)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {
+        **NormalizerConfig.ranges,
+        "alpha": Range("1.01 to 2", low=1.01, high=2),
+    }
+
+    kind: Literal["entmax"] = "entmax"
+    alpha: float = 1.5
+    """The larger, the more weights are exactly zero: 1.01 is nearly a softmax, 2 is sparsemax."""
+    learned: bool = True
+    """Whether α is trained, from the given one on; in a multi-head attention, one for each head."""
+
+    def build_plain(self, num_heads: int | None) -> "Normalizer":
+        from regard.attention.entmax import Entmax
+
+        return Entmax(num_heads if self.learned else None, alpha=self.alpha, learned=self.learned)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SigmoidConfig(NormalizerConfig):
-    """1 / (1 + exp(−s_k)) for each key on its own; weights don't sum to one."""
+    """1 / (1 + exp(−s_k)), each key for itself: weights don't sum to one."""
 
     kind: Literal["sigmoid"] = "sigmoid"
 
-    def build_plain(self) -> "Normalizer":
-        from regard.attention.normalizers import Sigmoid
 
-        return Sigmoid()
+@dataclass(frozen=True, kw_only=True)
+class SinkConfig(NormalizerConfig):
+    """exp(s_k) / (exp(b) + Σ_j exp(s_j)): a query may attend to nothing (gpt-oss, 2025)."""
+
+    kind: Literal["sink"] = "sink"
+    learned: bool = True
+    """Whether b is trained, from zero on; in a multi-head attention, one for each head."""
+
+    def build_plain(self, num_heads: int | None) -> "Normalizer":
+        from regard.attention.sink import SoftmaxSink
+
+        return SoftmaxSink(num_heads if self.learned else None, learned=self.learned)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftpickConfig(NormalizerConfig):
+    """max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score below zero get nothing (Zuhri et al. 2025)."""
+
+    kind: Literal["softpick"] = "softpick"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StickBreakingConfig(NormalizerConfig):
+    """σ(s_k) Π_{j>k} (1 − σ(s_j)): the last key takes its share first (Tan et al. 2025)."""
+
+    kind: Literal["stick_breaking"] = "stick_breaking"

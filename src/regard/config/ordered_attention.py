@@ -38,13 +38,14 @@ class MultiHeadConfig(NormalizedConfig):
     def build(self, *, query_size: int, key_size: int) -> "Attention":
         from regard.attention.multihead import MultiHead
 
+        heads = self.num_heads or 4
         return MultiHead(
             query_size,
-            num_heads=self.num_heads or 4,
+            num_heads=heads,
             num_kv_heads=self.num_kv_heads or None,
             key_size=key_size,
             dropout=self.dropout,
-            normalizer=self.normalizer.build(),
+            normalizer=self.normalizer.build(heads),
         )
 
 

@@ -34,7 +34,7 @@ class Blueprint:
     """Dropout inside the feed-forward part."""
     attention_dropout: float = 0.0
     """Dropout of attention weights."""
-    build_normalizer: Callable[[], nn.Module] = Softmax
+    build_normalizer: Callable[[int], nn.Module] = lambda num_heads: Softmax()
     """Function that builds the normalizer of self-attention."""
     build_cross_attention: Callable[[int], Attention] | None = None
     """Function that builds attention to another stream of width D, without positions, because the positions of two streams
@@ -75,7 +75,7 @@ class Blueprint:
             dropout=self.attention_dropout,
             causal=causal,
             positions=positions,
-            normalizer=self.build_normalizer(),
+            normalizer=self.build_normalizer(self.num_heads),
         )
 
     def build_across(self) -> Attention:

@@ -4,9 +4,25 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import torch
 from contracts.cases.base import DA, DK, DQ, Case, Formula, Parameters, softmax
+from torch import nn
 
-from regard.attention import Additive, Attention, Dot, Entmax15, ScaledDot, Sigmoid, Sparsemax, Temperature
+from regard.attention import (
+    Additive,
+    Attention,
+    Dot,
+    Entmax,
+    Entmax15,
+    ScaledDot,
+    Sigmoid,
+    SoftCap,
+    SoftmaxSink,
+    Softpick,
+    Sparsemax,
+    StickBreaking,
+    Temperature,
+)
 
 Normalize = Callable[[Mapping[int, float], int], np.ndarray]
 
@@ -39,6 +55,35 @@ def _sigmoid(scores: Mapping[int, float], size: int) -> np.ndarray:
     return weights
 
 
+def _sink(scores: Mapping[int, float], size: int) -> np.ndarray:
+    weights = np.zeros(size)
+    total = math.exp(0.3) + sum(math.exp(s) for s in scores.values())
+    for j, s in scores.items():
+        weights[j] = math.exp(s) / total
+    return weights
+
+
+def _softpick(scores: Mapping[int, float], size: int) -> np.ndarray:
+    weights = np.zeros(size)
+    total = sum(abs(math.exp(s) - 1) for s in scores.values()) + 1e-6
+    for j, s in scores.items():
+        weights[j] = max(math.exp(s) - 1, 0) / total
+    return weights
+
+
+def _stick_breaking(scores: Mapping[int, float], size: int) -> np.ndarray:
+    weights, left = np.zeros(size), 1.0
+    for j in sorted(scores, reverse=True):
+        share = 1 / (1 + math.exp(-scores[j]))
+        weights[j] = left * share
+        left *= 1 - share
+    return weights
+
+
+def _capped(normalize: Normalize, cap: float) -> Normalize:
+    return lambda scores, size: normalize({j: cap * math.tanh(s / cap) for j, s in scores.items()}, size)
+
+
 def _tempered(normalize: Normalize, temperature: float) -> Normalize:
     return lambda scores, size: normalize({j: s / temperature for j, s in scores.items()}, size)
 
@@ -60,9 +105,7 @@ def _formula(score: Callable[[Parameters, np.ndarray, np.ndarray], float], norma
     return formula
 
 
-def _with(
-    name: str, normalizer: Callable[[], Sparsemax | Entmax15 | Sigmoid | Temperature], normalize: Normalize
-) -> list[Case]:
+def _with(name: str, normalizer: Callable[[], nn.Module], normalize: Normalize) -> list[Case]:
     builds: dict[str, tuple[Callable[[], Attention], Callable[[Parameters, np.ndarray, np.ndarray], float]]] = {
         "additive": (lambda: Additive(DQ, key_size=DK, attention_size=DA, normalizer=normalizer()), _additive),
         "dot": (lambda: Dot(DK, normalizer=normalizer()), lambda p, q, k: q.dot(k)),
@@ -75,5 +118,10 @@ CASES = [
     *_with("sparsemax", Sparsemax, by_bisection(1)),
     *_with("entmax15", Entmax15, by_bisection(2)),
     *_with("sigmoid", Sigmoid, _sigmoid),
+    *_with("entmax", lambda: Entmax(alpha=1.25), by_bisection(4)),
+    *_with("sink", lambda: SoftmaxSink(initial=0.3, dtype=torch.float64), _sink),
+    *_with("softpick", Softpick, _softpick),
+    *_with("stick_breaking", StickBreaking, _stick_breaking),
+    *_with("soft_cap", lambda: SoftCap(cap=0.7), _capped(softmax, 0.7)),
     *_with("temperature", lambda: Temperature(temperature=0.5), _tempered(softmax, 0.5)),
 ]

@@ -1,0 +1,121 @@
+"""α-entmax: a family between softmax (α → 1) and sparsemax (α = 2), with α given or learned.
+
+    w_k = max((α − 1) s_k − τ, 0)^(1/(α−1)),    with the τ that makes them sum to one        `Entmax`, "entmax"
+
+In code: `entmax_weights`. The exact forms for α = 1.5 and 2, by sorting, are in `sparse`.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_flag, check_number, check_size
+from regard.attention.sparse import below_the_highest
+from regard.errors import ConfigError
+
+SMALLEST = 1.01
+"""Least α. Below, 1/(α − 1) is so large a power that float32 loses digits; a softmax is as good."""
+
+
+def entmax_weights(z: Float[Tensor, "*any K"], power: Tensor | float, threshold: Tensor) -> Float[Tensor, "*any K"]:
+    """Return max(z − τ, 0)^power for z = (α − 1) s and power = 1/(α − 1)."""
+    support = z > threshold
+    return (z - threshold).where(support, 1).pow(power).where(support, 0)
+
+
+def entmax_threshold(z: Float[Tensor, "*any K"], power: Tensor | float) -> Float[Tensor, "*any one"]:
+    """Return τ by halving the interval [−1, 0], in which it lies if the highest z is 0."""
+    low = torch.full_like(z[..., :1], -1.0)
+    width = 1.0
+    for _ in range(26 if z.dtype == torch.float32 else 55):
+        width /= 2
+        low = torch.where(entmax_weights(z, power, low + width).sum(-1, keepdim=True) >= 1, low + width, low)
+    return low
+
+
+class Entmax(nn.Module):
+    """α-entmax: w_k = max((α − 1) s_k − τ, 0)^(1/(α−1)), with the τ that makes the weights sum to one.
+
+    The larger α, the more weights are exactly zero: a softmax for α → 1, `Entmax15` for 1.5, `Sparsemax` for 2. A learned α
+    lets each head choose.
+
+    Cost: some thirty passes over each row (the exact `Entmax15` and `Sparsemax` sort it once).
+
+    Reference: Peters, Niculae, Martins 2019, eq. 10 and algorithm 1 (halving); Correia, Niculae, Martins 2019, section 3
+    (α = 1 + σ(a), learned for each head).
+
+    Args:
+        num_heads: H, for scores (B,H,Q,K) and a learned α for each head; None for one α.
+        alpha: α at the start, 1.01 ≤ α ≤ 2, and below 2 if it is learned.
+        learned: Whether α is trained, within 1.01 and 2.
+        device: Device of α, as in `torch.nn`.
+        dtype: Type of α, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If an argument is of the wrong kind or out of range.
+
+    Example:
+        >>> Entmax(alpha=2.0)(torch.tensor([1.0, 0.5, -1.0]))
+        tensor([0.7500, 0.2500, 0.0000])
+    """
+
+    normalized: ClassVar[bool] = True
+    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+
+    def __init__(
+        self,
+        num_heads: int | None = None,
+        *,
+        alpha: float = 1.5,
+        learned: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if num_heads is not None:
+            check_size("Entmax", "num_heads", num_heads)
+        check_flag("Entmax", "learned", learned)
+        check_number("Entmax", "alpha", alpha)
+        if not SMALLEST <= alpha <= 2 or (learned and not SMALLEST < alpha < 2):
+            between = f"a number above {SMALLEST} and below 2" if learned else f"{SMALLEST} ≤ alpha ≤ 2"
+            raise ConfigError(f"Entmax(alpha={alpha}): expected {between}; for less, a softmax is as good")
+        self.num_heads, self.learned = num_heads, learned
+        self.raw_alpha: float | nn.Parameter = float(alpha)
+        if learned:
+            shape = () if num_heads is None else (num_heads, 1, 1)
+            share = (alpha - SMALLEST) / (2 - SMALLEST)
+            self.raw_alpha = nn.Parameter(torch.full(shape, math.log(share / (1 - share)), device=device, dtype=dtype))
+
+    @property
+    def alpha(self) -> Float[Tensor, "..."] | float:
+        """α; learned, it is a scalar tensor, or (H,1,1) with one for each head."""
+        if isinstance(self.raw_alpha, float):
+            return self.raw_alpha
+        return SMALLEST + (2 - SMALLEST) * self.raw_alpha.sigmoid()
+
+    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
+        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
+        if not scores.shape[-1]:
+            return scores
+        scale = self.alpha - 1
+        if isinstance(scale, Tensor):
+            scale = scale.to(torch.promote_types(scores.dtype, torch.float32))
+        z, power = below_the_highest(scores, mask, scale=scale), 1 / scale
+        with torch.no_grad():
+            threshold = entmax_threshold(z, power)
+        # τ is a function of scores and α. Two steps of Newton's method from the solution give it their derivatives: the first
+        # step is exact to first order, and each step doubles the order.
+        for _ in range(2):
+            weights = entmax_weights(z, power, threshold)
+            slope = power * entmax_weights(z, power - 1, threshold).sum(-1, keepdim=True)
+            threshold = threshold + (weights.sum(-1, keepdim=True) - 1) / slope
+        weights = entmax_weights(z, power, threshold)
+        return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)
+
+    def extra_repr(self) -> str:
+        """Return α, for `print`."""
+        shown = [f"num_heads={self.num_heads}"] if self.num_heads else [f"alpha={float(self.alpha):.4g}"]
+        return ", ".join([*shown, f"learned={self.learned}"])

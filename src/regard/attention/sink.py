@@ -1,0 +1,117 @@
+"""Normalizers whose rows may sum to less than one: a query that needs no key is not forced to attend.
+
+    w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j))               `SoftmaxSink`, "sink"          in code: `sink_weights`
+    w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|        `Softpick`, "softpick"                  `softpick_weights`
+
+A softmax has to put its weight somewhere; trained models put it on the first key, the *attention sink*. With these, what no key
+deserves goes nowhere. They are called `normalizer(scores, mask)` and treat masks as all others do.
+"""
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_flag, check_number, check_size
+from regard.attention.kernels.softmax import softmax
+from regard.attention.sparse import at_least_float32
+
+
+def sink_weights(scores: Float[Tensor, "*any K"], sink: Float[Tensor, "..."] | float) -> Float[Tensor, "*any K"]:
+    """Return the softmax over the scores and one more, b, without the weight of that one."""
+    rows = torch.cat([scores, torch.zeros_like(scores[..., :1]) + sink], -1)
+    return softmax(rows)[..., :-1]
+
+
+def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) -> Float[Tensor, "*any K"]:
+    """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε): keys with a score below zero get nothing."""
+    highest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
+    one = (-highest).exp()  # all terms are divided by e^highest, so that none overflows
+    terms = (scores - highest).exp() - one
+    return terms.clamp(min=0) / (terms.abs().sum(-1, keepdim=True) + epsilon * one)
+
+
+class SoftmaxSink(nn.Module):
+    """w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j)): a softmax with one more score b, whose weight is dropped.
+
+    **The weights of a row sum to less than one**; the rest, exp(b) / (…), is the share that the query attends to nothing.
+
+    Reference: Miller 2023, "Attention is off by one" (b = 0); OpenAI 2025, "gpt-oss model card", section 2.2 (b learned, one
+    for each head).
+
+    Args:
+        num_heads: H, for scores (B,H,Q,K) and a learned b for each head; None for one b.
+        learned: Whether b is a parameter, or stays as it is.
+        initial: Value of b at the start, finite.
+        device: Device of b, as in `torch.nn`.
+        dtype: Type of b, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If an argument is of the wrong kind, or `num_heads` is below 1.
+
+    Example:
+        >>> SoftmaxSink()(torch.zeros(4))
+        tensor([0.2000, 0.2000, 0.2000, 0.2000])
+    """
+
+    normalized: ClassVar[bool] = False
+    """The weights of a row sum to anything between zero and one."""
+
+    def __init__(
+        self,
+        num_heads: int | None = None,
+        *,
+        learned: bool = False,
+        initial: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if num_heads is not None:
+            check_size("SoftmaxSink", "num_heads", num_heads)
+        check_flag("SoftmaxSink", "learned", learned)
+        check_number("SoftmaxSink", "initial", initial)
+        self.num_heads, self.learned = num_heads, learned
+        self.sink: float | nn.Parameter = float(initial)
+        if learned:
+            shape = () if num_heads is None else (num_heads, 1, 1)
+            self.sink = nn.Parameter(torch.full(shape, self.sink, device=device, dtype=dtype))
+
+    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
+        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
+        rows = at_least_float32(scores)
+        if mask is None:
+            return sink_weights(rows, self.sink).to(scores.dtype)
+        return sink_weights(rows.where(mask, -torch.inf), self.sink).where(mask, 0).to(scores.dtype)
+
+    def extra_repr(self) -> str:
+        """Return the kind of sink, for `print`."""
+        return ", ".join([*([] if self.num_heads is None else [f"num_heads={self.num_heads}"]), f"learned={self.learned}"])
+
+
+class Softpick(nn.Module):
+    """w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|: keys with a score of zero or less get exactly zero.
+
+    **The weights of a row do not sum to one**: keys with negative scores take part in the sum only. A row without a positive
+    score has zero weights.
+
+    Reference: Zuhri, Fuadi, Aji 2025, "Softpick: no attention sink, no massive activations with rectified softmax", eq. 4 (ε =
+    10⁻⁶ in the denominator).
+
+    Example:
+        >>> Softpick()(torch.tensor([0.0, 1.0, -1.0]))
+        tensor([0.0000, 0.7311, 0.0000])
+    """
+
+    normalized: ClassVar[bool] = False
+    """The weights of a row sum to anything between zero and one."""
+
+    def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
+        """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
+        if not scores.shape[-1]:
+            return scores
+        rows = at_least_float32(scores)
+        # A score of zero is a term of zero, so that what is masked takes no part in the sum.
+        weights = softpick_weights(rows if mask is None else rows.where(mask, 0))
+        return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)
