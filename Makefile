@@ -12,7 +12,7 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pyt
 # Two workers, one thread each, are faster than one worker with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test test-slow test-faults fuzz check contracts bench docs docs-figures clean
+.PHONY: help demo test test-slow test-faults fuzz audit lock check contracts bench docs docs-figures clean
 
 help:
 	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
@@ -20,6 +20,8 @@ help:
 	@echo "make test-slow     the slow ones"
 	@echo "make test-faults   fifty kills, full and read-only disks, a thousand damaged files (minutes)"
 	@echo "make fuzz          100,000 generated inputs through every reader and loader (hours; FUZZ='--inputs 1000' for fewer)"
+	@echo "make audit         compare packages with published advisories (ADVISORIES=all.zip: a saved archive, without a network)"
+	@echo "make lock          write requirements.lock, with hashes, for the versions in constraints.txt"
 	@echo "make contracts     the table of every mechanism, number format, circumstance and form (ten minutes)"
 	@echo "make check         style, types, and which package may import which"
 	@echo "make bench         speed"
@@ -43,6 +45,16 @@ test-faults: $(DEVELOP)
 
 fuzz: $(DEVELOP)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py $(FUZZ)
+
+audit: $(DEVELOP)
+	$(BIN)/python tools/audit.py $(if $(ADVISORIES),--advisories '$(ADVISORIES)')
+
+# What users install, on every platform, with all its dependencies: CUDA's packages too, which constraints.txt leaves out.
+lock: $(DEVELOP)
+	$(PIP) uv
+	$(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11.9 --generate-hashes --no-annotate \
+		--custom-compile-command 'make lock' --default-index https://pypi.org/simple \
+		--extra spacy --extra onnx --extra serve --extra sklearn --constraint constraints.txt --output-file requirements.lock pyproject.toml
 
 check: $(DEVELOP)
 	$(BIN)/ruff check .
