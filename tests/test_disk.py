@@ -73,6 +73,16 @@ def test_after_a_full_disk_or_ctrl_c_the_old_file_is_there_and_no_other(tmp_path
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+def test_memory_that_does_not_suffice_for_a_buffer_is_reported_as_that(tmp_path, monkeypatch):
+    def fail(handle, mode):
+        os.close(handle)  # as `open` does
+        raise MemoryError
+
+    monkeypatch.setattr(os, "fdopen", fail)
+    with pytest.raises(MemoryError):
+        disk.write(tmp_path / "a.txt", "new")
+
+
 def test_a_full_disk_leaves_a_picture_as_it_was(tmp_path):
     """The limit is on the size of files, which the system reports like a full disk."""
     path = tmp_path / "a.png"

@@ -197,7 +197,8 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
             os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
         return draft, os.fdopen(handle, "wb")
     except BaseException:
-        os.close(handle)
+        with suppress(OSError):  # fdopen has closed it where memory did not suffice for the file's buffer
+            os.close(handle)
         raise
 
 

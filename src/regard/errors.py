@@ -10,6 +10,11 @@ from itertools import islice
 
 _LONGEST = 2000
 _MOST_ESCAPED = 1_000_000
+_SHORT_OF_MEMORY = (
+    *("out of memory", "alloc_failed", "bad_alloc", "memory allocation"),
+    *("can't allocate memory", "cannot allocate memory"),
+)
+"""Words of PyTorch, CUDA, the C library, C++, and the library of tokenizers, in lower case."""
 
 
 class RegardError(Exception):
@@ -72,7 +77,7 @@ def out_of_memory(error: BaseException) -> bool:
     """Return whether an error, including PyTorch's errors, means that there is not enough memory."""
     text = str(error).lower()
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or any(words in text for words in ("out of memory", "can't allocate memory", "alloc_failed"))
+    return named or any(words in text for words in _SHORT_OF_MEMORY)
 
 
 def missing_package(error: ModuleNotFoundError) -> str:

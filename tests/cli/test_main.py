@@ -110,6 +110,15 @@ def test_mistakes_get_one_message_and_code_2(arguments, message, capsys):
         ),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "regard: the disk is full; free some space and try again\n"),
         (PermissionError(errno.EACCES, "Permission denied", "runs/x"), 2, "regard: cannot use runs/x: Permission denied\n"),
+        *(
+            (error, 2, f"regard: {cli._OUT_OF_MEMORY}\n")
+            for error in (
+                MemoryError(),
+                RuntimeError("[enforce fail at alloc_cpu.cpp:128] DefaultCPUAllocator: can't allocate memory: you tried …"),
+                RuntimeError("std::bad_alloc"),
+                type("PanicException", (BaseException,), {})("Onig: Regex search error: fail to memory allocation"),
+            )
+        ),
     ],
 )
 def test_what_goes_wrong_becomes_a_code(error, code, message, capsys, monkeypatch):

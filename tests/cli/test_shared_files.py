@@ -143,6 +143,14 @@ def test_what_fails_leaves_the_old_file(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_one_process_gives_no_signs_of_life(tmp_path, monkeypatch):
+    """A thread that memory does not suffice for would be waited for without end."""
+    monkeypatch.setattr(parted_file, "_touching", None)
+    with PartedFile(tmp_path / "out", Ranks(), "").writing() as file:
+        file.write("new")
+    assert (tmp_path / "out").read_text() == "new"
+
+
 def test_signs_of_life(tmp_path, monkeypatch):
     """Whoever is slow is waited for, however long it takes."""
     monkeypatch.setattr(parted_file, "_TOUCHED_EVERY", 0.02)

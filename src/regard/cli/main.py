@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         return _fail(own_name() + _explain(error))
-    except (MemoryError, RuntimeError) as error:
+    except BaseException as error:  # a panic of the tokenizers' library is no Exception
         if not out_of_memory(error):
             raise
         return _fail(own_name() + _OUT_OF_MEMORY)

@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -88,7 +88,8 @@ class PartedFile:
             return
         part = self._path if self._ranks.alone else self._part(self._ranks.rank)
         part.parent.mkdir(parents=True, exist_ok=True)
-        with whole_text(part) as file, _touching(beside(part)):
+        # Alone, nobody looks for signs of life, and a thread that memory does not suffice for would be waited for without end.
+        with whole_text(part) as file, nullcontext() if self._ranks.alone else _touching(beside(part)):
             yield file
 
     def finish(self) -> None:
