@@ -55,8 +55,8 @@ def test_short_settings_and_flags():
         (["--data.train", "--overwrite"], "train translation: --data.train needs a value"),
         (
             ["deu.txt"],
-            "train translation: unexpected argument 'deu.txt'; a file is named by --data.train FILE, in quotation marks if its "
-            "name contains spaces",
+            "train translation: unexpected argument 'deu.txt'; files are named by --data.train FILE or FILE,FILE, in "
+            "quotation marks if a name contains spaces",
         ),
         (["--preset"], "argument --preset: expected one argument"),
         (["--preset", "tutorial-lstm", "--data.train", "x"], "no preset is named 'tutorial-lstm'; did you mean 'tutorial-"),

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from regard.text.files.report import ReadingReport
 from regard.text.report import LabelledReport, Overlap, PairReport
 
@@ -49,6 +51,25 @@ def test_reports_survive_json():
         "A note."
     )
     assert ReadingReport.from_dict(reading().to_dict()) == reading()
+
+
+@pytest.mark.parametrize(
+    ("names", "separator"),
+    [
+        (["film,bad", "film,good", "book,bad", "book,good", "book"], ","),
+        (["a; b", "a; c", "b; c", "a; b; c"], ";"),
+        (["Home, Garden", "Food, Drink", "Sports"], ""),
+        (["sports|football", "sports|tennis", "sports|golf"], ""),
+    ],
+)
+def test_several_labels_in_one_get_a_warning(names, separator):
+    report = LabelledReport(
+        train=reading(), dev=None, train_texts=4, dev_texts=0, vocabulary_size=9, train_tokens=8, dev_counts={}, truncated=0,
+        train_counts=dict.fromkeys(names, 2),
+    )  # fmt: skip
+    warning = f"contain '{separator}', such as '{names[0]}'; if a text can have several labels, set data.label_separator to"
+    assert (warning in report.render()) == bool(separator)
+    assert "label_separator" not in report.render() or separator
 
 
 def test_labels_that_differ_in_case_get_a_warning():

@@ -91,7 +91,7 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
     own = {"--preset": True, "--config": True, "--from": True, "--overwrite": False}
     overrides, rest = split_settings(f"train {task}", arguments, own)
     parser = _parser(task)
-    parser.stray = "; a file is named by --data.train FILE, in quotation marks if its name contains spaces"
+    parser.stray = "; files are named by --data.train FILE or FILE,FILE, in quotation marks if a name contains spaces"
     options = parser.read(rest)
     layers = [Layer({"task": task})]
     file = _checked(read_layer(options.config), options.config, task, stated=False) if options.config is not None else Layer({})

@@ -10,6 +10,7 @@ import pyarrow as pa
 from regard.config import TextDataConfig, TokenizerConfig
 from regard.errors import DataError
 from regard.text.corpora import TextCorpus, cut_blocks
+from regard.text.files.formats import ENDINGS, detect_table, ending
 from regard.text.files.opening import OVER_LONG_LINE, check_file, line_blocks, show_encoding
 from regard.text.files.report import BEYOND_MAX_TEXTS, EMPTY_LINE, NOT_UNICODE, NUL, OVER_LONG, ReadingReport, SkipLimit
 from regard.text.files.strings import is_unicode, normalise, quoted
@@ -55,6 +56,8 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
             file than `data.allow_skipped` is unusable. The message names the file.
     """
     files = [check_file(path, WHAT) for path in paths]
+    if packed := next((file for file in files if detect_table(file, data.encoding) == "parquet"), None):
+        raise DataError(f"{packed}: is a Parquet file, expected text; write its texts to a text file, one text per line")
     report.files, report.form, report.kind = [str(file) for file in files], "text", "texts"
     paragraphs = data.unit == "paragraph"
     report.unit = "paragraphs" if paragraphs else "lines"
@@ -68,6 +71,11 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
                 report.first = report.first or quoted(chunk.text[0], mark='"')
                 yield chunk
         limit.check([file], whole=len(files) == 1)
+    if not report.advice and (table := next((file for file in files if ending(file) in ENDINGS), None)):
+        report.advice = (
+            f"warning: {table.name} is named like a table, but is read as text, with every line as a text; to "
+            "train on one column, write it to a text file"
+        )
     if not report.kept:
         raise DataError(f"no usable text in {' + '.join(report.files)}; what became of its {report.unit}:\n{report.render()}")
 

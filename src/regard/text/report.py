@@ -184,6 +184,7 @@ class LabelledReport(TextsReport):
         return [
             f"{counted(len(self.train_counts), 'label')}: {self._shares()}",
             *self._alike(),
+            *self._joined(),
             f"vocabulary of {counted(self.vocabulary_size, 'symbol')}; {counted(self.train_tokens, 'token')}",
         ]
 
@@ -200,6 +201,21 @@ class LabelledReport(TextsReport):
             f"warning: the labels {shown} differ only in upper and lower case, and are learned as different labels; if they "
             "mean the same, write them the same in the file"
         ]
+
+    def _joined(self) -> list[str]:
+        """Return a warning about labels that seem to be several labels with a separator between them; none if there are none.
+
+        They are if fewer different parts than labels are left when all labels are split.
+        """
+        for separator in ",;|":
+            joined = [name for name in self.train_counts if separator in name]
+            parts = {part.strip() for name in self.train_counts for part in name.split(separator)}
+            if len(joined) > 2 and len(parts) < len(self.train_counts):
+                return [
+                    f"warning: {counted(len(joined), 'label')} contain '{separator}', such as '{joined[0]:.60}'; if a text can "
+                    f"have several labels, set data.label_separator to '{separator}'"
+                ]
+        return []
 
     def _shares(self) -> str:
         total = max(self.train_texts, 1)

@@ -209,7 +209,8 @@ def test_tables_of_reviews(tmp_path):
     message = refused(labelled, write(tmp_path, "text,category,sentiment", long, stars, MOODS))
     assert "'category' and 'sentiment' could each be the label" in message
     assert "could each be the text" in refused(labelled, write(tmp_path, "premise,hypothesis,label", ENGLISH, GERMAN, MOODS))
-    assert "no column looks like the label" in refused(labelled, write(tmp_path, None, ENGLISH, FRENCH, name="x.tsv"))
+    message = refused(labelled, write(tmp_path, None, ENGLISH, FRENCH, name="x.tsv"))
+    assert "a label must repeat, but nearly all values of 1 are different" in message
 
 
 def test_typed_tables(tmp_path):
@@ -262,3 +263,39 @@ def test_the_first_example_is_in_the_report(tmp_path):
     path = write(tmp_path, "text,label", ["a \x1b[31m" + "b" * 100], ["x\u202ey"])
     list(read_labelled([path], LabelledDataConfig(), report))
     assert f'first text: "a \\x1b[31m{"b" * 53}…" with the label "x\\u202ey"' in report.render()
+
+
+def test_names_that_can_mean_a_text_or_a_label(tmp_path):
+    stars = [("1", "5")[i % 2] for i in range(24)]
+    dates = [f"2024-01-{i + 1:02d}" for i in range(24)]
+    path = write(tmp_path, "Datum,Bewertung,Sterne", dates, GERMAN, stars)
+    assert labelled(path) == list(zip(GERMAN, stars, strict=True))
+    assert labelled(write(tmp_path, "Text,Bewertung", GERMAN, stars)) == list(zip(GERMAN, stars, strict=True))
+
+
+def test_numbers_that_never_repeat_are_no_labels(tmp_path):
+    path = write(tmp_path, "text,score", ENGLISH, [f"0.{i:03d}" for i in range(24)])
+    assert "a label must repeat, but nearly all values of 'score' are different" in refused(labelled, path)
+
+
+def test_several_columns_of_0_and_1_are_no_single_label(tmp_path):
+    marks = [[str((i // step) % 2) for i in range(24)] for step in (1, 2, 3)]
+    path = write(tmp_path, "text,toxic,insult,threat", ENGLISH, *marks)
+    message = refused(labelled, path)
+    assert "'toxic', 'insult' and 'threat' hold only 0 and 1; if they are labels of a text, write their names" in message
+    assert "set data.label_separator to ','" in message
+    assert labelled(path, label="insult") == list(zip(ENGLISH, marks[1], strict=True))
+    assert labelled(write(tmp_path, "text,toxic,checked", ENGLISH, *marks[:2]))[1] == (ENGLISH[1], "1")
+
+
+@pytest.mark.parametrize("read", [pairs, labelled])
+def test_names_of_columns_for_a_table_without_a_header(tmp_path, read):
+    path = write(tmp_path, None, ENGLISH, FRENCH, name="x.tsv")
+    wanted = {"columns": ("en", "fr")} if read is pairs else {"text": "en", "label": "fr"}
+    message = refused(read, path, **wanted)
+    assert f"there is no column 'en'; it has '{ENGLISH[0][:30]}…', '{FRENCH[0][:30]}…'" in message
+    assert message.endswith(
+        "without one, columns have numbers, counted from 0: "
+        + ("--data.columns 0,1" if read is pairs else "--data.text 0 --data.label 1")
+    )
+    assert "counted from 0" not in refused(read, write(tmp_path, "English,French", ENGLISH, FRENCH), **wanted)

@@ -103,7 +103,8 @@ def test_a_file_that_is_largely_unusable_stops_with_advice(tmp_path):
         pairs(path)
     message = str(caught.value)
     assert "412 of 600 lines (69%) are unusable, but data.allow_skipped allows 10%" in message
-    assert "x.tsv looks like Windows-1252: set data.encoding to cp1252." in message
+    assert "x.tsv has lines in UTF-8 and lines in Windows-1252: convert the latter to UTF-8." in message
+    assert "set data.encoding" not in message
     assert "set data.allow_skipped to 0.69 to use the other lines" in message
     assert "skipped 412: not valid UTF-8" in message
     assert len(pairs(path, allow_skipped=0.69)[0]) == 188
@@ -252,3 +253,53 @@ def test_a_file_without_a_mark_is_little_endian(tmp_path, encoding):
     )
     chunks = read_pairs([path], DataConfig(encoding=encoding), ReadingReport())
     assert [text for chunk in chunks for text in chunk.target][3] == "der Hund läuft 3"
+
+
+ROWS = [{"en": "Go.", "de": "Geh."}, {"en": "Stop!", "de": "Halt!"}]
+COLUMNS = {"en": ["Go.", "Stop!"], "de": ["Geh.", "Halt!"]}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {"version": 1, "data": ROWS},
+            """with the rows in 'data', expected a list of objects or one object per line; write the""",
+        ),
+        ({"name": "test", "data": ROWS}, """`jq '.["data"]' x.json > rows.json`"""),
+        (COLUMNS, "with a list of values for each column (en, de), expected an object for each row"),
+        ({side: dict(enumerate(column)) for side, column in COLUMNS.items()}, "df.to_json(FILE, orient='records')"),
+    ],
+)
+def test_json_objects_around_the_rows(tmp_path, content, message, indent):
+    path = write(tmp_path, json.dumps(content, indent=indent), "x.json")
+    for read in (pairs, labelled):
+        with pytest.raises(DataError) as caught:
+            read(path)
+        assert "x.json: is one JSON object" in str(caught.value)
+        assert message in str(caught.value)
+
+
+def test_json_objects_on_several_lines(tmp_path):
+    path = write(tmp_path, "\n".join(json.dumps(row, indent=2) for row in ROWS), "x.jsonl")
+    with pytest.raises(DataError, match=r"expected one object per line; write them so: `jq -c \. x\.jsonl > lines\.jsonl`"):
+        pairs(path)
+
+
+def test_a_single_row_is_no_table(tmp_path):
+    assert pairs(write(tmp_path, json.dumps({"translation": ROWS[0]}), "x.jsonl"))[0] == [("Go.", "Geh.")]
+    row = {"en": "Go.", "de": "Geh.", "notes": [{"a": 1}]}
+    assert pairs(write(tmp_path, json.dumps(row), "x.jsonl"))[0] == [("Go.", "Geh.")]
+
+
+def test_a_table_is_no_text(tmp_path):
+    report = ReadingReport()
+    assert len(list(read_texts([write(tmp_path, "id,text\n1,Go.\n", "x.csv")], TextDataConfig(), report))) == 1
+    assert "warning: x.csv is named like a table, but is read as text" in report.render()
+    with pytest.raises(DataError, match="x: is a Parquet file, expected text; write its texts to a text file"):
+        list(read_texts([write(tmp_path, b"PAR1\x15\x04", "x")], TextDataConfig(), ReadingReport()))
+
+
+def test_counts_in_the_singular(tmp_path):
+    assert "1 line read, 1 pair kept" in pairs(write(tmp_path, "Go.\tGeh.\n"))[1].render()

@@ -30,6 +30,10 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "the gzip file ends too early" in fail(write(tmp_path, gzip.compress(b"a\t1\n" * 999)[:-20], "x.tsv.gz"))
     (tmp_path / "empty").mkdir()
     assert fail(tmp_path / "empty").endswith("empty: holds no files, expected one text file for each label")
+    (tmp_path / "empty" / "neg").mkdir()
+    assert "holds no files, but folders such as neg, expected one text file for each label; write the texts of each" in fail(
+        tmp_path / "empty"
+    )
 
 
 def test_a_label_column_that_is_missing(tmp_path):

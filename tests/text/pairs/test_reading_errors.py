@@ -107,7 +107,7 @@ def test_parquet_without_two_text_columns(tmp_path):
 def test_json_lines_that_are_none(tmp_path):
     good = '{"en": "Go.", "de": "Geh."}\n'
     assert re.search(
-        r"x.jsonl, line 2: is not JSON \(.+\), expected one object a line: 'oops'",
+        r"x.jsonl, line 2: is not JSON \(.+\), expected one object per line: 'oops'",
         fail(write(tmp_path, good + "oops\n", "x.jsonl")),
     )
     assert "line 1: is a JSON list, expected an object" in fail(write(tmp_path, '[1, {"en": "a"}]\n', "x.jsonl"))

@@ -41,8 +41,10 @@ def advise_encoding(path: str | Path) -> str:
     Args:
         path: A file with bytes that are not UTF-8, or with NULs.
     """
-    found = find_encoding(path)
-    return f"{shown(Path(path).name)} looks like {_SHOWN[found]}: set data.encoding to {found}." if found else ""
+    found, name = find_encoding(path), shown(Path(path).name)
+    if found and _is_mixed(path):
+        return f"{name} has lines in UTF-8 and lines in {_SHOWN[found]}: convert the latter to UTF-8."
+    return f"{name} looks like {_SHOWN[found]}: set data.encoding to {found}." if found else ""
 
 
 def find_encoding(path: str | Path) -> str | None:
@@ -99,6 +101,14 @@ def _find_sample(path: str | Path) -> bytes:
                     break
         found += list(_not_utf8([rest]))
     return b"\n".join(found)[:_SAMPLE_BYTES]
+
+
+def _is_mixed(path: str | Path) -> bool:
+    """Return True if the beginning of a file has many lines with valid UTF-8 beyond ASCII, besides lines that are not UTF-8."""
+    with open_bytes(path) as file:
+        lines = [line for line in file.read(_BLOCK_BYTES).split(b"\n")[:-1] if not line.isascii()]
+    wrong = sum(1 for _ in _not_utf8(lines))
+    return (len(lines) - wrong) * 10 > len(lines)
 
 
 def _not_utf8(lines: Iterable[bytes]) -> Iterable[bytes]:

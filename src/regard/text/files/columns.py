@@ -106,6 +106,10 @@ class TwoColumns(ABC):
     def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
         """Return the score of each column as each of the two."""
 
+    def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
+        """Return a reason against the best two columns that their scores don't show; empty if there is none."""
+        return ""
+
     @abstractmethod
     def recognises(self, first: Sequence[str]) -> bool:
         """Return True if the cells of a row are usual names of columns."""
@@ -153,6 +157,8 @@ def _choose(
     value, best = ranked[0][0], (-ranked[0][1], -ranked[0][2])
     if len(ranked) > 1 and ranked[1][0] > value - MARGIN:
         doubt = _name_rivals(columns, best, (-ranked[1][1], -ranked[1][2]), wanted)
+        raise DataError(_refuse(columns, doubt, best, wanted, path))
+    if None in given and (doubt := wanted.find_doubt(columns, best)):
         raise DataError(_refuse(columns, doubt, best, wanted, path))
     alike = wanted.alike and len(columns) == 2 and columns[0].content.kind == columns[1].content.kind
     for side in (0, 1):
@@ -211,18 +217,21 @@ def find_position(wanted: str, names: Sequence[str], path: object) -> int:
     """Return the position of a column that is given by name or by number.
 
     Raises:
-        DataError: If there is no such column; the message lists the columns and the nearest name.
+        MissingColumnError: If there is no such column; the message lists the columns and the nearest name.
     """
     if wanted in names:
         return names.index(wanted)
     if is_place(wanted):
         if int(wanted) < len(names):
             return int(wanted)
-        raise DataError(f"{path}: there is no column {wanted}; it has {len(names)} columns, numbered 0 to {len(names) - 1}")
+        raise MissingColumnError(
+            f"{path}: there is no column {wanted}; it has {len(names)} columns, numbered 0 to {len(names) - 1}"
+        )
     folded = [name.casefold() for name in names]
     if wanted.casefold() in folded:
         return folded.index(wanted.casefold())
-    raise DataError(f"{path}: there is no column '{wanted}'; it has {', '.join(map(repr, names))}{nearest(wanted, names)}")
+    held = ", ".join(quoted(name, 30) for name in names)
+    raise MissingColumnError(f"{path}: there is no column '{wanted}'; it has {held}{nearest(wanted, names)}")
 
 
 def is_place(column: str) -> bool:

@@ -50,6 +50,11 @@ class Content:
         """Whether a few values fill many cells, as labels do."""
         return self.distinct * 3 <= self.count
 
+    @property
+    def varies(self) -> bool:
+        """Whether nearly all of many values are different, as those of labels are not."""
+        return self.count >= MANY and self.distinct > _MOST * self.count
+
     def describe(self) -> str:
         """Return a short description of the column, for messages."""
         if self.kind != "words":

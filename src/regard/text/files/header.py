@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from regard.errors import DataError
-from regard.text.files.columns import SAMPLE_ROWS, Column, TwoColumns, build_column, choose_columns, is_place
+from regard.text.files.columns import (
+    SAMPLE_ROWS,
+    Column,
+    MissingColumnError,
+    TwoColumns,
+    build_column,
+    choose_columns,
+    is_place,
+)
 from regard.text.files.content import MANY, is_code, is_mark
 from regard.text.files.names import is_metadata, is_unspaced
 from regard.text.files.report import COLUMN_NUMBERS, HEADER
@@ -59,7 +67,15 @@ def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object)
         verb = "give" if " and " in wanted.settings else "gives"
         raise DataError(f"{path}: {wanted.settings} {verb} names ({', '.join(given)}), but data.header is 'no'; give numbers")
     if wanted.header == "yes" or (wanted.header == "auto" and (named or is_header(first, rest, wanted))):
-        places = choose_columns(first, rest, wanted, path)
+        try:
+            places = choose_columns(first, rest, wanted, path)
+        except MissingColumnError as error:
+            if wanted.header == "yes" or not named or is_header(first, rest, wanted):
+                raise
+            raise MissingColumnError(
+                f"{error}. Its first line does not look like a header; without one, columns have numbers, counted from 0: "
+                f"{wanted.example(['0', '1'])}"
+            ) from None
         names = tuple(first[place] or str(place) for place in places)
         return Layout(places, names, HEADER, max(width, len(first)) if wanted.common_width else 0)
     numbered = wanted.header == "auto" and _is_numbered(first, rest)

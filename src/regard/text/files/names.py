@@ -97,7 +97,8 @@ TEXT = Names(
     _words(
         "title headline summary subject description abstract query question answer input string sms email opinion opinión "
         "opinião transcript caption verbatim feedback narrative article news lyrics statement complaint paragraph "
-        "titre título titolo titel titulo betreff resumen résumé beschreibung descripción meinung 标题 タイトル 제목 заголовок"
+        "titre título titolo titel titulo betreff resumen résumé beschreibung descripción meinung 标题 タイトル 제목 заголовок "
+        "bewertung bewertungen valoración avaliação évaluation valutazione 評価"
     ),
 )
 LABEL = Names(
@@ -114,7 +115,7 @@ LABEL = Names(
     _words(
         "score rating ratings star stars tag tags genre genres gold output y spam toxic type verdict grade toxicity hate "
         "bewertung valoración puntuación calificación nota évaluation punteggio ocena оценка рейтинг puan 评分 星级 評価 "
-        "평점 별점"
+        "평점 별점 sterne étoiles estrellas estrelas stelle gwiazdki звезды yıldız note voto punkte"
     ),
 )
 SOURCE = Names(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import DataError
+from regard.plurals import counted
 from regard.text.files.advise import advise_encoding
 from regard.text.files.formats import FORMS
 from regard.text.files.opening import is_utf8
@@ -118,7 +119,7 @@ class ReadingReport:
     def render(self) -> str:
         """Return the report as a few lines for a terminal."""
         columns = f", columns {' and '.join(self.columns)}" if self.columns else ""
-        counts = f"{self.read:,} {self.unit} read, {self.kept:,} {self.kind} kept"
+        counts = f"{_counted(self.read, self.unit)} read, {_counted(self.kept, self.kind)} kept"
         rows = [f"{' + '.join(self.files)} ({self.form}{columns}): {counts}"]
         width = max((len(f"{entry.count:,}") for entry in self.skipped.values()), default=0)
         for reason, entry in sorted(self.skipped.items(), key=lambda item: -item[1].count):
@@ -196,6 +197,11 @@ class SkipLimit:
 
 def _enough(share: float) -> str:
     return f"{min(int(share * 100) + 1, 100) / 100:g}"
+
+
+def _counted(number: int, noun: str) -> str:
+    """Return a number with a noun that is given in the plural."""
+    return counted(number, noun.removesuffix("s"))
 
 
 def _without_advice(report: ReadingReport) -> str:

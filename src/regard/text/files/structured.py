@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from regard.errors import DataError, nearest
 from regard.text.files.columns import SAMPLE_ROWS, TwoColumns, choose_columns
 from regard.text.files.delimited import CHUNK_ROWS, RawChunk
-from regard.text.files.json_array import is_json_array, read_elements
-from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes
+from regard.text.files.json_array import LONGEST_ELEMENT, is_json_array, read_elements
+from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE, OVER_LONG_LINE, line_blocks, open_bytes, open_utf8
 from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
 
 Keys = tuple[str, ...]
@@ -86,15 +86,60 @@ def _parse(line: str, path: Path, number: int, wanted: TwoColumns) -> dict[str, 
     try:
         row = json.loads(line)
     except ValueError as error:
+        if line.strip() == "{":
+            _check_whole(path, wanted)
         shown = line.strip()[:60]
-        raise DataError(f"{path}, line {number}: is not JSON ({error}), expected one object a line: {shown!r}") from error
+        raise DataError(f"{path}, line {number}: is not JSON ({error}), expected one object per line: {shown!r}") from error
     except RecursionError as error:
-        raise DataError(f"{path}, line {number}: JSON nested too deeply, expected one flat object a line") from error
+        raise DataError(f"{path}, line {number}: JSON nested too deeply, expected one flat object per line") from error
     if not isinstance(row, dict):
         raise DataError(
-            f"{path}, line {number}: is a JSON {type(row).__name__}, expected an object with {wanted.what}, one a line"
+            f"{path}, line {number}: is a JSON {type(row).__name__}, expected an object with {wanted.what} on each line"
         )
     return row
+
+
+def _check_whole(path: Path, wanted: TwoColumns) -> None:
+    """Check that a file is not one JSON object on several lines.
+
+    Raises:
+        DataError: If it is, or if it begins with such an object; the message says how to write the rows.
+    """
+    with open_utf8(path, wanted.encoding) as file:
+        text = file.read(LONGEST_ELEMENT).decode("utf-8", "replace")
+    try:
+        whole, _ = json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return
+    _check_row(whole, path)
+    raise DataError(
+        f"{path}: has objects on several lines, expected one object per line; write them so: "
+        f"`jq -c . {path.name} > lines.jsonl`"
+    )
+
+
+def _is_list_of_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _check_row(row: Mapping[str, Any], path: Path) -> None:
+    """Check that a JSON object is a row, and does not hold all rows or columns of a table.
+
+    Raises:
+        DataError: If it holds them.
+    """
+    inner = next((name for name, value in row.items() if _is_list_of_rows(value)), None)
+    if inner is not None:
+        raise DataError(
+            f"{path}: is one JSON object with the rows in '{inner}', expected a list of objects or one object per line; write "
+            f"the list to a file of its own: `jq '.[\"{inner}\"]' {path.name} > rows.json`"
+        )
+    columns = [value for value in row.values() if isinstance(value, list | dict) and len(value) > 1]
+    if len(columns) == len(row) > 1 and all(isinstance(value, list) or "0" in value for value in columns):
+        raise DataError(
+            f"{path}: is one JSON object with a list of values for each column ({', '.join(row)}), expected an object for each "
+            "row; pandas writes these with df.to_json(FILE, orient='records')"
+        )
 
 
 def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: TwoColumns, path: Path, where: str) -> tuple[Keys, ...]:
@@ -102,8 +147,10 @@ def _choose_keys(rows: Sequence[Mapping[str, Any]], wanted: TwoColumns, path: Pa
     for name, value in rows[0].items():
         if isinstance(value, dict):
             found += [(name, inner) for inner, text in value.items() if text is None or isinstance(text, wanted.kinds)]
-        elif value is None or isinstance(value, wanted.kinds):
+        elif value is None or (isinstance(value, wanted.kinds) and not _is_list_of_rows(value)):
             found.append((name,))
+    if len(rows) == 1 and (len(found) < 2 or not any(isinstance(value, str) for value in rows[0].values())):
+        _check_row(rows[0], path)
     if len(found) < 2:
         kind = "text " if wanted.kinds == (str,) else ""
         held = ", ".join(rows[0])

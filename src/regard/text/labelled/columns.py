@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
 from regard.text.files.columns import Column, MissingColumnError, TwoColumns, find_position
-from regard.text.files.content import MANY, Content, rate_text
+from regard.text.files.content import Content, rate_text
 from regard.text.files.names import LABEL, METADATA_SCORE, TEXT, is_metadata
 
 _FEW_VALUES, _SOME_VALUES, _NOT_LABELS = 3, 1, -6
@@ -57,6 +57,18 @@ class LabelledColumns(TwoColumns):
             for name, length, column in zip(names, texts, columns, strict=True)
         ]
 
+    def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
+        """Return a reason if labels never repeat, or are one of several columns of 0 and 1, each of which can be a label."""
+        if columns[best[1]].content.varies:
+            return f"a label must repeat, but nearly all values of {columns[best[1]]} are different"
+        marks = [str(column) for column in columns if column.place != best[0] and _is_mark(column)]
+        if self.data.label or len(marks) < 3 or not _is_mark(columns[best[1]]):
+            return ""
+        return (
+            f"{', '.join(marks[:-1])} and {marks[-1]} hold only 0 and 1; if they are labels of a text, write their names into "
+            "one column, such as 'toxic,insult', and set data.label_separator to ','"
+        )
+
     def recognises(self, first: Sequence[str]) -> bool:
         """Return True if a cell is a usual name of a text or a label, two cells contain such names, or all name metadata."""
         if any(TEXT.is_usual(cell) or LABEL.is_usual(cell) for cell in first):
@@ -94,11 +106,16 @@ def rate_label(content: Content) -> float:
         return _FEW_VALUES
     if content.kind in ("dates", "addresses", "licences") or content.words > _LONGEST_LABEL_WORDS:
         return _NOT_LABELS
-    if content.count >= MANY and content.distinct > 0.9 * content.count:
+    if content.varies:
         return _NOT_LABELS
     if content.kind in ("nothing", "one value") or content.count < 3:
         return 0
     return _FEW_VALUES if content.repeats else _SOME_VALUES if content.words <= 2 else 0
+
+
+def _is_mark(column: Column) -> bool:
+    """Return True if a column holds only 0 and 1, or true and false."""
+    return {str(cell).casefold().removesuffix(".0") for cell in column.cells} in ({"0", "1"}, {"false", "true"})
 
 
 def _find_given(wanted: str, setting: str, names: Sequence[str], path: object) -> int | None:
@@ -106,5 +123,5 @@ def _find_given(wanted: str, setting: str, names: Sequence[str], path: object) -
         return None
     try:
         return find_position(wanted, names, path)
-    except DataError as error:
+    except MissingColumnError as error:
         raise MissingColumnError(f"{error} ({setting})") from None

@@ -88,7 +88,9 @@ def _expand(path: Path) -> list[Path]:
         return [path]
     files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
     if not files:
-        raise DataError(f"{path}: holds no files, expected one text file for each label")
+        inside = next((f", but folders such as {folder.name}" for folder in sorted(path.iterdir()) if folder.is_dir()), "")
+        advice = "; write the texts of each folder to one file, with one text per line" if inside else ""
+        raise DataError(f"{path}: holds no files{inside}, expected one text file for each label{advice}")
     return files
 
 
