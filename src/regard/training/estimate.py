@@ -5,13 +5,15 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+from torch import nn
 
 from regard.machine import seed_step
 from regard.training.data import to_device
+from regard.training.optimizer import build_optimizer
 from regard.training.run import Run
 
-_MEASURED = 3
-"""Number of batches that are timed; their median is used."""
+_MEASURED = 8
+"""Number of batches that are timed; their mean is used, because batches differ in length."""
 _ENOUGH = 5.0
 """Seconds of timing after which no further batch is started."""
 
@@ -19,7 +21,7 @@ _ENOUGH = 5.0
 def describe_time(run: Run) -> str:
     """Return a sentence on the time of the remaining updates: `training takes about 12 minutes on this machine (2 threads); …`.
 
-    A few batches go through a copy of the model, forward and backward; the run itself does not change.
+    A copy of the model makes a few updates, which include the steps of the optimizer; the run itself does not change.
 
     Returns:
         The sentence; empty if there is no estimate, for example with several processes.
@@ -28,7 +30,7 @@ def describe_time(run: Run) -> str:
     if not run.team.ranks.alone or left <= 0 or run.progress.finished:
         return ""
     try:
-        seconds = _measure(run) * run.config.training.accumulate * left
+        seconds = _measure(run) * left
     except Exception:  # an estimate must not end a run; the first update will raise and explain the error
         return ""
     minutes = run.config.training.max_minutes
@@ -39,9 +41,10 @@ def describe_time(run: Run) -> str:
 
 
 def _measure(run: Run) -> float:
-    """Return the median time of a batch, in seconds."""
-    trial = copy.copy(run.task)
+    """Return the mean time of an update, in seconds."""
+    trial, training = copy.copy(run.task), run.config.training
     trial.model = copy.deepcopy(run.model).train()
+    optimizer = build_optimizer(trial.model, training, bfloat16=run.machine.bfloat16)
     seed_step(run.config.seed, 0)
     taken: list[float] = []
     begin = time.perf_counter()
@@ -51,17 +54,22 @@ def _measure(run: Run) -> float:
         with run.machine.autocast():
             loss, _ = trial.loss(batch, 1, run.total_steps)
         loss.backward()
-        float(loss.detach())  # waits for a GPU
+        middle = time.perf_counter()
+        norm = nn.utils.clip_grad_norm_(trial.model.parameters(), training.clip_norm or 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        float(norm)  # waits for a GPU
         end = time.perf_counter()
-        taken += [end - start] * bool(number)  # the first batch prepares kernels and memory
+        seconds = (middle - start) * training.accumulate + end - middle
+        taken += [seconds] * bool(number)  # the first batch prepares kernels and memory
         if end - begin > _ENOUGH:
-            taken = taken or [end - start]
+            taken = taken or [seconds]
             break
-    return float(np.median(taken))
+    return float(np.mean(taken))
 
 
 def _batches(run: Run) -> Iterator[np.ndarray]:
-    """Yield batches from the beginning, the middle and the end of an epoch; the first one comes twice, as a warm-up."""
+    """Yield batches spread over an epoch; the first one comes twice, as a warm-up."""
     batches = list(run.task.sampler())
     places = np.linspace(0, len(batches) - 1, _MEASURED).astype(int)
     for place in [places[0], *places]:

@@ -59,7 +59,7 @@ class LabelledColumns(TwoColumns):
 
     def find_doubt(self, columns: Sequence[Column], best: tuple[int, int]) -> str:
         """Return a reason if labels never repeat, or are one of several columns of 0 and 1, each of which can be a label."""
-        if columns[best[1]].content.varies:
+        if columns[best[1]].content.varies and self.scores(columns)[best[1]][1] < 0:
             return f"a label must repeat, but nearly all values of {columns[best[1]]} are different"
         marks = [str(column) for column in columns if column.place != best[0] and _is_mark(column)]
         if self.data.label or len(marks) < 3 or not _is_mark(columns[best[1]]):
