@@ -88,6 +88,8 @@ ROWS = [
     ("--min_df", "classification", "--tokenizer.min_count"),
     ("--early_stopping_metric", "translation", "--training.monitor"),  # JoeyNMT
     ("--beam_alpha", "translation", "--decoding.length_penalty"),  # JoeyNMT
+    ("--verbose", "translation", "standard error"),
+    ("-v", "classification", "standard error"),
 ]
 
 
@@ -105,6 +107,20 @@ def test_a_habit_is_answered(option, task, named, capsys):
 @pytest.mark.parametrize("option", ["--batch-size", "--batch_size", "--Batch-Size"])
 def test_dashes_underscores_and_case_are_one(option):
     assert habits.find_setting(option, "translation").startswith("--training.batch_sentences N")
+
+
+@pytest.mark.parametrize("command", [["resume", "x"], ["translate", "x"], ["evaluate", "x", "y"], ["info", "x"]])
+@pytest.mark.parametrize("option", ["--verbose", "--quiet"])
+def test_there_is_no_switch_for_messages(command, option, capsys):
+    assert main([*command, option]) == 2
+    assert "in regard: no switch: reports and progress bars go to standard error; 2>log.txt writes" in capsys.readouterr().err
+
+
+def test_an_unknown_option_without_a_value(capsys):
+    for arguments in (["--overwrit"], ["--overwrit", "--out", "x"]):
+        assert main(["train", "translation", "--data.train", "x", *arguments]) == 2
+        shown = capsys.readouterr().err
+        assert "train translation: there is no option '--overwrit'; did you mean '--overwrite'?" in shown
 
 
 def answers():

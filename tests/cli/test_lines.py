@@ -42,7 +42,7 @@ def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
     for name in ("a.csv", "b.TSV.gz", "c.jsonl"):
         (tmp_path / name).write_text("text,label\ngood,1\n")
         assert list(read_lines(str(tmp_path / name), "classify")) == ["text,label", "good,1"]
-        said = f"regard: {tmp_path / name} is named like a table and is read as a text file: each whole line is one text"
+        said = f"regard: {tmp_path / name} is named like a table, but is read as a text file, and every line is one text; to "
         assert capsys.readouterr().err.startswith(said)
     (tmp_path / "a.txt").write_text("good\n")
     assert list(read_lines(str(tmp_path / "a.txt"), "classify")) == ["good"]

@@ -212,6 +212,10 @@ def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys):
     assert "warning: the model answers 'usual' for 100.0% of the 120 held-out texts" in shown
     text = call(capsys, "info", tmp_path / "run")
     assert "Scores by cross-validation\n" in text
+    assert re.search(r"kind +combined, recurrent, additive pooling, softmax normalizer\n", text)
+    assert re.search(r"parameters +[\d,]+ \(.+\)\n +[\d,]+ in members\n", text)
+    assert "Settings chosen from the data when the run began\n  120 texts of 3.0 words on average, with 2 labels\n" in text
+    assert "  chosen:" not in text
     assert "By cross-validation, with models trained on a part of the texts:" in (tmp_path / "run" / "README.md").read_text(
         "utf-8"
     )

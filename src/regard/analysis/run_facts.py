@@ -55,6 +55,8 @@ class TrainingInfo:
     """Training time without validations, from the logs; None without logs."""
     settings: dict[str, Any]
     """Settings that differ from the defaults, nested as in a YAML file."""
+    chosen: tuple[str, ...]
+    """Description of the settings that were chosen from the data; empty if they were not."""
     versions: dict[str, str]
     machine: dict[str, Any]
     """Device, threads, precision and processes; empty for a folder without checkpoints."""

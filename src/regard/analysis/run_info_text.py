@@ -24,6 +24,7 @@ def render(info: RunFacts) -> str:
         ("Vocabulary", _vocabularies(info.vocabularies)),
         ("Labels", _labels(info.labels)),
         ("Training", _training(info.training)),
+        ("Settings chosen from the data when the run began", info.training.chosen),
         ("Settings that differ from the defaults", _yaml(info.training.settings)),
     ]
     head = f"{info.folder}: {info.title}\n{_state(info)}"
@@ -43,11 +44,12 @@ def _state(info: RunFacts) -> str:
 
 
 def _model(model: ModelInfo) -> list[str]:
-    kinds = ", ".join(f"{value} {name}" if name != "model" else value for name, value in model.kind.items())
+    named = [(name.rpartition(".")[2], value) for name, value in model.kind.items()]
+    kinds = ", ".join(value if name in ("model", value) else f"{value} {name}" for name, value in named)
     custom = {"model": "custom Python object", "attention": f"{kinds}; the attention is a custom Python object"}
     rows = [("kind", custom.get(model.custom, kinds))]
     rows.append(("parameters", f"{model.parameters:,} ({_megabytes(model.bytes)})"))
-    rows += [("", f"{count:,} {name}") for name, count in model.parts.items()]
+    rows += [("", f"{count:,} in {name}") for name, count in model.parts.items()]
     if model.sites:
         rows.append(("attention sites", ", ".join(_families(model.sites))))
     elif model.custom == "model":
@@ -122,7 +124,7 @@ def _labels(labels: Sequence[str]) -> list[str]:
 def _training(training: TrainingInfo) -> list[str]:
     rows = []
     if training.updates is not None:
-        epochs = f" ({training.epochs:,.4g} epochs)" if training.epochs is not None else ""
+        epochs = f" ({training.epochs:,.4g} epoch{'s' * (training.epochs != 1)})" if training.epochs is not None else ""
         rows.append(("updates", f"{training.updates:,}{epochs}"))
     if training.kept:
         mean = "mean of the weights after updates " if len(training.kept) > 1 else "weights after update "

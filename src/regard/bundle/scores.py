@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-_NAMES = {"bleu": "BLEU", "chrf": "chrF", "macro_f1": "macro F1"}
+_NAMES = {"bleu": "BLEU", "chrf": "chrF", "macro_f1": "macro F1", "accuracy_sd": "standard deviation of accuracy"}
 _SEARCHED = ("bleu", "chrf")
 _FIRST = ("loss", "perplexity", "bleu", "chrf", "accuracy", "macro_f1")
 _NOT_RECORDED = "search not recorded"

@@ -44,7 +44,7 @@ def find_option(option: str, known: Mapping[str, object] | frozenset[str]) -> st
     """Return the option in `known` that corresponds to an option of another tool, or an empty string."""
     answers = (str(answer) for answer in _find("using", option))
     fallback = "the folder of the run, without an option" if normalise(option) in _MODEL else ""
-    return next((answer for answer in answers if answer.partition(" ")[0] in known), fallback)
+    return next((answer for answer in answers if answer.startswith("no switch") or answer.partition(" ")[0] in known), fallback)
 
 
 def find_command(name: str) -> str:

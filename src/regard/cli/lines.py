@@ -52,8 +52,8 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
         )
     if name.endswith(_TABLES):
         print(
-            f"regard: {path} is named like a table and is read as a text file: each whole line is one text, a header and "
-            "separators too",
+            f"regard: {path} is named like a table, but is read as a text file, and every line is one text; to {verb} one "
+            "column, write it to a text file with one text per line",
             file=sys.stderr,
         )
     lines = _lines_in(path)

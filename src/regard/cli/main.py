@@ -15,45 +15,48 @@ from regard.terminal import discard_output, replace_unwritable
 _HELP = """\
 regard: train a translator, a text classifier or a language model on your own file, use it, and inspect its attention.
 
-Try it (some minutes on two cores, nothing to download):
-  regard demo                                              a translator
-  regard demo --model transformer                          the same with a Transformer
-  regard demo --task classification                        classifiers of reviews
+Try it (a few minutes on two cores, nothing to download):
+  regard demo                                              train a translator
+  regard demo --model transformer                          train a Transformer
+  regard demo --task classification                        train classifiers of reviews
 
-Train on your own file: pairs, the two sides separated by a tab; or texts with their labels; or texts:
-  regard train translation --data.train pairs.tsv --data.source en --data.target de --preset luong --out runs/mine
-  regard train classification --data.train reviews.csv --data.text review --data.label stars --preset bag --out runs/reviews
-  regard train language --data.train stories.txt --preset language-tiny --out runs/stories
-  regard resume runs/mine                                  go on after an interruption, exactly where it stopped
+Train on your own file: sentence pairs (one tab-separated pair per line, or a table), texts with labels, or texts. Columns
+and settings are chosen from the data:
+  regard train translation --data.train pairs.tsv --data.source en --data.target de --out runs/mine
+  regard train classification --data.train reviews.csv --out runs/reviews
+  regard train language --data.train stories.txt --out runs/stories
+  regard resume runs/mine                                  continue a run that was interrupted
+  regard resume runs/mine --training.max_epochs 20         train a run longer
+  regard train translation --from runs/mine --data.train new.tsv   fine-tune a model on other data
 
-See what a run contains and how training went:
-  regard info runs/mine                                    size, data, scores, vocabulary, settings
-  regard curves runs/mine --to curves.png                  loss and scores during training, of one run or several
+Inspect a run:
+  regard info runs/mine                                    show size, data, scores, vocabulary and settings
+  regard curves runs/mine --to curves.png                  draw loss and scores during training, of one run or several
 
 Use it:
-  regard translate runs/mine "she kissed him ."            sentences as arguments, from --input FILE, or from stdin
-  regard classify runs/reviews "a gripping , honest film"  the same for texts and labels
-  regard generate runs/stories "once upon a time"          a language model goes on with a text
-  regard look runs/mine "she kissed him ." --to map.png    the attention behind it, here and as .png .svg .pdf .html .json
-  regard align runs/mine pairs.tsv                         word alignments of given pairs, in Pharaoh format
+  regard translate runs/mine "she kissed him ."            translate arguments, the lines of --input FILE, or of stdin
+  regard classify runs/reviews "a gripping , honest film"  label texts, given in the same ways
+  regard generate runs/stories "once upon a time"          continue a text with a language model
+  regard look runs/mine "she kissed him ." --to map.png    show attention in the terminal, or as .png .svg .pdf .html .json
+  regard align runs/mine pairs.tsv                         align the words of given pairs, in Pharaoh format
 
 Take it elsewhere:
-  regard page runs/mine --to playground.html               one HTML file with the model inside, to play with
-  regard export runs/mine --to exported/mine               ONNX graphs with attention, for onnxruntime
-  regard serve runs/mine runs/reviews                      a web service with JSON, for several models at once
-  regard push runs/mine user/mine                          upload it to the Hugging Face hub; hf://user/mine loads it
+  regard page runs/mine --to playground.html               write an HTML page that contains the model, to try it in a browser
+  regard export runs/mine --to exported/mine               write ONNX graphs with attention, for onnxruntime
+  regard serve runs/mine runs/reviews                      start a web service (JSON) for one or several models
+  regard push runs/mine user/mine                          upload a model to the Hugging Face hub; hf://user/mine loads it
 
-Judge it:
-  regard evaluate runs/mine test.tsv                       loss, BLEU, chrF; of classifiers accuracy, F1, calibration, mistakes;
-                                                           of language models perplexity
-  regard score runs/mine test.tsv                          how probable a translator finds given translations, line by line
-  regard compare runs/a runs/b test.tsv                    which of two models is better, and whether that is chance
-  regard faithfulness runs/reviews test.tsv                how far a classifier's attention can be trusted
+Evaluate it:
+  regard evaluate runs/mine test.tsv                       translators: loss, BLEU, chrF; classifiers: accuracy, F1, mistakes,
+                                                           calibration; language models: perplexity
+  regard score runs/mine test.tsv                          print the log probability of each given translation
+  regard compare runs/a runs/b test.tsv                    compare two models, and test whether the difference is chance
+  regard faithfulness runs/reviews test.tsv                measure whether attention shows which words decide
 
 More:
   regard corpus --pairs 20000 --to pairs.tsv               write built-in sentence pairs or reviews to a file
-  regard presets [NAME]                                    ready-made runs, and what one consists of
-  regard COMMAND --help                                    all about a command
+  regard presets [NAME]                                    list the presets, or show the settings of one
+  regard COMMAND --help                                    explain a command and its options
   regard --version
 """
 

@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
-from regard.cli.habits import find_other_name, find_setting, normalise
+from regard.cli.habits import find_option, find_other_name, find_setting, normalise
 from regard.cli.options import Parser, model_folder
 from regard.config.loading import Layer, lay_over, load_config, override_layer, read_layer, setting_names
 from regard.config.run import RunConfig
@@ -139,21 +139,23 @@ def _unknown_task(task: str, rest: Sequence[str]) -> RequestError:
 
 
 def _check_habits(task: str, arguments: Sequence[str]) -> None:
-    """Check that no option belongs to another tool.
+    """Check that no option belongs to another tool, and that no option without a value is unknown.
 
     Raises:
-        RequestError: If there is one. The message gives regard's name for it.
+        RequestError: If there is one. The message gives regard's name for it, or the nearest name.
     """
     own = {option for action in _parser(task)._actions for option in action.option_strings}
     known = own | {f"--{name}" for name in setting_names(find_task(task).config_class)}
-    for argument in arguments:
-        option = argument.partition("=")[0]
+    for argument, following in pairwise((*arguments, "--")):
+        option, equals, _ = argument.partition("=")
         if not option.startswith("-") or not option.lstrip("-")[:1].isalpha():
             continue  # a value, perhaps a negative number
         if option not in known and f"--{option.lstrip('-').replace('-', '_')}" not in known:
-            answer = find_setting(option, task)
-            if answer:
+            if answer := find_setting(option, task):
                 raise RequestError(f"train {task}: '{option}' is not an option here; in regard: {answer}")
+            if not equals and following.startswith("--"):
+                meant = nearest(option, known)
+                raise RequestError(f"train {task}: there is no option '{option}'{meant} (`regard train {task} --help` has all)")
 
 
 def _start_of(layers: Sequence[Layer]) -> str:
@@ -246,6 +248,8 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
             continue
         if not equals:
             if not waiting or waiting[0].startswith("--"):
+                if answer := find_option(name, frozenset(own)):
+                    raise RequestError(f"{command}: '{name}' is not an option here; in regard: {answer}")
                 raise RequestError(f"{command}: {name} needs a value: {name} VALUE")
             value = waiting.pop(0)
         settings[name.removeprefix("--").replace("-", "_")] = value
