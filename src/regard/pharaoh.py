@@ -1,11 +1,11 @@
-"""The Pharaoh format of word alignments, which records and texts both read."""
+"""The Pharaoh format of word alignments, which `records` and `text` read."""
 
 import re
 
 from regard.errors import DataError
 
 Link = tuple[int, int]
-"""Source word, target word, both from 0."""
+"""Index of the source word and of the target word, both from 0."""
 
 _LINK = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
 
@@ -14,14 +14,14 @@ def parse_pharaoh(line: str, *, where: str = "") -> tuple[set[Link], set[Link]]:
     """Read one line such as `0-0 1-2 3?4`.
 
     Args:
-        line: Links separated by spaces; `?` or `p` in place of `-` marks one that is possible, not sure.
-        where: Put before an error's message, such as `"gold.txt, line 3"`.
+        line: Links separated by spaces; `?` or `p` instead of `-` marks a possible link.
+        where: Prefix of error messages, such as `"gold.txt, line 3"`.
 
     Returns:
-        The sure links, and the possible ones (which include the sure).
+        The sure links, and all links including the sure ones.
 
     Raises:
-        DataError: If something on the line is not a link.
+        DataError: If a part of the line is not a link.
     """
     sure: set[Link] = set()
     possible: set[Link] = set()

@@ -1,7 +1,7 @@
-"""The private functions of PyTorch that fast paths use, each with a public fallback.
+"""Private functions of PyTorch for fast paths, each with a public fallback.
 
-No other module of the package touches `torch._C`, `torch._dynamo`, `torch._inductor` or `torch.ops.mkldnn`. A version of
-PyTorch that moves one of them costs speed, and changes no result.
+No other module of the package touches `torch._C`, `torch._dynamo`, `torch._inductor` or `torch.ops.mkldnn`. If a version of
+PyTorch lacks one of them, results stay the same, but code may be slower.
 """
 
 import shutil
@@ -25,21 +25,21 @@ def is_transformed() -> bool:
 
 
 def can_pack(dtype: torch.dtype = torch.float32) -> bool:
-    """Return whether `pack_weight` and `packed_linear` use oneDNN's own layout here, for weights of this dtype."""
+    """Return whether `pack_weight` and `packed_linear` use oneDNN's layout on this machine for weights of this dtype."""
     ops = torch.ops.mkldnn
     if not (
         torch.backends.mkldnn.is_available() and hasattr(ops, "_linear_pointwise") and hasattr(ops, "_reorder_linear_weight")
     ):
         return False
-    if dtype == torch.bfloat16:  # which some processors lack
+    if dtype == torch.bfloat16:  # some processors do not support it
         return hasattr(ops, "_is_mkldnn_bf16_supported") and bool(ops._is_mkldnn_bf16_supported())
     return dtype == torch.float32
 
 
 def pack_weight(weight: Float[Tensor, "V D"]) -> Tensor:
-    """Lay out the weight of a linear map once, in the order in which oneDNN's kernels read it.
+    """Convert the weight of a linear map to the layout of oneDNN's kernels.
 
-    Without the private function, this is the weight itself.
+    Without the private function, it returns the weight unchanged.
     """
     return torch.ops.mkldnn._reorder_linear_weight(weight) if can_pack(weight.dtype) else weight
 
@@ -54,7 +54,7 @@ def packed_linear(rows: Float[Tensor, "R D"], weight: Tensor, bias: Float[Tensor
 
 @cache
 def has_compiler() -> bool:
-    """Return whether PyTorch finds a C++ compiler; without its private function, whether one is on the path."""
+    """Return whether PyTorch finds a C++ compiler; without the private function, whether one is on the path."""
     try:
         from torch._inductor import cpp_builder
 
@@ -63,12 +63,12 @@ def has_compiler() -> bool:
         return any(shutil.which(name) for name in ("g++", "clang++", "c++"))
     try:
         return bool(find())
-    except RuntimeError:  # which InvalidCxxCompiler is
+    except RuntimeError:  # the base of InvalidCxxCompiler
         return False
 
 
 def recompile_limit_error() -> type[Exception]:
-    """Return the error that `torch.compile` raises after too many recompilations; without its class, `RuntimeError`."""
+    """Return the class of the error that `torch.compile` raises after too many recompilations, or `RuntimeError`."""
     try:
         from torch._dynamo.exc import FailOnRecompileLimitHit
     except ImportError:

@@ -1,8 +1,8 @@
 """The interface between data that can be drawn and the code that draws it.
 
-A record draws itself: `record.save("map.png")`, `record.plot()`, and a notebook that shows it. But `records` is plain data, in
-a layer below `viz`, and imports nothing of it. A record calls a `Renderer`. `viz.render` is one, and `regard/__init__`, which
-sees both and which Python runs before any other module of the package, names it. It is imported when something is drawn.
+Records have drawing methods, `record.save("map.png")` and `record.plot()`, and notebooks show them. But `records` is in a layer
+below `viz` and must not import it. Therefore a record calls a `Renderer`. `regard/__init__`, which Python runs before any other
+module of the package, sets `viz.render` as the renderer. It is imported when something is drawn.
 """
 
 from collections.abc import Callable
@@ -40,10 +40,10 @@ _find: Callable[[], Renderer] | None = None
 
 
 def set_renderer(find: Callable[[], Renderer]) -> None:
-    """Name the renderer.
+    """Set the renderer.
 
     Args:
-        find: Returns it; called whenever something is drawn, so that the import can wait until then.
+        find: Function that returns the renderer. It is called whenever something is drawn, so that `viz` is imported only then.
     """
     global _find
     _find = find

@@ -1,14 +1,14 @@
-"""Changes of attention weights, for the argument `reweight`: see what a model would have written with other attention.
+"""Changes of attention weights, for the argument `reweight`: see the output of a model with other attention.
 
-A `Reweight` is a function of weights (…,Q,K) and a mask that broadcasts to them; it returns the weights that take their place
-before the context is formed:
+A `Reweight` is a function of weights (…,Q,K) and a mask that broadcasts to them. It returns the weights that replace them
+before the context is computed:
 
     translator.translate(["she kissed him ."], reweight=flatten)                      # the same weight for every source token
-    translator.translate(["she kissed him ."], reweight=at_step(1, attend_to(2)))     # step 1 reads source token 2 alone
+    translator.translate(["she kissed him ."], reweight=at_step(1, attend_to(2)))     # step 1 reads source token 2 only
     translator.translate(["she kissed him ."], reweight={"cross.0": sharpen(4)})      # one layer of a Transformer
 
-Rows are steps of a target or hypotheses at one step, and columns are what they attend to. A row's total stays what it was,
-unless nothing is left of it.
+Rows are steps of a target or hypotheses at one step, and columns are tokens. The sum of a row is preserved, unless all its
+weights become zero.
 """
 
 from abc import ABC, abstractmethod
@@ -61,14 +61,16 @@ class StepReweight(ABC):
 MaybeReweight = TypeVar("MaybeReweight", Reweight, Reweight | None)
 
 ReweightBySite = Mapping[str, Reweight]
-"""Functions by site: `cross`, `encoder` or `decoder` for all layers of a kind, `cross.0` for one, which comes first."""
+"""Functions by site: `cross`, `encoder` or `decoder` for all layers of a kind, or `cross.0` for one layer, which takes
+precedence.
+"""
 
 
 def flatten(weights: Tensor, mask: Tensor) -> Tensor:
-    """Give every column that a row may attend to the same weight (Wiegreffe and Pinter 2019, section 3.2, at test time).
+    """Give the same weight to every column that a row may attend to (Wiegreffe and Pinter 2019, section 3.2, at test time).
 
     Args:
-        weights: (…,Q,K), of any attention.
+        weights: Weights (…,Q,K) of any attention.
         mask: Booleans that broadcast to the weights; True where a row may attend.
     """
     even = mask.expand_as(weights).to(weights.dtype)
@@ -76,10 +78,10 @@ def flatten(weights: Tensor, mask: Tensor) -> Tensor:
 
 
 def sharpen(power: float = 2.0) -> Reweight:
-    """Make a function that raises weights to a power and rescales each row to its total.
+    """Return a function that raises weights to a power and rescales each row to its total.
 
     Args:
-        power: > 0: more than 1 concentrates a row on its largest weights, less than 1 spreads it.
+        power: Exponent > 0; above 1 it concentrates a row on its largest weights, below 1 it makes weights more even.
 
     Raises:
         RequestError: If the power is not a positive number.
@@ -97,7 +99,7 @@ def sharpen(power: float = 2.0) -> Reweight:
 
 
 def erase(*columns: int) -> Reweight:
-    """Make a function that sets the weights of these columns to 0 and rescales the others.
+    """Return a function that sets the weights of these columns to 0 and rescales the others.
 
     Args:
         columns: Numbers of tokens, from 0; negative ones count from the end.
@@ -107,12 +109,12 @@ def erase(*columns: int) -> Reweight:
 
 
 def attend_to(*columns: int) -> Reweight:
-    """Make a function that gives all weight to these columns, in equal parts.
+    """Return a function that gives all weight to these columns, in equal parts.
 
-    A row that may attend to none of them (a later token, or padding) keeps its weights.
+    A row that may attend to none of these columns (later tokens or padding) keeps its weights.
 
     Args:
-        columns: Numbers of tokens, from 0; negative ones count from the end, padding included.
+        columns: Numbers of tokens, from 0; negative ones count from the end, including padding.
     """
     _check_columns("attend_to", columns)
 
@@ -125,11 +127,12 @@ def attend_to(*columns: int) -> Reweight:
 
 
 def at_step(steps: int | Collection[int], reweight: Reweight) -> StepReweight:
-    """Make a function that changes the weights of some steps of the target only.
+    """Return a function that changes the weights of some steps of the target only.
 
     Args:
-        steps: Step 0 predicts the first token. Continuing a text, the tokens of the prompt are the first steps.
-        reweight: What to do there.
+        steps: Numbers of steps; step 0 predicts the first token. When a text is continued, the tokens of the prompt are the
+            first steps.
+        reweight: Function for these rows.
 
     Raises:
         RequestError: If a step is not a number of 0 or more.
@@ -141,18 +144,18 @@ def at_step(steps: int | Collection[int], reweight: Reweight) -> StepReweight:
 
 
 def on_heads(heads: int | Collection[int], reweight: Reweight) -> Reweight:
-    """Make a function that changes the weights of some heads only.
+    """Return a function that changes the weights of some heads only.
 
     Args:
         heads: Numbers of heads, from 0.
-        reweight: What to do there.
+        reweight: Function for these rows.
     """
     numbers = (heads,) if isinstance(heads, int) else tuple(heads)
     return _OnHeads(numbers, _checked("on_heads", reweight))
 
 
 def chain(*reweights: Reweight) -> Reweight:
-    """Make a function that applies several, one after the other."""
+    """Return a function that applies several functions, one after another."""
     return _Chain([_checked("chain", reweight) for reweight in reweights])
 
 
@@ -201,7 +204,7 @@ class _Chain(StepReweight):
 
 
 def for_site(reweight: ReweightBySite | None, site: str) -> Reweight | None:
-    """Return the function for a site: its own, or the one for all layers of its kind; None if there is neither."""
+    """Return the function for a site, or the one for all layers of its kind; None if neither exists."""
     return None if not reweight else reweight.get(site, reweight.get(site.partition(".")[0]))
 
 
@@ -221,7 +224,7 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
     """Return the function for the rows of some steps of a target.
 
     Args:
-        reweight: The function for any.
+        reweight: The function for all rows.
         first: Number of the first step.
         count: Number of steps; 1 if all rows are hypotheses at the same step.
     """
@@ -229,7 +232,7 @@ def for_steps(reweight: MaybeReweight, first: int, count: int = 1) -> MaybeRewei
 
 
 def without_steps(reweight: Reweight) -> Reweight:
-    """Return the function for pooling weights (B,K), with heads (B,H,K), which are those of step 0."""
+    """Return the function for pooling weights (B,K) or (B,H,K), which belong to step 0."""
     if not isinstance(reweight, StepReweight):
         return reweight
     first = for_steps(reweight, 0)
@@ -237,10 +240,10 @@ def without_steps(reweight: Reweight) -> Reweight:
 
 
 def per_hypothesis(reweight: Reweight | None, batch: int) -> Reweight | None:
-    """Return the function for weights (B·N,1,K), with heads (B·N,H,1,K), from one for (B,N,K) and (B,H,N,K).
+    """Return the function for weights (B·N,1,K) or (B·N,H,1,K), from one for (B,N,K) or (B,H,N,K).
 
     Args:
-        reweight: The function that sees all hypotheses of a sentence together.
+        reweight: The function for all hypotheses of a sentence together.
         batch: B.
     """
     if reweight is None:
@@ -261,10 +264,10 @@ def check_reweight(reweight: ReweightBySite, sites: Collection[str]) -> None:
 
     Args:
         reweight: The functions.
-        sites: What they may be for.
+        sites: Allowed names of sites.
 
     Raises:
-        RequestError: If it is no mapping, names another site, or something in it is no function.
+        RequestError: If it is not a mapping, names another site, or contains something that is not a function.
     """
     if not isinstance(reweight, Mapping):
         raise RequestError(
@@ -295,7 +298,7 @@ def _check_columns(name: str, columns: tuple[int, ...]) -> None:
 
 
 def _marked(columns: Collection[int], weights: Tensor) -> Tensor:
-    """Return (K): True at these columns; those that do not exist are skipped."""
+    """Return flags (K) that are True at these columns; columns that do not exist are skipped."""
     width = weights.shape[-1]
     marked = torch.zeros(width, dtype=torch.bool, device=weights.device)
     marked[[column for column in columns if -width <= column < width]] = True
@@ -303,6 +306,6 @@ def _marked(columns: Collection[int], weights: Tensor) -> Tensor:
 
 
 def rescaled(changed: Tensor, weights: Tensor) -> Tensor:
-    """Rescale the rows of changed weights to the totals of the weights before; a row of zeros stays one."""
+    """Rescale the rows of changed weights to their previous sums; a row of zeros stays zero."""
     total = changed.sum(-1, keepdim=True)
     return changed * torch.where(total > 0, weights.sum(-1, keepdim=True) / total.clamp(min=torch.finfo(total.dtype).tiny), 0)

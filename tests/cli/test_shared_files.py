@@ -100,7 +100,7 @@ def test_a_process_that_fails_leaves_the_others_parts_to_the_next_attempt(model,
     assert run(monkeypatch, 0, 2, *command) == 2
     said = capsys.readouterr().err
     assert "process 1 of 2 has not finished its part of" in said
-    assert "run the same command again, and they are taken as they are" in said
+    assert "run the same command again to reuse them" in said
     assert out.read_text() == "of before\n"
     assert sorted(path.name for path in tmp_path.glob("out.parts/*/*")) == ["0000", "0000.begun", "0001.begun"]
 
@@ -129,7 +129,7 @@ def test_both_files_are_asked_for(model, lines, monkeypatch, capsys):
 
 @pytest.mark.parametrize(("name", "what"), [("", "is a folder"), ("none/out", "is in '.*none', which is no folder")])
 def test_where_it_cannot_go(tmp_path, name, what):
-    with pytest.raises(RequestError, match=rf"--output is '.*', which {what}; name a file in a folder that is there"):
+    with pytest.raises(RequestError, match=rf"--output is '.*', which {what}; name a file in an existing folder"):
         PartedFile(tmp_path / name, Ranks(), "")
 
 
@@ -222,7 +222,7 @@ def test_a_link_is_followed(tmp_path, there, size):
 
 def test_a_link_to_itself(tmp_path):
     (tmp_path / "out").symlink_to(tmp_path / "out")
-    with pytest.raises(RequestError, match="which is a link that leads back to itself; name a file"):
+    with pytest.raises(RequestError, match="which is a link to itself; name a file"):
         PartedFile(tmp_path / "out", Ranks(), "")
 
 

@@ -92,7 +92,7 @@ def test_refusals():
     with pytest.raises(RequestError, match="is of an encoder–decoder: give its target_tokens, too"):
         from_huggingface({"cross_attentions": weights(TARGET, SOURCE)}, TOKENS)
     with pytest.raises(
-        RequestError, match="of a beam search, in which attentions do not follow their hypotheses: generate with num"
+        RequestError, match="from a beam search, whose attentions are not ordered by hypothesis: generate with num"
     ):
         from_huggingface({"beam_indices": torch.zeros(1), "cross_attentions": ()}, TOKENS, TARGETS)
     for wrong in (None, "a b", [1, 2]):

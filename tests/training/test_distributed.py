@@ -139,7 +139,7 @@ def test_one_process_goes_on_where_two_were_killed(config, change, capfd, monkey
     assert time.monotonic() - begun < 30
     assert second.code == -signal.SIGKILL
     assert isinstance(first.error, TrainingError), first.trace
-    assert str(first.error).startswith("process 1 of 2 has ended, and the others with it; ")
+    assert str(first.error).startswith("process 1 of 2 has ended, so the others ended too; ")
     capfd.readouterr()
     resume(config.out, model=TinyTranslator)
     said = capfd.readouterr().err
@@ -160,7 +160,7 @@ def test_who_is_busy_is_ended_too(config, monkeypatch, capfd):
     first, _ = run_several(lambda rank: fit(config, model=TinyTranslator, progress=False) and None)
     assert time.monotonic() - begun < 30
     assert first.code == TrainingError.exit_code
-    assert "regard: process 1 of 2 has ended, and the others with it" in capfd.readouterr().err
+    assert "regard: process 1 of 2 has ended, so the others ended too" in capfd.readouterr().err
 
 
 def test_processes_that_would_do_different_things_are_refused(config):

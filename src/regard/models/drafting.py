@@ -1,4 +1,4 @@
-"""The words that a model feeds itself in training, where not every word is gold."""
+"""The words that are fed in training if not every word is gold."""
 
 from typing import Any
 
@@ -19,17 +19,17 @@ def draft(
     *,
     reweight: ReweightBySite | None = None,
 ) -> Int[Tensor, "B T"]:
-    """Return the words that are fed where not every word is gold: elsewhere the model's best word of the step before.
+    """Return the words to feed: the gold word, or the model's best word of the previous step, for each position.
 
-    No gradient flows through a choice of words, so they are chosen first, without dropout; the target so drafted is then as
-    known as any other. Sentences that are all gold take no part.
+    No gradient flows through a choice of words, so they are chosen first, without dropout. The result is then used like any
+    known target. Sentences with only gold words are skipped.
 
     Args:
         model: The model.
         target_in: The start symbol and the target.
-        state: From `encode`, fresh.
-        use_gold: Where to feed the word of `target_in`.
-        reweight: Maps attention weights to those used in their place, by site.
+        state: Result of `encode`.
+        use_gold: True where the word of `target_in` is fed.
+        reweight: Functions that replace attention weights, by site.
     """
     fed = target_in.clone()
     rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]

@@ -1,4 +1,4 @@
-"""Several models as one."""
+"""An ensemble: several models used as one."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -19,27 +19,27 @@ from regard.reweight import ReweightBySite
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """Where each member stands."""
+    """The states of all members."""
 
     members: tuple[DecoderState, ...]
 
     def select(self, beam: Int[Tensor, "B N"]) -> "EnsembleState":
-        """Every member goes on from the same hypotheses."""
+        """Select the same hypotheses in every member."""
         return EnsembleState(tuple(state.select(beam) for state in self.members))
 
     def keep(self, rows: Int[Tensor, " M"]) -> "EnsembleState":
-        """Every member goes on with the same sentences."""
+        """Keep the same sentences in every member."""
         return EnsembleState(tuple(state.keep(rows) for state in self.members))
 
 
 class Ensemble(Seq2Seq[EnsembleState]):
     """p(word) = (1/M) Σ_m p_m(word), the mean of the members' probabilities at each step.
 
-    Its scores are log p. Attention is the mean over the members, at the sites that all of them have; where they have different
-    numbers of heads, the mean over heads comes first. It is searched, and scores targets, like any model; it is not trained.
+    Its scores are log p. Attention is the mean over the members, at the sites that all of them have; if their numbers of heads
+    differ, the heads are averaged first. It can search and score targets like any model, but it cannot be trained.
 
     Args:
-        members: One or more, of the same vocabularies on both sides. The same model may come more than once.
+        members: One or more models with the same vocabularies on both sides. A model may occur several times.
     """
 
     def __init__(self, members: Sequence[Seq2Seq[Any]]) -> None:
@@ -75,24 +75,24 @@ class Ensemble(Seq2Seq[EnsembleState]):
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         self.check_reweight(reweight)
-        if use_gold is not None:  # what is fed is the best word of all of them together
+        if use_gold is not None:  # the fed word is the best one of the ensemble
             target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         pairs = zip(self._each(), state.members, strict=True)
         found = [member.decode(target_in, own, record=record, reweight=reweight) for member, own in pairs]
         return torch.cat([features for features, _ in found], -1), _mean([maps for _, maps in found])
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        """Return log p of the words, from the members' features side by side."""
+        """Return log p of the words, from the concatenated features of the members."""
         parts = features.split([member.output_weight()[0].shape[1] for member in self._each()], -1)
         return _pooled(member.logits(part) for member, part in zip(self._each(), parts, strict=True))
 
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        """Raise an error: an ensemble has no output weight, because a mean of softmaxes is not the softmax of a linear map.
+        """Raise an error, because a mean of softmaxes is not the softmax of a linear map, so there is no output weight.
 
         Raises:
             RequestError: Always.
         """
-        raise RequestError("an ensemble has no output layer of its own, and is not trained: train its members one by one")
+        raise RequestError("an ensemble has no output layer of its own and cannot be trained: train its members one by one")
 
     def step(
         self,
@@ -117,7 +117,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
 
 
 def _pooled(logits: Iterable[Tensor]) -> Tensor:
-    """Return log of the mean of the softmaxes, member by member, so that few sets of scores exist at once."""
+    """Return the logarithm of the mean softmax, computed member by member to save memory."""
     count, pooled = 0, None
     for one in logits:
         each = one.log_softmax(-1, dtype=torch.promote_types(one.dtype, torch.float32))

@@ -1,7 +1,7 @@
 """The parts of a model's step, for code that runs the same step from packed weights (`regard.inference`).
 
-A model that returns its parts promises that its step computes their formula. A model that returns None is searched by calling
-its `step`. So whoever packs models needs to know no class of model.
+A model that returns its parts guarantees that its step computes their formula. For a model that returns None, a search calls
+its `step`. So the code that packs models does not need to know any model class.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,9 @@ from regard.layers.recurrent import CellWeights
 from regard.layers.transformer import DecoderParts
 
 Features = Callable[..., tuple[Tensor, dict[str, Tensor], Any]]
-"""features(tokens, state, record=…, reweight=…) → features (B,N,D), attention by site, state: all of `step` but the output."""
+"""features(tokens, state, record=…, reweight=…) → features (B,N,D), attention by site, state: `step` without the output
+layer.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,10 @@ class RecurrentParts:
     layers: tuple[CellWeights, ...]
     """The weights of each layer's step."""
     readout_maps: ReadoutMaps | None
-    """The maps of the readout; None for a readout without maps, or with others."""
+    """The linear maps of the readout; None for a readout without these maps."""
     readout: nn.Module
     with_parts: Callable[[Sequence[nn.Module], nn.Module], Any]
-    """Builds a decoder with other layers and another readout; see `RecurrentDecoder.with_parts`."""
+    """Function that builds a decoder with other layers and another readout; see `RecurrentDecoder.with_parts`."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class StepParts:
     features: Features
     output: nn.Linear
     decoder: DecoderParts | RecurrentParts | None
-    """The parts of the decoder; None if only its own `step` computes what it does."""
+    """The parts of the decoder; None if it must be run by its own `step`."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class EnsembleParts:
     members: tuple[Any, ...]
     """The members, each a `Seq2Seq`."""
     build: Callable[[list[Any]], Any]
-    """Builds an ensemble of other members."""
+    """Function that builds an ensemble of other members."""
 
 
 SearchParts = StepParts | EnsembleParts

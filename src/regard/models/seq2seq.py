@@ -1,7 +1,6 @@
-"""The contract between models that turn one sequence into another and whatever searches or trains them.
+"""The contract between sequence-to-sequence models and the code that searches or trains them.
 
-Search, scoring and training see these four methods and nothing of a model's insides. `state` is opaque to them, but for
-`select` and `keep`.
+Search, scoring and training use only these four methods of a model. Of `state`, they use only `select` and `keep`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,12 +16,14 @@ from regard.reweight import ReweightBySite, check_reweight
 from regard.text.symbols import PAD
 
 AttentionMaps = dict[str, Tensor]
-"""Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), with heads (B,H,T,S). Sites that begin with `encoder` are
-(…,S,S), with `decoder` (…,T,T). From a step, N stands for the first T, and `decoder…` is over the t words so far."""
+"""Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), or (B,H,T,S) with heads. Sites that begin with `encoder`
+are (…,S,S), and those with `decoder` (…,T,T). In the result of a step, N replaces the first T, and `decoder…` covers the t
+words so far.
+"""
 
 
 class MapsWithLoss(dict[str, Tensor]):
-    """Weights by site from a model whose attention has a loss of its own, for the training loss.
+    """Weights by site of a model whose attention has a loss of its own, which is added to the training loss.
 
     Args:
         weights: The weights, as in `AttentionMaps`.
@@ -35,14 +36,14 @@ class MapsWithLoss(dict[str, Tensor]):
 
 
 class DecoderState(Protocol):
-    """State that a model carries from step to step, for B sentences with N hypotheses each."""
+    """State of a model between steps, for B sentences with N hypotheses each."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> Self:
-        """For each new hypothesis, the index of the one it goes on from; moves only what differs between hypotheses."""
+        """Select the parent of each new hypothesis, by index. Only data that differ between hypotheses are moved."""
         ...
 
     def keep(self, rows: Int[Tensor, " M"]) -> Self:
-        """Go on with these sentences only."""
+        """Keep these sentences only."""
         ...
 
 
@@ -50,7 +51,7 @@ State = TypeVar("State", bound=DecoderState)
 
 
 class Seq2Seq(nn.Module, ABC, Generic[State]):
-    """A model of p(target | source), a word at a time."""
+    """A model of p(target | source), which predicts one word at a time."""
 
     vocabulary: str = ""
     """Fingerprint of the vocabularies that the model was trained with; empty before training."""
@@ -59,9 +60,9 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     derived: tuple[str, ...] = ()
     """Sites that are computed from others, so that `reweight` cannot name them."""
     feeds_back: bool
-    """Whether a step's attention or readout feeds the next, so that a known target needs a loop."""
+    """Whether a step's attention or readout is an input of the next step, so that a known target needs a loop."""
     alignment_step: Step = "produce"
-    """At which step an output word's attention says what it is a translation of."""
+    """Step whose attention aligns an output word: the one that predicts it, or the one that reads it."""
 
     def forward(
         self,
@@ -76,8 +77,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         Args:
             source: Ids of the source's tokens, padded with 0 at the end.
             target_in: The start symbol and the target, shifted right.
-            source_mask: True at tokens. None: everywhere but at padding.
-            reweight: Maps weights to those used in their place, by site; see `regard.reweight`.
+            source_mask: True at tokens; None for all tokens except padding.
+            reweight: Functions that replace weights, by site; see `regard.reweight`.
         """
         mask = source != PAD if source_mask is None else source_mask
         features, _ = self.decode(target_in, self.encode(source, mask, reweight=reweight), reweight=reweight)
@@ -92,14 +93,14 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> State:
-        """Read the source. The state has one hypothesis a sentence (N = 1); `select` may make it more.
+        """Read the source. The state has one hypothesis per sentence (N = 1), until `select` chooses more.
 
         Args:
             source: Ids of the source's tokens, padded with 0 at the end.
             source_mask: True at tokens.
-            record: Sites whose attention is wanted; those of the encoder are recorded here.
-            reweight: Maps weights to those used in their place, by site (see `regard.reweight`); those of the encoder are used
-                here. `step` and `decode` get the same.
+            record: Sites whose attention is recorded; those of the encoder are recorded here.
+            reweight: Functions that replace weights, by site (see `regard.reweight`). Those of the encoder are used here; give
+                the same to `step` and `decode`.
 
         Raises:
             RequestError: If `reweight` names a site that the model does not have.
@@ -115,25 +116,25 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
-        """Read a whole known target and give the features that predict the next word at each position.
+        """Read a whole known target, and return the features that predict the next word at each position.
 
         Args:
             target_in: The start symbol and the target, shifted right.
-            state: From `encode`, fresh.
-            use_gold: Where to feed the word of `target_in`; elsewhere the model's own best word of the step before is fed.
-                Column 0 is always gold. None: everywhere.
-            record: Sites whose attention is wanted.
-            reweight: As for `encode`. Functions get the weights of all steps, or of one after the other, in the shapes of
-                `AttentionMaps`.
+            state: Result of `encode`.
+            use_gold: True where the word of `target_in` is fed; elsewhere, the model's best word of the previous step is fed.
+                Column 0 is always gold. None to feed gold words only.
+            record: Sites whose attention is returned.
+            reweight: As for `encode`. The functions get the weights of all steps at once, or of one step after another, in the
+                shapes of `AttentionMaps`.
         """
 
     @abstractmethod
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        """Return the scores of the words, before the softmax."""
+        """Return the scores of the words before the softmax."""
 
     @abstractmethod
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        """Return weight and bias of `logits`, so that a loss can work through the vocabulary in chunks."""
+        """Return weight and bias of `logits`, so that a loss can process the vocabulary in chunks."""
 
     @abstractmethod
     def step(
@@ -144,12 +145,12 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         record: Collection[str] = (),
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, State]:
-        """Feed one word to each hypothesis and score the next.
+        """Feed one word to each hypothesis, and score the next word.
 
         Args:
             tokens: The words.
-            state: From `encode`, or from the step before.
-            record: Sites whose attention is wanted.
+            state: Result of `encode`, or of the previous step.
+            record: Sites whose attention is returned.
             reweight: As for `encode`.
         """
 
@@ -163,15 +164,15 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         """Check that functions are for sites of this model; every `encode`, `decode` and `step` calls this.
 
         Raises:
-            RequestError: If one is not.
+            RequestError: If one names another site.
         """
         if reweight is not None:
             check_reweight(reweight, self.reweightable)
 
     def search_parts(self) -> SearchParts | None:
-        """Return what `step` consists of, so that a search can run it from packed weights (see `regard.inference`).
+        """Return the parts of `step`, so that a search can run it from packed weights (see `regard.inference`).
 
-        None, the default, for a model whose `step` a search calls as it is.
+        The default is None: a search then calls `step`.
         """
         return None
 
@@ -180,7 +181,7 @@ class LinearOutputModel(Seq2Seq[State]):
     """A model whose last layer is linear: a step computes features, and the layer turns them into scores of words."""
 
     output: nn.Linear
-    """From features to the words."""
+    """Linear map from features to the words."""
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         return self.output(features)

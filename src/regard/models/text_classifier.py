@@ -1,4 +1,4 @@
-"""The contract between models that label texts and whatever trains, uses or examines them."""
+"""The contract between text classifiers and the code that trains, uses or examines them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -10,18 +10,19 @@ from torch import Tensor, nn
 from regard.reweight import Reweight, ReweightBySite, check_reweight, without_steps
 
 Example = tuple[Tensor, Tensor, Tensor]
-"""Training texts at once: tokens (B,S), mask (B,S), and the labels, (B,) numbers or (B,C) zeros and ones."""
+"""A batch of training texts: tokens (B,S), mask (B,S), and labels, as numbers (B,) or as zeros and ones (B,C)."""
 
 
 class Classified(NamedTuple):
     """Output of a classifier."""
 
     logits: Tensor
-    """(B,C), before the softmax, or before the sigmoid where texts have several labels."""
+    """Scores (B,C) before the softmax, or before the sigmoid for texts with several labels."""
     attention: dict[str, Tensor]
-    """Weights by site, of the sites that were asked for. `"pool"`, which every classifier has, is (B,S), with heads (B,H,S):
-    how much each token counts. It sums to one where the normalizer does, and is zero at padding. Other sites are the model's
-    own."""
+    """Weights of the requested sites. `"pool"`, which every classifier has, contains the weights of the tokens: (B,S), or
+    (B,H,S) with heads. They are zero at padding, and sum to one if those of the normalizer do. Other sites depend on the
+    model.
+    """
 
 
 class TextClassifier(nn.Module, ABC):
@@ -46,22 +47,22 @@ class TextClassifier(nn.Module, ABC):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text.
+        """Compute the scores of the labels of each text.
 
         Args:
-            tokens: Padded at the end.
-            mask: True at tokens; a row without any is a text without words, and gets finite scores.
-            embedded: What to use in place of `embed(tokens)`: for gradients with respect to it.
-            reweight: Maps weights to those that are used and recorded in their place: one function for the pooling weights, or
-                functions by site.
-            record: Sites whose attention is wanted.
+            tokens: Ids of the tokens, padded at the end.
+            mask: True at tokens; a row without tokens is an empty text, and gets finite scores.
+            embedded: Embeddings to use instead of `embed(tokens)`, for gradients with respect to them.
+            reweight: Function that replaces the pooling weights, or functions by site. The replaced weights are used and
+                recorded.
+            record: Sites whose attention is returned.
         """
 
     def by_site(self, reweight: Reweight | ReweightBySite | None) -> ReweightBySite:
-        """Return functions by site; one function alone is for the pooling.
+        """Return functions by site; a single function is for the pooling.
 
         Raises:
-            RequestError: If one is for a site that the model does not have.
+            RequestError: If one names a site that the model does not have.
         """
         if reweight is None:
             return {}
@@ -71,22 +72,22 @@ class TextClassifier(nn.Module, ABC):
         return {site: each if site.startswith("encoder") else without_steps(each) for site, each in reweight.items()}
 
     def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Sequence[Float[Tensor, "B C"]]:
-        """Return the logits that training has a loss for each of.
+        """Return the logits that each have a loss in training.
 
-        Those of `forward`, or those of the members that are trained.
+        By default, these are the logits of `forward`; a combined model returns those of its trained members.
         """
         return [self(tokens, mask).logits]
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Look at the training texts once before training; not every model does.
+        """Initialise the model from the training texts, before training. By default, it does nothing.
 
         Args:
-            examples: All of them, in any order and in batches of any size.
-            label_weight: What each label's loss is multiplied by; None for all alike.
+            examples: All training texts, in batches of any size and order.
+            label_weight: Weight of each label's loss; None for equal weights.
         """
 
     def refine(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Look at the training texts once before a trained model is trained further; not every model does.
+        """Update a trained model from new training texts, before it is trained further. By default, it does nothing.
 
         Args:
             examples: As for `prime`.

@@ -1,4 +1,4 @@
-"""Ready-made runs: one commented YAML file each, shipped in the wheel."""
+"""Ready-made runs, each a commented YAML file."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -15,7 +15,7 @@ def preset_names() -> list[str]:
 
 
 def preset_text(name: str) -> str:
-    """Return the YAML text of a preset, comments included.
+    """Return the YAML text of a preset, including comments.
 
     Args:
         name: One of `preset_names()`.
@@ -29,7 +29,7 @@ def preset_text(name: str) -> str:
 
 
 def preset_layer(name: str) -> Layer:
-    """Return the settings of a preset, to be laid under others by `regard.config.loading.load_config`."""
+    """Return the settings of a preset as a layer for `regard.config.loading.load_config`."""
     return parse_layer(preset_text(name), f"preset {name}")
 
 

@@ -1,4 +1,4 @@
-"""Number of processors that this process may use: in a container or under a scheduler, fewer than the machine has."""
+"""Number of processors that this process may use, which can be smaller than that of the machine in containers and jobs."""
 
 import os
 from collections.abc import Iterator
@@ -9,12 +9,13 @@ _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OWN) -> int:
-    """Count the processors that this process may use: those it may run on, or fewer if its quota of processor time is lower.
+    """Count the processors that this process may use, by its affinity and its quota of processor time.
 
-    Threads beyond a quota are worse than useless: those that wait for the others spin, and use it up.
+    More threads than the quota make programs slower, because waiting threads spin and use up the quota.
 
     Args:
-        processes: Number of processes of this host that share them; the result is the share of one, at least 1.
+        processes: Number of processes on this host that share the processors. The result is the share of one process, at least
+            1.
         cgroups: Folder in which Linux shows quotas.
         own: File that names the control groups of this process.
     """
@@ -23,9 +24,9 @@ def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OW
 
 
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
-    """Yield processors' worth of time, of each group that has a bound.
+    """Yield the quota of each control group that has one, in processors.
 
-    Version 2 of cgroups from the own group up, then version 1.
+    It reads version 2 of cgroups from the own group upwards, then version 1.
     """
     inner = ""
     with suppress(OSError, UnicodeDecodeError):
@@ -38,7 +39,7 @@ def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
 
 
 def _quota(*paths: Path) -> Iterator[float]:
-    """Yield the microseconds in each period, and the period: `max` or -1 is no bound."""
+    """Yield quota / period, both in microseconds; `max` or -1 means that there is no quota."""
     with suppress(OSError, ValueError, UnicodeDecodeError):
         quota, period = (int(number) for path in paths for number in path.read_text().split())
         if quota > 0 and period > 0:

@@ -1,13 +1,13 @@
-"""A file that several processes write together: each its part aside, and the first puts the parts together.
+"""A file that several processes write: each writes its own part, and the first process joins the parts.
 
-    OUT.parts/KEY/0002        a part that is whole
-    OUT.parts/KEY/0003.new    a part that is being written; touched every few seconds by whoever writes it
-    OUT.parts/KEY/0002.begun  one byte per attempt of that process to find its part
-    OUT.new                   all parts, on their way to OUT
+    OUT.parts/KEY/0002        a complete part
+    OUT.parts/KEY/0003.new    a part that is being written; its writer touches it every few seconds
+    OUT.parts/KEY/0002.begun  one byte per start of that process
+    OUT.new                   all parts, before it is renamed to OUT
 
-KEY says what all parts are made from, so that the parts of an attempt that failed are taken over by the next, and those of
-something else never are. OUT itself appears when it is whole, and not before. Where OUT is a link, all this is where it leads
-to; where it is a pipe or a device, one process writes straight into it.
+KEY identifies the inputs of all parts, so that a new attempt reuses the parts of a failed one, but not those of other inputs.
+OUT itself appears only when it is complete. If OUT is a link, all these files are beside the file that it points to; if it is a
+pipe or a device, a single process writes directly to it.
 """
 
 import os
@@ -25,16 +25,16 @@ from regard.processes.ranks import Ranks
 
 _TOUCHED_EVERY = 2.0
 PATIENCE = 60.0
-"""Seconds without a sign of life after which the first process gives another up."""
+"""Seconds without a sign of life after which the first process stops waiting for another."""
 
 
 class PartedFile:
-    """One process's view of a file that all write.
+    """A file that all processes write, as seen by one of them.
 
     Args:
-        path: Where the whole goes.
-        ranks: Which of the processes this is.
-        key: Names what the file is made from, in letters and digits.
+        path: Path of the complete file.
+        ranks: Rank of this process.
+        key: Identifier of the inputs, of letters and digits.
 
     Raises:
         RequestError: If the path cannot be written, or is a pipe or a device and there are several processes.
@@ -52,17 +52,17 @@ class PartedFile:
             return
         self._path = Path(os.path.realpath(path))
         if self._path.is_symlink():
-            raise RequestError(f"--output is '{path}', which is a link that leads back to itself; name a file")
+            raise RequestError(f"--output is '{path}', which is a link to itself; name a file")
         self._folder = self._path.with_name(f"{self._path.name}.parts") / key
         if self._path.is_dir() or not self._path.absolute().parent.is_dir():
-            what = "is a folder" if self._path.is_dir() else f"is in '{self._path.parent}', which is no folder"
-            raise RequestError(f"--output is '{path}', which {what}; name a file in a folder that is there")
+            what = "is a folder" if self._path.is_dir() else f"is in '{self._path.parent}', which is not a folder"
+            raise RequestError(f"--output is '{path}', which {what}; name a file in an existing folder")
 
     def begin(self) -> bool:
-        """Tell the first process that this one has started.
+        """Record that this process has started.
 
         Returns:
-            Whether this process's part is whole already, since an earlier attempt.
+            Whether an earlier attempt has already completed the part of this process.
 
         Raises:
             OSError: If the disk is full.
@@ -71,13 +71,13 @@ class PartedFile:
             return False
         self._folder.mkdir(parents=True, exist_ok=True)
         done = self._part(self._ranks.rank).exists()
-        # Only now: once all processes have started, the parts may be put together and removed.
+        # Only now, because the parts may be joined and removed once all processes have started.
         append(self._begun(self._ranks.rank), ".")
         return done
 
     @contextmanager
     def writing(self) -> Iterator[TextIO]:
-        """Open this process's part for writing; after an error there is no part.
+        """Open this process's part for writing; after an error, the part does not exist.
 
         Raises:
             OSError: If the disk is full.
@@ -93,7 +93,7 @@ class PartedFile:
             yield file
 
     def finish(self) -> None:
-        """Put the parts together, if this is the first process, once all are there.
+        """Join the parts once all exist, in the first process.
 
         Raises:
             RequestError: If another process has ended without its part.
@@ -110,7 +110,7 @@ class PartedFile:
         shutil.rmtree(self._folder.parent, ignore_errors=True)
 
     def _wait(self) -> None:
-        """Wait until all parts are there."""
+        """Wait until all parts exist."""
         seen: dict[int, tuple[float, float]] = {}
         while missing := [rank for rank in range(self._ranks.world_size) if not self._part(rank).exists()]:
             now = time.monotonic()
@@ -118,19 +118,19 @@ class PartedFile:
                 sign = 0.0
                 with suppress(OSError):
                     sign = beside(self._part(rank)).stat().st_mtime
-                # Signs are compared with each other and never with a clock: hosts' clocks differ.
+                # Times of files are compared with each other and never with a clock, because clocks of hosts differ.
                 if rank not in seen or seen[rank][0] != sign:
                     seen[rank] = (sign, now)
                 elif now - seen[rank][1] > PATIENCE:
                     raise RequestError(
-                        f"process {rank} of {self._ranks.world_size} has not finished its part of {self._path}, and nothing "
-                        f"was heard of it for {PATIENCE:.0f} s; the parts that are whole are kept in {self._folder}: run the "
-                        "same command again, and they are taken as they are (every host has to see that folder)"
+                        f"process {rank} of {self._ranks.world_size} has not finished its part of {self._path}, and has "
+                        f"shown no sign of life for {PATIENCE:.0f} s; the complete parts are kept in {self._folder}: run "
+                        "the same command again to reuse them (every host must have access to that folder)"
                     )
             time.sleep(0.1)
 
     def _wait_for_the_late(self) -> None:
-        """Wait until every process has started as often as this one: a later one would write its part again, in vain."""
+        """Wait until every process has started as often as this one; otherwise a late one would write its part again."""
         end = time.monotonic() + PATIENCE
         while any(self._attempts(rank) < self._attempts(0) for rank in range(self._ranks.world_size)):
             if time.monotonic() > end:
@@ -152,7 +152,7 @@ class PartedFile:
 
 @contextmanager
 def _touching(path: Path) -> Iterator[None]:
-    """Touch a file every few seconds, as a sign of life while the next line takes long."""
+    """Touch a file every few seconds while the context is open, as a sign of life."""
     over = threading.Event()
 
     def touch() -> None:

@@ -13,20 +13,20 @@ class Ranks:
     """One of several processes that work together."""
 
     rank: int = 0
-    """In [0, world_size)."""
+    """Rank of this process, from 0 to `world_size` − 1."""
     world_size: int = 1
     local_rank: int = 0
-    """Among those on this host, in [0, local_size)."""
+    """Rank among the processes on this host, from 0 to `local_size` − 1."""
     local_size: int = 1
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that reads, writes and prints for all."""
+        """Whether this is the first process, which reads, writes and prints for all."""
         return self.rank == 0
 
     @property
     def alone(self) -> bool:
-        """Whether there is no other process."""
+        """Whether there is only one process."""
         return self.world_size == 1
 
     def share(self, count: int) -> tuple[int, int]:
@@ -35,9 +35,9 @@ class Ranks:
 
 
 def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
-    """Read what the launcher set: WORLD_SIZE, RANK, LOCAL_RANK and LOCAL_WORLD_SIZE, or the variables of a step of SLURM.
+    """Read the launcher's variables: WORLD_SIZE, RANK, LOCAL_RANK and LOCAL_WORLD_SIZE, or those of a SLURM step.
 
-    An allocation of SLURM without `srun` is one process, and so is an interactive shell in one.
+    A SLURM allocation without `srun`, or an interactive shell in it, is a single process.
 
     Raises:
         ConfigError: If the variables contradict each other.
@@ -57,7 +57,7 @@ def read_ranks(environment: Mapping[str, str] = os.environ) -> Ranks:
 
 
 def own_name(environment: Mapping[str, str] = os.environ) -> str:
-    """Return `process 1 of 4: ` to put before a message; nothing in the first process or in a contradictory environment."""
+    """Return a prefix for messages such as `process 1 of 4: `; empty in the first process or in an invalid environment."""
     try:
         ranks = read_ranks(environment)
     except ConfigError:
@@ -66,12 +66,12 @@ def own_name(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _tasks_here(environment: Mapping[str, str], tasks: int) -> int:
-    """Return the number of tasks of a step of SLURM on this node; "2(x3),1" is 2 on each of three nodes and 1 on a fourth."""
+    """Return the number of tasks of a SLURM step on this node; "2(x3),1" means 2 on each of three nodes and 1 on a fourth."""
     for name in ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"):
         found = re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get(name, ""))
         runs = [(int(count), int(times or 1)) for count, times in found]
         if sum(count * times for count, times in runs) != tasks:
-            continue  # not set, or the allocation's, of which the step is a part
+            continue  # not set, or set for the whole allocation
         counts = [count for count, times in runs for _ in range(times)]
         if (node := read_number(environment, "SLURM_NODEID", "0")) < len(counts):
             return counts[node]

@@ -1,4 +1,4 @@
-"""How the processes of a run find each other, and how they part."""
+"""Connection of the processes of a run, and its end."""
 
 import atexit
 import gc
@@ -17,22 +17,22 @@ from regard.processes.team import Team
 from regard.processes.watch import GRACE, Watch
 
 _PATIENCE = timedelta(days=30)
-"""How long a process waits for another that is alive."""
+"""Maximum time that a process waits for another one that is alive."""
 _LOWEST_PORT, _PORTS = 15_000, 10_000
-"""Ports that jobs of SLURM use, so that two on one host don't meet at the same one."""
+"""Range of ports for SLURM jobs, so that two jobs on one host are unlikely to use the same port."""
 
 
 @contextmanager
 def joined() -> Iterator[Team]:
-    """Find the other processes of this run, if the environment names some, and part from them in good order at the end.
+    """Connect to the other processes of this run, if the environment defines some, and disconnect at the end.
 
-    If one of them dies, for whatever reason, the others end within seconds.
+    If one process dies for any reason, the others end within seconds.
 
     Yields:
         The team.
 
     Raises:
-        ConfigError: If the environment is contradictory, or the others cannot be reached.
+        ConfigError: If the environment is invalid, or the other processes cannot be reached.
         TrainingError: If another process ended.
     """
     ranks = read_ranks()
@@ -57,10 +57,10 @@ def joined() -> Iterator[Team]:
 
 
 def find_meeting_point(environment: Mapping[str, str] = os.environ) -> tuple[str, int]:
-    """Return the host and the port at which the processes of a launcher meet: those of the first process.
+    """Return the host and the port of the first process, to which the others connect.
 
-    torchrun sets MASTER_ADDR and MASTER_PORT. Under SLURM, the host is the first of the step's nodes, and the port follows from
-    the job's number, unless these variables are set too.
+    torchrun sets MASTER_ADDR and MASTER_PORT. Under SLURM, unless these variables are set, the host is the first node of the
+    step, and the port is computed from the job's number.
 
     Raises:
         ConfigError: If the port is not a number.
@@ -73,14 +73,14 @@ def find_meeting_point(environment: Mapping[str, str] = os.environ) -> tuple[str
 
 
 def _first_node(nodes: str) -> str:
-    """Return the first host of a list of SLURM's: `gpu[03-05,9],cpu1` begins with gpu03."""
+    """Return the first host of a SLURM list: for `gpu[03-05,9],cpu1`, it is gpu03."""
     found = re.match(r"([^,\[]*)(?:\[(\w+)[^\]]*\])?([^,\[]*)", nodes)
     assert found is not None  # each part may be empty
     return "".join(part or "" for part in found.groups())
 
 
 def _connect(ranks: Ranks) -> None:
-    """Make PyTorch's default group, which lasts as long as the process."""
+    """Create PyTorch's default process group, which exists until the process ends."""
     if "WORLD_SIZE" in os.environ and "LOCAL_RANK" not in os.environ:
         raise ConfigError(
             f"the environment says that this is process {ranks.rank} of {ranks.world_size}, but not which one on its "
@@ -96,17 +96,17 @@ def _connect(ranks: Ranks) -> None:
     except (RuntimeError, ValueError) as error:
         why = str(error).splitlines()[0]
         raise ConfigError(
-            f"process {ranks.rank} of {ranks.world_size} cannot reach the others at {host}:{port} ({why}); is "
-            "every host's name known to the others, and the port free and open?"
+            f"process {ranks.rank} of {ranks.world_size} cannot reach the others at {host}:{port} ({why}); check "
+            "that the hosts know each other's names, and that the port is free and open"
         ) from error
     atexit.register(disconnect)
 
 
 def disconnect() -> None:
     """Close PyTorch's default group at the end of the process."""
-    # After an error it would wait for processes that are gone.
+    # After an error, it would wait for processes that have ended.
     if dist.is_initialized() and not Watch.someone_is_lost:
         dist.destroy_process_group()
-        # That drops references only, and gloo's threads go with the last one, which the wrapped model's cycles may hold: a
-        # thread that lets go of a tensor while Python shuts down aborts the process (PyTorch's issue 190489).
+        # That only drops references. gloo's threads end with the last reference, which cycles of the wrapped model may hold,
+        # and a thread that releases a tensor while Python shuts down aborts the process (PyTorch issue 190489).
         gc.collect()

@@ -1,4 +1,4 @@
-"""How the batches of an update are shared among processes."""
+"""Distribution of the batches of an update over processes."""
 
 from collections.abc import Sequence
 from math import gcd
@@ -7,18 +7,18 @@ import numpy as np
 
 
 def share_batches(batches: Sequence[np.ndarray], rank: int, world_size: int) -> list[np.ndarray]:
-    """Return one process's part of the batches that make one update. Nothing is left over or taken twice.
+    """Return one process's part of the batches of an update. Each row belongs to exactly one process.
 
-    As far as the numbers divide, processes take whole batches, which keeps them large. If n processes share a batch, each takes
-    every n-th row, so that rows are about equally long and their number differs by one at most.
+    If possible, processes take whole batches, which keeps batches large. If n processes share a batch, each takes every n-th
+    row, so that lengths are similar and the numbers of rows differ by at most one.
 
     Args:
         batches: Arrays of indices.
-        rank: Which of the processes this is, in [0, world_size).
+        rank: Rank of this process, from 0 to `world_size` − 1.
         world_size: Number of processes that train together.
 
     Returns:
-        Arrays of indices, equally many on every process; some may be empty.
+        Arrays of indices, the same number in every process; some may be empty.
     """
     groups = gcd(len(batches), world_size)
     group, member = rank % groups, rank // groups

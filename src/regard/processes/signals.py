@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during training: noted, and acted upon between two updates, in all processes at once."""
+"""Ctrl-C and SIGTERM during training: all processes handle them between the same two updates."""
 
 import os
 import signal
@@ -12,20 +12,20 @@ from regard.processes.team import Team
 
 
 class Signals:
-    """While entered, notes the first SIGINT or SIGTERM, and lets a second end the process at once."""
+    """Context that stores the first SIGINT or SIGTERM; a second one ends the process at once."""
 
     def __init__(self) -> None:
         self.received: int | None = None
-        """Number of the signal that came."""
+        """Number of the received signal."""
         self._before: dict[int, Any] = {}
 
     @property
     def pending(self) -> int | None:
-        """The signal that came to this process."""
+        """The signal that this process received."""
         return self.received
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
+        if threading.current_thread() is threading.main_thread():  # only the main thread may set handlers
             self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
@@ -42,11 +42,11 @@ class Signals:
 
 
 class AgreedSignals(Signals):
-    """Signals that all processes know of, so that all act upon them between the same two updates.
+    """Signals that all processes know, so that all handle them between the same two updates.
 
     Args:
-        noted: The signals that came to this process.
-        team: The processes that have to agree.
+        noted: The signals that this process received.
+        team: The processes that must agree.
     """
 
     def __init__(self, noted: Signals, team: Team) -> None:
@@ -55,11 +55,11 @@ class AgreedSignals(Signals):
 
     @property
     def pending(self) -> int | None:
-        """A signal that came to this process, even if the others do not know of it yet."""
+        """The signal that this process received, even if the others do not know it yet."""
         return self.received or self._noted.pending
 
     def agree(self, *, finished: bool = False) -> bool:
-        """Let all processes know of what came to any; all of them call this.
+        """Share a signal that any process received with all processes; all of them must call this.
 
         Returns:
             Whether `finished` is True in any process.

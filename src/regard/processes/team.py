@@ -1,8 +1,8 @@
-"""Collectives: what the processes of a run do together.
+"""Collective operations of the processes of a run.
 
-The first process alone reads and writes the run's folder, validates and prints; the others get its results. Gradients are
-averaged elsewhere, by PyTorch's DistributedDataParallel (`training/updater.py`). Everything here uses a gloo group of its
-own: it may wait for hours while the first process prepares data or validates, which NCCL may not.
+Only the first process reads and writes the run's folder, validates and prints; the others get its results. PyTorch's
+DistributedDataParallel averages gradients (`training/updater.py`). The operations here use a separate gloo group, which can
+wait for hours while the first process prepares data or validates; NCCL cannot.
 """
 
 import pickle
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Team:
-    """One process's view of all processes of a run. A process that is alone communicates with nobody.
+    """All processes of a run, as seen by one of them. A single process does not communicate.
 
     Args:
         ranks: Which of the processes this is.
-        group: The process group they communicate over; None if there is one process.
+        group: The process group for communication; None for a single process.
     """
 
     def __init__(self, ranks: Ranks = Ranks(), group: dist.ProcessGroup | None = None) -> None:  # noqa: B008 (frozen)
@@ -32,7 +32,7 @@ class Team:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that reads, writes and prints for all."""
+        """Whether this is the first process, which reads, writes and prints for all."""
         return self.ranks.first
 
     @property
@@ -41,7 +41,7 @@ class Team:
         return self.ranks.world_size
 
     def by_first(self, work: Callable[[], T]) -> T:
-        """Let the first process call `work`, and return its result, or raise its exception, in every process."""
+        """Call `work` in the first process, and return its result or raise its exception in every process."""
         if self._group is None:
             return work()
         outcome: list[Any] = [None, None]
@@ -49,7 +49,7 @@ class Team:
             try:
                 outcome[0] = work()
             except Exception as error:
-                pickle.loads(pickle.dumps(error))  # what cannot be sent ends the others by ending this process
+                pickle.loads(pickle.dumps(error))  # an error that cannot be pickled ends this process, and thereby the others
                 outcome[1] = error
         dist.broadcast_object_list(outcome, src=0, group=self._group, device=torch.device("cpu"))
         if outcome[1] is not None:
@@ -57,7 +57,7 @@ class Team:
         return outcome[0]
 
     def in_turns(self, work: Callable[[], T]) -> T:
-        """Call `work`, which leaves files behind: in the first process, then in the first of every other host, then in all."""
+        """Call `work`, which creates files: in the first process, then in the first one of other hosts, then in all others."""
         if self._group is None:
             return work()
         mine = 0 if self.first else 1 if self.ranks.local_rank == 0 else 2
@@ -68,11 +68,11 @@ class Team:
         return made
 
     def total(self, value: float) -> float:
-        """Return the sum over all processes."""
+        """Return the sum of a value over all processes."""
         return self._reduce([value], dist.ReduceOp.SUM)[0]
 
     def largest(self, *values: int) -> list[int]:
-        """Return the largest of each value over all processes."""
+        """Return the maximum of each value over all processes."""
         return [int(value) for value in self._reduce(list(values), dist.ReduceOp.MAX)]
 
     def _reduce(self, values: list[Any], how: Any) -> list[float]:
@@ -83,7 +83,7 @@ class Team:
         return joint.tolist()
 
     def check_alike(self, facts: dict[str, Any]) -> None:
-        """Check that all processes are about to do the same.
+        """Check that all processes have the same task.
 
         Args:
             facts: Plain data that must be equal in all processes.
@@ -96,13 +96,13 @@ class Team:
         says = "" if wrong is None else f"{wrong} is {facts[wrong]!r:.200} in process {self.ranks.rank}"
         if self.largest(int(wrong is not None))[0]:
             raise ConfigError(
-                f"the {self.size} processes are not about to do the same: {says or 'see what another says'}"
+                f"the {self.size} processes do not have the same task: {says or 'see the message of another process'}"
                 f"{f', and {theirs.get(wrong)!r:.200} in process 0' if wrong else ''}; start all with the same command, the "
                 "same files and the same versions"
             )
 
     def align(self, model: nn.Module) -> None:
-        """Give a model the first process's weights."""
+        """Copy the weights of the first process to the model in every process."""
         if self._group is not None:
             for value in model.state_dict().values():
                 dist.broadcast(value, 0, group=self._group)

@@ -13,26 +13,26 @@ from regard.errors import TrainingError
 from regard.processes.ranks import Ranks
 
 GRACE = 3.0
-"""Seconds that a process has to find out by itself that another has ended, and to say so."""
+"""Seconds in which a process can detect by itself that another has ended, and report it."""
 
 
 class Watch:
-    """Notices when another process ends, and ends this one, even in the middle of a long computation.
+    """A thread that ends this process if another process ends, even during a long computation.
 
-    Nothing is sent on a connection between two processes before the farewell. If one of them dies, the system closes the
-    connection, and the thread of the other that waits for the farewell finds out. The first process watches all, and all watch
-    the first.
+    Two processes send nothing over their connection until a final message. If one of them dies, the system closes the
+    connection, and the thread of the other, which waits for that message, notices it. The first process watches all others, and
+    all others watch the first.
 
     Args:
         ranks: Which of the processes this is.
-        group: A process group for this purpose alone.
+        group: A process group for this purpose only.
     """
 
     someone_is_lost = False
 
     def __init__(self, ranks: Ranks, group: dist.ProcessGroup) -> None:
         self.lost = threading.Event()
-        """Set when another process has ended, or has failed."""
+        """Set when another process has ended or failed."""
         self._ranks, self._group = ranks, group
         self._left, self._said, self._who = False, [0] * ranks.world_size, 0
         self._heard = {peer: threading.Event() for peer in (range(1, ranks.world_size) if ranks.first else (0,))}
@@ -40,21 +40,21 @@ class Watch:
             threading.Thread(target=self._listen, args=(peer,), daemon=True).start()
 
     def describe(self) -> str:
-        """Say what happened."""
+        """Return a message about what happened."""
         return (
-            f"process {self._who} of {self._ranks.world_size} has ended, and the others with it; what it said stands above or "
-            "in its own log. The last checkpoint is kept: go on with `regard resume`, with as many processes as you like"
+            f"process {self._who} of {self._ranks.world_size} has ended, so the others ended too; its message is above or in "
+            "its own log. The last checkpoint is kept: continue with `regard resume`, with any number of processes"
         )
 
     def leave(self, message: str, *, in_good_order: bool) -> bool:
-        """Send the farewell.
+        """Send the final message.
 
         Args:
-            message: What went wrong, if anything.
-            in_good_order: Whether the others come to this too, sooner or later, and are waited for.
+            message: Error message; empty if there is no error.
+            in_good_order: Whether the other processes will also call this, so that this one waits for them.
 
         Returns:
-            Whether the first process has said the same.
+            Whether the first process has reported the same error.
         """
         code = zlib.crc32(message.encode()) if message else 0
         self._left = True

@@ -1,4 +1,4 @@
-"""Word alignments: the Pharaoh format, and how far an alignment is from a person's."""
+"""Word alignments: the Pharaoh format, and the alignment error rate."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,19 +14,19 @@ def alignment_error_rate(
     sure: Iterable[Link] | Sequence[Iterable[Link]],
     possible: Iterable[Link] | Sequence[Iterable[Link]] | None = None,
 ) -> float:
-    """Return the alignment error rate of predicted links against gold ones, over one sentence or many.
+    """Return the alignment error rate of predicted links against gold links, for one or more sentences.
 
         AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
 
-    with the counts summed over the sentences, as is usual; S counts as part of P whether P lists it or not.
+    where the counts are summed over the sentences, and P always includes S.
 
     Args:
         predicted: A, links (source, target): of one sentence, or a list with those of each sentence.
         sure: S, in the same form.
-        possible: P, in the same form; the same as S if left out.
+        possible: P, in the same form; equal to S by default.
 
     Returns:
-        From 0 (every sure link found, nothing impossible predicted) to 1. Without any link in A and S it is 0.
+        A number from 0 (all sure links and only possible links are predicted) to 1; 0 if A and S are empty.
 
     Raises:
         ShapeError: If the numbers of sentences differ.
@@ -53,7 +53,7 @@ def alignment_error_rate(
 
 
 def _sentences(links: Iterable) -> list[set[Link]]:
-    """Return one sentence is a collection of pairs of numbers, many are a sequence of such collections."""
+    """Return a list of sentences, given one collection of pairs of numbers or a sequence of such collections."""
     items = list(links)
     if items and isinstance(items[0], tuple) and len(items[0]) == 2 and not isinstance(items[0][0], tuple):
         return [set(items)]
@@ -63,7 +63,7 @@ def _sentences(links: Iterable) -> list[set[Link]]:
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:
-    """Return the links as other tools read them: `"0-0 1-2"`, source first, sorted."""
+    """Return sorted links in Pharaoh format, such as `"0-0 1-2"`, with the source first."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
@@ -71,7 +71,7 @@ def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:
     """Read a file of alignments, one sentence per line; an empty line is a sentence without links.
 
     Yields:
-        For each line the sure and the possible links, as `parse_pharaoh` gives them.
+        For each line the result of `parse_pharaoh`.
 
     Raises:
         DataError: If the file cannot be read, or a line is not an alignment; the message names both.

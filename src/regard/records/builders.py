@@ -1,6 +1,6 @@
-"""Records built from any plain matrix, or from the attentions that models of Hugging Face's `transformers` return.
+"""Build records from any matrix, or from the attentions of models of Hugging Face's `transformers`.
 
-Nothing of that library is imported: an output is any object with the fields for attentions.
+That library is not imported: an output is any object with the fields for attentions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,25 +27,25 @@ def record(
     target_is_read: bool = False,
     note: str = NOTE,
 ) -> AttentionRecord:
-    """Make a record from any plain matrix and two lists of words.
+    """Build a record from any matrix and two lists of words.
 
     Args:
         weights: (T,S), or (H,T,S) with heads: a numpy array, a torch tensor, nested lists, or a dict of these by site.
-        source_words: S words, the columns.
-        target_words: T words, the rows.
-        source_text: The sentence as it was written; by default its words with spaces between.
-        target_text: Likewise.
+        source_words: S words, for the columns.
+        target_words: T words, for the rows.
+        source_text: The original sentence; by default its words joined by spaces.
+        target_text: The original target; by default its words joined by spaces.
         score: Score by which the output was ranked.
         reference: Reference text, written by a person.
-        probabilities: For a classification, each label's; `target_words` is then the chosen label alone.
-        target_is_read: For `decoder` sites whose rows and columns are both the words that the decoder reads.
-        note: Statement of what the weights prove and what they do not prove; captions end with it.
+        probabilities: Probability of each label, for a classification. `target_words` is then the chosen label.
+        target_is_read: Whether rows and columns of `decoder` sites are both the words that the decoder reads.
+        note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Returns:
-        A record with one token a word and, unless `weights` is a dict, the one site `cross`, or `pool` of a classification.
+        A record with one token per word. Unless `weights` is a dict, its site is `cross`, or `pool` for a classification.
 
     Raises:
-        ShapeError: If the matrix has other sizes than the lists.
+        ShapeError: If the sizes of the matrix and of the lists differ.
         DataError: If a weight is not a finite number.
 
     Example:
@@ -87,49 +87,49 @@ def from_huggingface(
     target_is_read: bool = False,
     note: str = NOTE,
 ) -> AttentionRecord:
-    """Make a record of what a model of `transformers` attended to.
+    """Build a record of the attention of a `transformers` model.
 
         output = model(**tokenizer(text, return_tensors="pt"), output_attentions=True)
         record = regard.from_huggingface(output, tokenizer.tokenize(text, add_special_tokens=True))
 
-    Of a model that reads one text, encoder or decoder alone, the sites are `encoder.i` for each layer from 0. Of an
-    encoder–decoder, or of a decoder alone that attends to another's states, they are `encoder.i`, `decoder.i` and `cross.i`,
-    as far as the output has them. What `generate` returns with `output_attentions=True, return_dict_in_generate=True` will do
-    as well, unless it was a beam search.
+    For a model with only an encoder or only a decoder, the sites are `encoder.i` for each layer from 0. For an encoder–decoder,
+    or a decoder that attends to states of another model, they are those of `encoder.i`, `decoder.i` and `cross.i` that the
+    output contains. The result of `generate` with `output_attentions=True, return_dict_in_generate=True` is accepted too,
+    except for beam search.
 
     Args:
-        output: What the model returned, or a dict of its fields; the tuple `output.attentions` alone, too.
-        tokens: S of them, special ones and padding included (`tokenizer.convert_ids_to_tokens(ids)`).
-        target_tokens: T of them, of an encoder–decoder. Row t belongs to the step that reads decoder input t and predicts word
-            t: with `labels` given, their tokens; of `generate`, those of `sequences[1:]`.
-        batch: Which sentence of the batch, from 0.
-        subwords: How tokens mark words; see `join_subwords`.
+        output: Output of the model, a dict of its fields, or the tuple `output.attentions`.
+        tokens: The S tokens, including special ones and padding (`tokenizer.convert_ids_to_tokens(ids)`).
+        target_tokens: The T target tokens, for an encoder–decoder. Row t belongs to the step that reads decoder input t and
+            predicts word t. With `labels`, give their tokens; for `generate`, give those of `sequences[1:]`.
+        batch: Index of the sentence in the batch, from 0.
+        subwords: How tokens mark the beginning of a word; see `join_subwords`.
         special: Tokens that belong to no word; see `join_subwords`.
-        source_text: The text as it was given; by default its words with spaces between.
-        target_text: Likewise.
-        target_is_read: Where `target_tokens` are the decoder's inputs instead, such as `decoder_input_ids`.
-        note: Statement of what the weights prove and what they do not prove.
+        source_text: The original text; by default its words joined by spaces.
+        target_text: The original target; by default its words joined by spaces.
+        target_is_read: Whether `target_tokens` are the decoder's inputs, such as `decoder_input_ids`.
+        note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Returns:
-        A record with one site a layer, (H,S,S), (H,T,T), (H,T,S).
+        A record with one site per layer, (H,S,S), (H,T,T) or (H,T,S).
 
     Raises:
-        RequestError: If the output has no attentions, there is no such sentence, or hypotheses of a beam are mixed in it.
-        ShapeError: If the attentions have other sizes than the tokens.
+        RequestError: If the output has no attentions, has no such sentence, or is from a beam search.
+        ShapeError: If the sizes of the attentions and the numbers of tokens differ.
     """
     fields = output if isinstance(output, Mapping) else _Attributes(output)
     if fields.get("beam_indices") is not None:
         raise RequestError(
-            "from_huggingface: the output is of a beam search, in which attentions do not follow their hypotheses: generate "
-            "with num_beams=1, or give what was generated to the model as labels and take that output"
+            "from_huggingface: the output is from a beam search, whose attentions are not ordered by hypothesis: generate "
+            "with num_beams=1, or run the model with the generated text as labels and use that output"
         )
     found: dict[str, Sequence[Any]]
     if isinstance(output, Sequence):
         found = {"encoder": output}
     else:
-        # A field may be an empty tuple, as BERT's `cross_attentions` is.
+        # A field may be an empty tuple, as `cross_attentions` of BERT.
         found = {family: layers for family, name in _FAMILIES.items() if (layers := fields.get(name) or ())}
-        if found.keys() <= {"cross"}:  # with attention across, what is within is the decoder's, which reads the target
+        if found.keys() <= {"cross"}:  # with cross attention, self-attention is that of the decoder, which reads the target
             found = {"decoder" if found else "encoder": fields.get("attentions") or (), **found}
     weights: dict[str, np.ndarray] = {}
     for family, layers in found.items():
@@ -155,7 +155,7 @@ def from_huggingface(
 
 
 class _Attributes:
-    """An object's attributes as a dict's values."""
+    """The attributes of an object, accessed like a dict."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -165,12 +165,12 @@ class _Attributes:
 
 
 def _by_layer(family: str, layers: Sequence[Any], batch: int) -> dict[str, np.ndarray]:
-    """Return (H,Q,K) of each layer.
+    """Return the weights (H,Q,K) of each layer.
 
-    What `generate` returns is by step, then by layer, and a step holds the rows that it computed.
+    The result of `generate` is ordered by step, then by layer; a step contains the rows that it computed.
     """
     if not layers or not isinstance(layers[0], Sequence):
-        # Hybrid models have layers without attention.
+        # Hybrid models also have layers without attention.
         given = {f"{family}.{number}": layer for number, layer in enumerate(layers) if layer is not None}
         return {site: _sentence(layer, batch, site) for site, layer in given.items()}
     joined = {}
@@ -183,7 +183,7 @@ def _by_layer(family: str, layers: Sequence[Any], batch: int) -> dict[str, np.nd
 
 
 def _sentence(layer: Any, batch: int, site: str) -> np.ndarray:
-    """Return (H,Q,K) of one sentence."""
+    """Return the weights (H,Q,K) of one sentence."""
     shape = tuple(getattr(layer, "shape", ()))
     if len(shape) != 4:
         raise ShapeError(

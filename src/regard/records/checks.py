@@ -1,4 +1,4 @@
-"""Checks of what a record is made from, whoever made it."""
+"""Checks of the fields of a record, from any source."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -13,17 +13,17 @@ MAX_WORDS = 8192
 
 
 def fields(data: object, where: str, *, newest: int, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:
-    """Check the fields of a record that a stranger may have written.
+    """Check the fields of a record from a file that is not trusted.
 
     Args:
-        data: What a file holds.
-        where: Put before an error's message.
-        newest: The newest version of the format that is read.
-        known: All fields of a record.
-        needed: Those without a default.
+        data: Content of the file.
+        where: Prefix of error messages.
+        newest: The newest supported version of the format.
+        known: Names of all fields of a record.
+        needed: Names of the fields without a default.
 
     Raises:
-        DataError: If they are not those of a record.
+        DataError: If they are not the fields of a record.
     """
     if not isinstance(data, dict):
         raise DataError(f"{where}: expected a JSON object with the fields of a record, got a {type(data).__name__}")
@@ -48,10 +48,10 @@ def fields(data: object, where: str, *, newest: int, known: Collection[str], nee
 
 def to_float32(name: str, array: Any) -> np.ndarray:
     """Return a read-only float32 copy of an array, a tensor on any device, or nested lists."""
-    if hasattr(array, "detach"):  # a torch tensor, told without importing torch; .float() because numpy has no bfloat16
+    if hasattr(array, "detach"):  # a torch tensor, detected without importing torch; .float() because numpy has no bfloat16
         array = array.detach().float().cpu().numpy()
     try:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which the caller refuses
+        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, for which the caller raises an error
             result = np.array(array, dtype=np.float32, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} is not a matrix of numbers ({error}): give rows of equal length") from error
@@ -101,7 +101,7 @@ def _hint(shape: tuple[int, ...], wanted: tuple[int, int]) -> str:
 
 
 def strings(name: str, values: object) -> tuple[str, ...]:
-    """Return a tuple of strings, and nothing that only looks like one."""
+    """Return a tuple of strings, and raise an error for anything else, such as a single string."""
     items = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if isinstance(values, str) or not all(isinstance(x, str) for x in items):
         shown = repr(values)
@@ -110,7 +110,7 @@ def strings(name: str, values: object) -> tuple[str, ...]:
 
 
 def word_of(side: str, values: Any, num_tokens: int, num_words: int) -> tuple[int, ...]:
-    """For each token the index of its word, or −1."""
+    """Return the index of each token's word, or −1."""
     name = f"{side}_word_of"
     try:
         result = tuple(int(x) for x in values)
@@ -138,7 +138,7 @@ def number(name: str, value: Any) -> float:
 
 
 def probabilities(values: object) -> dict[str, float]:
-    """Return a probability for each label. Rounding may leave one a little above 1, which is then 1."""
+    """Return a probability for each label. One that rounding made slightly larger than 1 becomes 1."""
     if not isinstance(values, Mapping) or not all(isinstance(label, str) for label in values):
         shown = repr(values)
         raise DataError(f"probabilities must map labels to numbers, got {shown if len(shown) < 80 else shown[:77] + '…'}")

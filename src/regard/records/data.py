@@ -1,4 +1,4 @@
-"""The record: which source tokens the model weighed when it wrote each output token, with the words they belong to."""
+"""The record: the attention weights of a model for each output token, with the words that the tokens belong to."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -22,13 +22,15 @@ START = "<s>"
 """Name of the symbol that a decoder reads first, for records whose target tokens do not include it."""
 
 Step = Literal["produce", "consume"]
-"""At which of a decoder's steps an output word's attention is read: the one that predicts the word, or the next, which is fed
-it. A recurrent decoder attends to predict; the layers of a Transformer attend for the word that they were fed, too, and align
-better there (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift")."""
+"""Decoder step whose attention belongs to an output word: the step that predicts the word, or the next one, which reads it.
+A recurrent decoder attends to predict a word. The layers of a Transformer also attend for the word that they read, and can
+align better there (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift").
+"""
 
 FORMAT_VERSION = 3
-"""The newest that is read and written: 2 has probabilities, 3 `target_is_read`. A record without is written as 1, for older
-readers too."""
+"""The newest version that is read and written. Version 2 adds probabilities, and 3 `target_is_read`. A record without these
+is written as version 1, for older readers.
+"""
 
 NOTE = "Attention weights do not prove which words the model's output depends on."
 _FORMER_NOTES = (  # notes in files of earlier versions; each describes one kind of model, even if another kind made the record
@@ -42,56 +44,56 @@ _FORMER_NOTES = (  # notes in files of earlier versions; each describes one kind
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AttentionRecord:
-    """The attention of one prediction: of a translation, or of a classification, whose output is one label.
+    """The attention of one prediction: a translation, or a classification, whose output is one label.
 
-    The raw weights are kept as they came, over tokens, ends and padding included. The views `matrix`, `alignment` and
-    `pharaoh` are over words: source columns of one word are summed, output rows of one word averaged, special symbols
-    trimmed.
+    The raw weights refer to tokens, including end symbols and padding. The views `matrix`, `alignment` and `pharaoh` refer to
+    words: they sum the source columns of a word, average the output rows of a word, and leave out special symbols.
 
     Raises:
-        ShapeError: If weights and tokens differ in number.
+        ShapeError: If the numbers of weights and tokens differ.
         DataError: If a word index is out of range, a weight is not finite, or a probability is not between 0 and 1.
     """
 
     source_tokens: tuple[str, ...]
-    """S of them, special symbols included."""
+    """The S source tokens, including special symbols."""
     target_tokens: tuple[str, ...]
-    """T of them."""
+    """The T target tokens."""
     source_words: tuple[str, ...]
-    """The words that the source tokens are parts of."""
+    """The words of the source, which consist of its tokens."""
     target_words: tuple[str, ...]
-    """The words that the target tokens are parts of."""
+    """The words of the target, which consist of its tokens."""
     source_word_of: tuple[int, ...]
-    """Token → its word's index, from 0; −1 for special symbols such as the end."""
+    """Index of each source token's word, from 0; −1 for special symbols such as the end symbol."""
     target_word_of: tuple[int, ...]
     """The same for the target."""
     weights: dict[str, np.ndarray]
-    """Site → (T,S) or (H,T,S) float32, read-only. A site that begins with `encoder` is (S,S), with `decoder` (T,T), as
-    `target_is_read` says."""
+    """Weights (T,S) or (H,T,S) by site, in float32 and read-only. Sites that begin with `encoder` are (S,S), and those with
+    `decoder` (T,T); see `target_is_read`.
+    """
     source_text: str = ""
-    """The sentence as it was given; by default its words with spaces between."""
+    """The original sentence; by default its words joined by spaces."""
     target_text: str = ""
     """Text of the target."""
     score: float | None = None
     """Score by which the search ranked its outputs."""
     log_probability: float | None = None
-    """Natural logarithm, ≤ 0."""
+    """Natural logarithm of the output's probability, ≤ 0."""
     reference: str | None = None
-    """Reference by a person: a translation, or the true label."""
+    """Reference: a human translation, or the true label."""
     probabilities: dict[str, float] = field(default_factory=dict)
-    """Label → its probability, of a classification; empty for anything else. If texts have several labels, they need not
-    sum to one."""
+    """Probability by label for a classification, else empty. If a text can have several labels, they need not sum to one."""
     target_is_read: bool = False
-    """Whether target token t is what a decoder's step t reads, as in a language model's record, and not what it writes. What a
-    step writes is read by the next, so that without this column t of a `decoder` site is target token t − 1, and column 0 the
-    start symbol, which is not a word."""
+    """Whether target token t is the one that decoder step t reads, as in records of language models, and not the one it
+    predicts. If False, column t of a `decoder` site is target token t − 1, because a step reads the previous prediction;
+    column 0 is the start symbol, which is not a word.
+    """
     note: str = NOTE
-    """Statement of what the weights prove and what they do not prove. Captions, which `viz.caption` writes, end with it."""
+    """Last sentence of captions (`viz.caption`), on what the weights prove and what they do not prove."""
     format_version: int = 1
-    """The lowest version of the format that holds this record, whatever it was read from."""
+    """The lowest version of the format that can store this record."""
 
     def __post_init__(self) -> None:
-        """Turn what came into plain tuples and arrays, and check them."""
+        """Convert the fields to tuples and arrays, and check them."""
         for side in ("source", "target"):
             for name in (f"{side}_tokens", f"{side}_words"):
                 self._set(name, checks.strings(name, getattr(self, name)))
@@ -122,19 +124,19 @@ class AttentionRecord:
 
     @property
     def is_classification(self) -> bool:
-        """Whether the output is a label with its probability, not a text."""
+        """Whether the output is a label with a probability, not a text."""
         return bool(self.probabilities)
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The names of the places attention was recorded at, such as `cross` or `encoder.2`."""
+        """The names of the recorded attention sites, such as `cross` or `encoder.2`."""
         return tuple(self.weights)
 
     def site(self, name: str | None = None) -> str:
-        """Return the site meant: the one named, else `cross`, else `pool`, else the only one.
+        """Return the named site, or by default `cross`, `pool`, or the only site.
 
         Raises:
-            RequestError: If there is no such site, or none is named and there are several.
+            RequestError: If there is no such site, or several exist and none is named.
         """
         if name is None:
             for usual in ("cross", "pool", *(self.sites if len(self.weights) == 1 else ())):
@@ -154,12 +156,17 @@ class AttentionRecord:
         return array.shape[0] if array.ndim == 3 else None
 
     def words(self, site: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the words of a site's rows and of its columns: output and source words, except within encoder or decoder."""
+        """Return the words of a site's rows and columns.
+
+        Output and source words, except for sites within encoder or decoder.
+        """
         rows, columns = views.sides(self.site(site))
         return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")
 
     def columns(self, word: str) -> tuple[int, ...]:
-        """Return the numbers of a source word's tokens, from 0, for `regard.reweight`; of equal words, the first one's.
+        """Return the indices of a source word's tokens, from 0, for `regard.reweight`.
+
+        If the word occurs several times, the first one is used.
 
         Raises:
             RequestError: If the source has no such word.
@@ -177,7 +184,7 @@ class AttentionRecord:
         rows, columns = views.sides(site)
         tokens: tuple[str, ...] = getattr(self, f"{columns}_tokens")
         word_of: tuple[int, ...] = getattr(self, f"{columns}_word_of")
-        if rows == columns == "target" and not self.target_is_read:  # step t reads what step t − 1 wrote
+        if rows == columns == "target" and not self.target_is_read:  # step t reads the word of step t − 1
             return (START, *tokens)[:-1], (-1, *word_of)[:-1]
         return tokens, word_of
 
@@ -187,27 +194,27 @@ class AttentionRecord:
             return array if heads is None else array.mean(0, dtype=np.float64)
         if heads is None or not 0 <= head < heads:
             have = "no heads: leave head out" if heads is None else f"{heads} heads: choose one of 0 to {heads - 1}"
-            raise RequestError(f"head {head} was asked for at site {site!r}, which has {have}")
+            raise RequestError(f"head {head} was requested at site {site!r}, which has {have}")
         return array[head] if heads is not None else array
 
     def matrix(
         self, site: str | None = None, head: int | None = None, *, step: Step = "produce"
     ) -> Float[np.ndarray, "rows columns"]:
-        """Return the weights over words: output words down, source words across.
+        """Return the weights over words, with output words as rows and source words as columns.
 
             m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
 
         Args:
-            site: Where; `cross`, or the only one, if left out.
-            head: Which head, from 0; the mean over heads if left out.
-            step: `produce` for the step that predicts a token, w[t]; `consume` for the one that is fed it, w[t + 1].
+            site: Name of the site; by default `cross`, `pool`, or the only one.
+            head: Number of the head, from 0; by default the mean over heads.
+            step: `produce` for the step that predicts a token, w[t]; `consume` for the step that reads it, w[t + 1].
 
         Returns:
-            Float32. A row sums to one less what fell on special symbols (see `trimmed_mass`). A word without a token is zero,
-            and so is, by the step that consumes it, the last token of a record that does not go on to the end symbol.
+            A float32 matrix. A row sums to one minus the weight on special symbols (see `trimmed_mass`). Words without tokens
+            have zeros. With `consume`, the last token also has zeros if the record does not continue to the end symbol.
 
         Raises:
-            RequestError: If there is no such site or head, or `step` has no meaning there.
+            RequestError: If there is no such site or head, or `consume` is not possible for the site.
         """
         site = self.site(site)
         rows, columns = views.sides(site)
@@ -217,7 +224,7 @@ class AttentionRecord:
         if step == "consume":
             if (rows, columns) != ("target", "source") or self.target_is_read:
                 raise RequestError(
-                    f"step 'consume' was asked for at site {site!r}, whose rows are no steps of a decoder that reads the "
+                    f"step 'consume' was requested at site {site!r}, whose rows are not steps of a decoder that reads the "
                     "source and writes these words"
                 )
             raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
@@ -225,27 +232,27 @@ class AttentionRecord:
         return views.merge(raw, getattr(self, f"{rows}_word_of"), self._columns_of(site)[1], (len(down), len(across)))
 
     def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
-        """Return how much each source word counts: the one row of a classification's `matrix`; of several rows, their mean.
+        """Return the weight of each source word: the only row of a classification's `matrix`, or the mean of several rows.
 
         Args:
             site: As for `matrix`.
             head: As for `matrix`.
 
         Returns:
-            Float32; zeros where there is no row.
+            Float32 weights; zeros if there is no row.
         """
         matrix = self.matrix(site, head)
         return (matrix.sum(axis=0, dtype=np.float64) / max(1, len(matrix))).astype(np.float32)
 
     def trimmed_mass(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " rows"]:
-        """Return, for each output word, the weight that fell on special tokens and is in no column of `matrix`."""
+        """Return for each output word the weight on special tokens, which `matrix` leaves out."""
         site = self.site(site)
         row_of = getattr(self, f"{views.sides(site)[0]}_word_of")
         special = tuple(0 if index < 0 else -1 for index in self._columns_of(site)[1])
         return views.merge(self._raw(site, head), row_of, special, (len(self.words(site)[0]), 1))[:, 0]
 
     def view(self, site: str | None = None, head: int | None = None, *, special: bool = False) -> views.WordView:
-        """Return the weights over words as pictures show them, with how much weight is not shown.
+        """Return the weights over words as pictures show them, with the share of weight that is not shown.
 
         Args:
             site: As for `matrix`.
@@ -270,39 +277,39 @@ class AttentionRecord:
         Args:
             site: As for `matrix`.
             head: As for `matrix`.
-            threshold: If left out, each output word links to the one source word with the most weight (the first of
-                equals). If given, to each with at least this weight, so to none or to several.
+            threshold: If given, each output word links to all source words with at least this weight. By default, it links to
+                the source word with the most weight (the first of equal ones).
             step: As for `matrix`.
 
         Raises:
-            RequestError: As for `matrix`; or the site is within the source or within the output.
+            RequestError: As for `matrix`, or if the site is within the source or within the output.
         """
         site = self.site(site)
         if views.sides(site) != ("target", "source"):
             raise RequestError(
-                f"links between source and output were asked for of site {site!r}, which looks within one of them; take "
-                "one that looks from the output to the source, such as 'cross'"
+                f"links between source and output were requested for site {site!r}, which is within one of them; use "
+                "a site from the output to the source, such as 'cross'"
             )
         return views.links(self.matrix(site, head, step=step), threshold)
 
     def pharaoh(
         self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, step: Step = "produce"
     ) -> str:
-        """Return the alignment as other tools read it: `"0-0 1-2"`, source first."""
+        """Return the alignment in Pharaoh format, such as `"0-0 1-2"`, with the source first."""
         return format_pharaoh(self.alignment(site, head, threshold=threshold, step=step))
 
     def rollout(self, family: str = "encoder") -> "AttentionRecord":
-        """Return attention followed through all layers, as a further site `family.rollout` to be drawn or saved like any other.
+        """Add a site `family.rollout` with the attention through all layers, which can be drawn or saved like any other.
 
         Args:
-            family: `encoder`, `decoder`, or `cross`: through decoder and encoder down to the source words (see
+            family: `encoder`, `decoder`, or `cross`, which goes through decoder and encoder to the source words (see
                 `regard.rollout`).
 
         Returns:
-            This record with the site in addition.
+            A record with the additional site.
 
         Raises:
-            RequestError: If the record has not the sites of every layer.
+            RequestError: If the record lacks the site of a layer.
 
         Reference:
             Abnar and Zuidema 2020.
@@ -310,7 +317,7 @@ class AttentionRecord:
         return replace(self, weights={**self.weights, f"{family}.rollout": rollout_of(self.weights, family)})
 
     def to_json(self) -> str:
-        """Return the whole record as JSON; every float32 comes back as it was."""
+        """Return the whole record as JSON, without any loss of float32 precision."""
         return encoding.to_json(self._plain_fields())
 
     def to_npz(self) -> bytes:
@@ -319,11 +326,11 @@ class AttentionRecord:
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str = "from_json") -> "AttentionRecord":
-        """Read what `to_json` wrote.
+        """Read a record from JSON; see `to_json`.
 
         Args:
             text: The JSON.
-            where: Put before an error's message.
+            where: Prefix of error messages.
 
         Raises:
             DataError: If it is not a record.
@@ -332,12 +339,12 @@ class AttentionRecord:
 
     @classmethod
     def from_npz(cls, content: bytes, *, where: str = "from_npz") -> "AttentionRecord":
-        """Read what `to_npz` wrote; see `from_json`."""
+        """Read a record from an NPZ file; see `to_npz`."""
         return cls._from_fields(encoding.from_npz(content, where), where)
 
     @classmethod
     def _from_fields(cls, data: object, where: str) -> "AttentionRecord":
-        """Build a record from fields that a stranger may have written."""
+        """Build a record from fields that are not trusted."""
         known = {each.name: each for each in fields(cls)}
         needed = [name for name, each in known.items() if each.default is each.default_factory is MISSING]
         checked = checks.fields(data, where, newest=FORMAT_VERSION, known=known, needed=needed)
@@ -347,7 +354,7 @@ class AttentionRecord:
             raise DataError(f"{where}: {error}") from error
 
     def _plain_fields(self) -> dict[str, Any]:
-        """Return the fields as files hold them: the version first, without those that format 1 does not have where unused."""
+        """Return the fields in the format of files: the version first, and without unused fields that format 1 lacks."""
         names = ["format_version", *(each.name for each in fields(self) if each.name not in ("format_version", "weights"))]
         optional = ("probabilities", "target_is_read")
         return {name: getattr(self, name) for name in (*names, "weights") if name not in optional or getattr(self, name)}
@@ -361,12 +368,12 @@ class AttentionRecord:
         special: bool = False,
         caption: bool = True,
     ) -> None:
-        """Write data or a picture, by the file's ending: .json .npz, .png .svg .pdf, .html.
+        """Write data or a picture, depending on the file's ending: .json .npz, .png .svg .pdf, .html.
 
         Args:
-            path: The file. It appears whole or not at all.
-            site: What a picture shows; data and pages hold everything.
-            head: Likewise.
+            path: The file, which is written completely or not at all.
+            site: Site for a picture; data and pages contain all sites.
+            head: Head for a picture; data and pages contain all heads.
             special: If True, pictures and pages also show special tokens such as [CLS] and the end of the sentence.
             caption: If False, pictures and pages have no text below them, for example for a paper with its own captions.
 
@@ -397,7 +404,7 @@ class AttentionRecord:
         special: bool = False,
         caption: bool = True,
     ) -> "Figure":
-        """Draw a heatmap, a grid of heads, or a classification's coloured words; a notebook shows the returned figure.
+        """Draw a heatmap, a grid of heads, or the coloured words of a classification. A notebook shows the returned figure.
 
         Args:
             site: The site to draw; see `site`. A prefix of several sites, such as `encoder`, draws all their heads.
@@ -412,12 +419,12 @@ class AttentionRecord:
         return renderer().embed(self)
 
     def __repr__(self) -> str:
-        """Return one line: matrices are not for reading."""
+        """Return one line with the texts and the sizes of the weights."""
         sites = ", ".join(f"{site} {'×'.join(map(str, array.shape))}" for site, array in self.weights.items())
         return f"AttentionRecord({self.source_text!r} → {self.target_text!r}; {sites})"
 
     def __eq__(self, other: object) -> bool:
-        """Return same words, same numbers."""
+        """Return whether words and numbers are equal."""
         if not isinstance(other, AttentionRecord):
             return NotImplemented
         names = [each.name for each in fields(self) if each.name != "weights"]

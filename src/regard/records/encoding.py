@@ -1,6 +1,6 @@
-"""Records as JSON and NPZ, read as data that a stranger may have written. Nothing is pickled.
+"""Records as JSON and NPZ. Files are not trusted, and nothing is pickled.
 
-This module turns the fields of a record, as a dict, into bytes and back. `AttentionRecord` checks what they say.
+This module converts the fields of a record, as a dict, to bytes and back. `AttentionRecord` checks their values.
 """
 
 import io
@@ -15,25 +15,25 @@ import numpy as np
 from regard.errors import DataError, RegardError
 
 MAX_BYTES = 256 * 2**20
-"""Maximum size of a file, and of what a packed one unpacks to."""
+"""Maximum size of a file in bytes, before and after unpacking."""
 
 Fields = Mapping[str, Any]
-"""The fields of a record by name. `weights` maps sites to matrices; all else is what JSON has."""
+"""The fields of a record by name. `weights` maps sites to matrices; all other values are JSON values."""
 
 
 def to_json(fields: Fields) -> str:
-    """Return the fields as JSON, letters as they are."""
+    """Return the fields as JSON, without escaping letters."""
     data = {**fields, "weights": {site: _lists(array) for site, array in fields["weights"].items()}}
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair has no UTF-8 form
+    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 form
         return json.dumps(data, allow_nan=False)
     return text
 
 
 def from_json(text: str | bytes, where: str) -> Any:
-    """Read what `to_json` wrote; `where` is put before an error's message."""
+    """Read fields from JSON; `where` is the prefix of error messages."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -41,7 +41,10 @@ def from_json(text: str | bytes, where: str) -> Any:
 
 
 def to_npz(fields: Fields) -> bytes:
-    """Return the fields as NPZ: `record` holds the texts as JSON bytes, `weights.0` … the matrices in the order of sites."""
+    """Return the fields as NPZ.
+
+    `record` contains the texts as JSON bytes, and `weights.0`, … the matrices in order of the sites.
+    """
     texts = json.dumps({**fields, "weights": list(fields["weights"])})
     arrays = {f"weights.{number}": array for number, array in enumerate(fields["weights"].values())}
     buffer = io.BytesIO()
@@ -50,7 +53,7 @@ def to_npz(fields: Fields) -> bytes:
 
 
 def from_npz(content: bytes, where: str) -> Any:
-    """Read what `to_npz` wrote. Sizes are checked before anything is unpacked, and nothing can be pickled in it."""
+    """Read fields from NPZ. Sizes are checked before anything is unpacked, and pickled data are rejected."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             unpacked = sum(entry.file_size for entry in archive.infolist())
@@ -63,7 +66,11 @@ def from_npz(content: bytes, where: str) -> Any:
             data["weights"] = {site: _array(archive, f"weights.{number}", np.float32) for number, site in enumerate(sites)}
     except (zipfile.BadZipFile, zipfile.LargeZipFile, KeyError, ValueError, EOFError, RecursionError) as error:
         raise DataError(f"{where}: this is not a record, or it is damaged: {error}") from error
-    except (NotImplementedError, RuntimeError, OSError) as error:  # encrypted, or packed in a way Python does not know
+    except (
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+    ) as error:  # encrypted, or an unknown compression
         raise DataError(f"{where}: this cannot be unpacked: {error}") from error
     except Exception as error:
         if isinstance(error, RegardError):
@@ -73,7 +80,7 @@ def from_npz(content: bytes, where: str) -> Any:
 
 
 def _lists(array: np.ndarray) -> Any:
-    # Through float32's own shortest text: 0.1 stays 0.1, not 0.10000000149011612, and comes back as the same float32.
+    # With the shortest text of a float32: 0.1 is written as 0.1, not 0.10000000149011612, and is read as the same float32.
     return array.astype(str).astype(float).tolist()
 
 
@@ -82,7 +89,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _array(archive: zipfile.ZipFile, name: str, dtype: type) -> np.ndarray:
-    """Return one array of the archive. Its header may promise any size, so what it promises is compared with what is there."""
+    """Return one array of the archive, after comparing the size in its header with the size of the data."""
     content = io.BytesIO(archive.read(f"{name}.npy"))
     version = np.lib.format.read_magic(content)
     if version != (1, 0):

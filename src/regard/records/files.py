@@ -1,4 +1,4 @@
-"""Reading records from files."""
+"""Read records from files."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def load_record(path: str | Path) -> AttentionRecord:
 
     Raises:
         RequestError: If the file has another ending.
-        DataError: If it cannot be read, is too large, or holds no record.
+        DataError: If it cannot be read, is too large, or contains no record.
     """
     path = Path(path)
     ending = path.suffix.lower()

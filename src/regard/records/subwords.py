@@ -1,4 +1,4 @@
-"""Words from the tokens that other people's tokenizers make."""
+"""Join subword tokens of common tokenizers to words."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -17,15 +17,15 @@ _STANDS_FOR_A_WORD = ("[UNK]", "<unk>", "[MASK]", "<mask>")
 def join_subwords(
     tokens: Sequence[str], *, scheme: Scheme = "auto", special: Collection[str] | None = None
 ) -> tuple[list[str], list[int]]:
-    """Find the words that tokens are parts of.
+    """Join tokens to words.
 
     Args:
-        tokens: As a tokenizer shows them (`convert_ids_to_tokens`).
-        scheme: How they mark words: `wordpiece` (un ##believ ##able), `sentencepiece` (▁un believ able), `bytes` (Ġun believ
+        tokens: Tokens of a tokenizer (`convert_ids_to_tokens`).
+        scheme: How tokens mark words: `wordpiece` (un ##believ ##able), `sentencepiece` (▁un believ able), `bytes` (Ġun believ
             able, of GPT-2, where letters stand for bytes), `end` (un believ able</w>), `joiner` (un@@ believ@@ able), `none`
-            (each token is a word); `auto` goes by the marks that are there, in this order.
-        special: Tokens that belong to no word, such as a tokenizer's `all_special_tokens`; None for those usual, such as
-            [CLS] </s> <|endoftext|>. Unknown symbols and masks are words all the same, because they stand for one.
+            (each token is a word); `auto` uses the first of these schemes whose marks occur.
+        special: Tokens that belong to no word, such as a tokenizer's `all_special_tokens`; None for the usual ones, such as
+            [CLS] </s> <|endoftext|>. Unknown symbols and masks are words, because they replace words.
 
     Returns:
         The words, and for each token the index of its word, −1 for special ones.
@@ -78,7 +78,7 @@ def _find_scheme(tokens: Sequence[str]) -> str:
 
 
 def _continues(scheme: str, token: str, before: str) -> bool:
-    """Return whether a token goes on with the word of the one before it."""
+    """Return whether a token continues the word of the previous token."""
     match scheme:
         case "wordpiece":
             return token.startswith("##")
@@ -94,14 +94,14 @@ def _continues(scheme: str, token: str, before: str) -> bool:
 
 
 def _text(scheme: str, tokens: Sequence[str]) -> str:
-    """Return the text that a word's tokens spell."""
+    """Return the text of a word from its tokens."""
     match scheme:
         case "wordpiece":
             return tokens[0] + "".join(token.removeprefix("##") for token in tokens[1:])
         case "sentencepiece":
             return "".join(tokens).replace("▁", " ").strip()
         case "bytes":
-            from tokenizers.decoders import ByteLevel  # letters stand for bytes
+            from tokenizers.decoders import ByteLevel  # letters represent bytes
 
             return ByteLevel().decode(list(tokens)).strip()
         case "end":
@@ -120,7 +120,7 @@ def record_of_tokens(
     special: Collection[str] | None = None,
     **settings: Any,
 ) -> AttentionRecord:
-    """Return the record of a model whose tokens are parts of words.
+    """Build the record of a model whose tokens are parts of words.
 
     Args:
         tokens: Tokens of the source.

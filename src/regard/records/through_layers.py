@@ -1,4 +1,4 @@
-"""Attention rollout: from weights layer by layer to how much each input counts at the last one."""
+"""Attention rollout: combine the weights of all layers to the share of each input in the last layer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,18 +13,18 @@ FAMILIES = ("encoder", "decoder", "cross")
 def rollout(
     weights: Sequence[Float[np.ndarray, "*heads S S"]] | Float[np.ndarray, "L *heads S S"],
 ) -> Float[np.ndarray, "S S"]:
-    """Follow self-attention through all layers, with the stream that passes each layer by:
+    """Combine the self-attention of all layers, with the residual stream that bypasses each layer:
 
-        R = Â_L ⋯ Â_2 Â_1,    Â_l = ½ A_l + ½ I, its rows divided by their sums,    A_l the mean of the layer's heads
+        R = Â_L ⋯ Â_2 Â_1,    Â_l = ½ A_l + ½ I, with rows divided by their sums,    A_l = mean of the layer's heads
 
     Args:
-        weights: A_1 … A_L, each (S,S), or with heads in front (H,S,S); one array (L,S,S) or (L,H,S,S) will do.
+        weights: A_1 … A_L, each (S,S), or (H,S,S) with heads; an array (L,S,S) or (L,H,S,S) is accepted too.
 
     Returns:
-        Float64, rows sum to one: row s is what the state s of the last layer is made of, by the inputs.
+        A float64 matrix whose rows sum to one: row s contains the share of each input in state s of the last layer.
 
     Raises:
-        ShapeError: If there is no layer, or one is not square or of another size than the others.
+        ShapeError: If there is no layer, or the layers are not square or differ in size.
 
     Reference:
         Abnar and Zuidema 2020, Quantifying Attention Flow in Transformers, section 3.
@@ -41,14 +41,14 @@ def rollout_across(
     own: Sequence[Float[np.ndarray, "*heads T T"]] | Float[np.ndarray, "L *heads T T"],
     across: Sequence[Float[np.ndarray, "*heads T S"]] | Float[np.ndarray, "L *heads T S"],
 ) -> Float[np.ndarray, "T S"]:
-    """Return the same through a decoder, down to the words of the source.
+    """Combine the attention of a decoder's layers with the encoder's rollout, down to the words of the source.
 
-    Each of the decoder's states is made of source words (row of R) and of words that it was fed (row of Q); it starts with
-    R = 0, Q = I. In layer l, with D_l its self-attention, C_l its attention to the encoder's states, E the encoder's rollout,
+    Each state of the decoder consists of shares of source words (a row of R) and of target words (a row of Q), beginning with R
+    = 0 and Q = I. In layer l, with D_l its self-attention, C_l its attention to the encoder's states, E the encoder's rollout,
 
         R ← D̂_l R,  Q ← D̂_l Q      and then      R ← ½ C_l E + ½ R,  Q ← ½ Q
 
-    where D̂_l is ½ D_l + ½ I, as above. At the end the source's share alone is kept: each row of R is divided by its sum.
+    where D̂_l is ½ D_l + ½ I, as above. At the end, only the share of the source is kept: each row of R is divided by its sum.
 
     Args:
         encoder: E.
@@ -56,14 +56,13 @@ def rollout_across(
         across: C_1 … C_L.
 
     Returns:
-        Float64, rows sum to one (zero where nothing came from the source).
+        A float64 matrix whose rows sum to one, or to zero if the source has no share.
 
     Raises:
-        ShapeError: If there are not as many D as C, or none.
+        ShapeError: If the numbers of D and C differ, or there are none.
 
     Reference:
-        Abnar and Zuidema 2020, which has self-attention only; the step across adds the two streams of an encoder–decoder in the
-        same proportion.
+        Abnar and Zuidema 2020, for self-attention only; here, attention to the source is added in the same proportion.
     """
     if len(own) != len(across):
         raise ShapeError(f"rollout_across: got {len(own)} layers of self-attention and {len(across)} across, expected as many")
@@ -79,9 +78,9 @@ def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarr
     """Return the rollout of a record's weights, from the sites `family.0`, `family.1`, …
 
     Args:
-        weights: By site.
-        family: `encoder` or `decoder`; or `cross`, for which `decoder.i` and `cross.i` are needed of every layer. Without
-            `encoder.i` the encoder's states count as the source words themselves.
+        weights: Weights by site.
+        family: `encoder` or `decoder`; or `cross`, which needs `decoder.i` and `cross.i` of every layer. Without `encoder.i`,
+            the encoder's states are treated as the source words themselves.
 
     Raises:
         RequestError: If there is no such family, or sites are missing.
@@ -97,7 +96,7 @@ def rollout_of(weights: Mapping[str, np.ndarray], family: str) -> Float[np.ndarr
 
 
 def _layers(weights: Mapping[str, np.ndarray], family: str) -> list[np.ndarray]:
-    """Return the weights of a family's layers, of which none may be missing."""
+    """Return the weights of all layers of a family, and raise an error if one is missing."""
     numbers = sorted(
         int(rest) for head, _, rest in (site.partition(".") for site in weights) if head == family and rest.isdecimal()
     )

@@ -1,4 +1,4 @@
-"""From tokens to words: the arithmetic behind a record's views."""
+"""Compute weights over words from weights over tokens, for the views of a record."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from regard.records.alignment import Link
 
 
 def sides(site: str) -> tuple[str, str]:
-    """Return whose tokens are a site's rows and its columns: encoder sites look at the source from the source, and so on."""
+    """Return the sides (`source` or `target`) of a site's rows and columns; for an encoder site, both are the source."""
     if site.startswith("encoder"):
         return "source", "source"
     if site.startswith("decoder"):
@@ -24,13 +24,13 @@ def merge(
     """Sum the columns of each word and average the rows of each word; tokens of word −1 are left out.
 
     Args:
-        weights: Over tokens.
+        weights: Weights over tokens.
         row_of: T word indices.
         column_of: S word indices.
-        num_words: How many words there are down and across.
+        num_words: Numbers of words for rows and columns.
 
     Returns:
-        Float32. Words without a token are zero.
+        Float32 weights; words without tokens have zeros.
     """
     row, column = np.asarray(row_of, int), np.asarray(column_of, int)
     keep_row, keep_column = row >= 0, column >= 0
@@ -40,14 +40,14 @@ def merge(
     result = np.zeros(num_words)
     np.add.at(result, row[keep_row], summed.T)
     count = np.bincount(row[keep_row], minlength=num_words[0])
-    greatest = np.finfo(np.float32).max  # sums of the greatest weights stay finite
+    greatest = np.finfo(np.float32).max  # so that sums of the largest weights stay finite
     return (result / np.maximum(count, 1)[:, None]).clip(-greatest, greatest).astype(np.float32)
 
 
 def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:
-    """Return the links (source, output): the greatest weight of each row, or all that reach the threshold.
+    """Return the links (source, output): the largest weight of each row, or all weights that reach the threshold.
 
-    Empty rows link to nothing.
+    Empty rows have no links.
     """
     if threshold is not None:
         rows, columns = np.nonzero(matrix >= threshold)
@@ -59,12 +59,12 @@ def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> l
 
 @dataclass(frozen=True)
 class Axis:
-    """The tokens along one axis of raw weights, and the words they belong to."""
+    """The tokens along one axis of raw weights, and the words that they belong to."""
 
     tokens: Sequence[str]
     words: Sequence[str]
     word_of: Sequence[int]
-    """Token → its word's index; −1 for special tokens."""
+    """Index of each token's word; −1 for special tokens."""
 
     def with_special(self) -> "Axis":
         """Return an axis on which each special token is a separate word, at its position."""
@@ -76,7 +76,7 @@ class Axis:
                 words.append(token)
                 word_of.append(len(words) - 1)
                 continue
-            for number in range(len(place_of), index + 1):  # words without tokens come before the next word that has one
+            for number in range(len(place_of), index + 1):  # words without tokens come before the next word with tokens
                 place_of[number] = len(words)
                 words.append(self.words[number])
             word_of.append(place_of[index])
@@ -85,7 +85,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class WordView:
-    """Weights over words as a picture shows them, and what it leaves out."""
+    """Weights over words as a picture shows them, and the weight that is left out."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -101,7 +101,7 @@ class WordView:
 
 
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
-    """Combine weights over tokens into weights over words, and measure how much is left out.
+    """Combine weights over tokens to weights over words, and compute the share that is left out.
 
     Args:
         weights: Weights over tokens.

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: models, endpoints, and the pages and figures around them."""
+"""The service as an ASGI application: models, endpoints, pages and metrics."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -42,9 +42,9 @@ def build_app(
         folders: Folders of the models by name.
         load: Function that loads a folder.
         limits: Limits of requests, queues and batches.
-        token: Secret that requests must bring; empty for none.
-        hosts: Host names that requests may name; None for any.
-        reload_seconds: Seconds between two looks for newer models; 0 to never look.
+        token: Secret that requests must contain; empty for none.
+        hosts: Accepted host names of requests; None for any.
+        reload_seconds: Seconds between two checks for newer models; 0 for no checks.
         home: Function that writes the page at `/`.
 
     Returns:
@@ -80,7 +80,7 @@ def build_app(
 
 
 def _add_errors(app: FastAPI, bodies: Bodies) -> None:
-    """Make every error an answer in JSON."""
+    """Return every error as a JSON answer."""
     expected = {f"/v1/{name}": body for name, body in vars(bodies).items()}
 
     @app.exception_handler(ServiceError)
@@ -100,7 +100,7 @@ def _add_errors(app: FastAPI, bodies: Bodies) -> None:
 
 
 def _add_pages(app: FastAPI, models: Models, metrics: Metrics, guard: Guard, home: Home) -> None:
-    """Add everything that no model answers."""
+    """Add the endpoints that need no model."""
 
     @app.get("/v1/models")
     async def list_models() -> Response:

@@ -35,7 +35,7 @@ class Batcher:
         name: Name of the model.
         predictor: Function that returns the predictor to use; it may return another one for the next batch.
         limits: Sizes of the queue and of batches.
-        metrics: What is counted.
+        metrics: The counters to update.
     """
 
     def __init__(self, name: str, predictor: Callable[[], Any], limits: Limits, metrics: Metrics) -> None:
@@ -47,12 +47,12 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to work on what arrives."""
+        """Start processing the queue."""
         self._task = asyncio.create_task(self._work())
 
     @property
     def works(self) -> bool:
-        """Whether the queue is worked on."""
+        """Whether the queue is being processed."""
         return self._task is not None and not self._task.done()
 
     async def stop(self) -> None:
@@ -85,14 +85,14 @@ class Batcher:
         return items
 
     def withdraw(self, items: Sequence[Item]) -> None:
-        """Take texts out of the queue whose answers nobody waits for any more."""
+        """Remove texts from the queue whose client no longer waits."""
         for item in items:
             item.answer.cancel()
             self._waiting.pop(item, None)
         self._count()
 
     def _retry_after(self) -> int:
-        """Estimate how many seconds the queue takes."""
+        """Estimate the time in seconds to process the queue."""
         seconds = len(self._waiting) * sum(self._recent) / len(self._recent)
         return min(_LONGEST_RETRY, max(1, math.ceil(seconds)))
 
@@ -122,7 +122,7 @@ class Batcher:
                     item.answer.set_result(result)
 
     def _take(self) -> list[Item]:
-        """Take the oldest text, and those that can share its batch: with the same settings, of the most similar length."""
+        """Take the oldest text, and texts with the same settings and the most similar length."""
         if not self._waiting:
             return []
         oldest = next(iter(self._waiting))
@@ -141,7 +141,7 @@ class Batcher:
         except Exception as error:
             if len(works) == 1:
                 return [error]
-            # One text must not take others with it.
+            # An error of one text must not affect the others.
             return [result for work in works for result in self._run(operation, [work])]
 
     def _measure(self, batch: Sequence[Item], seconds: float) -> None:

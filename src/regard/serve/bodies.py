@@ -56,7 +56,7 @@ def build_bodies(limits: Limits) -> Bodies:
         no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
         repetition_penalty: Repeat | None = Field(None, description="Penalty of tokens that occurred before; 1 for none.")
         suppress_unknown: bool | None = Field(None, description="Never produce the unknown symbol.")
-        replace_unknown: bool | None = Field(None, description="Copy the source word in place of an unknown symbol.")
+        replace_unknown: bool | None = Field(None, description="Replace an unknown symbol by the source word.")
         prefix: Short | None = Field(None, description="Beginning of every translation.")
         alignment: bool = Field(False, description="Also return the words and their alignment, in Pharaoh format.")
 
@@ -82,10 +82,10 @@ def build_bodies(limits: Limits) -> Bodies:
         max_length: Count | None = Field(None, description="Maximum number of tokens that are added.")
         no_repeat_ngrams: int | None = Field(None, ge=0, le=100, description="No sequence of this length occurs twice.")
         repetition_penalty: Repeat | None = Field(None, description="Penalty of tokens that occurred before; 1 for none.")
-        seed: int | None = Field(None, ge=0, lt=_LARGEST_SEED, description="Makes the result repeatable.")
+        seed: int | None = Field(None, ge=0, lt=_LARGEST_SEED, description="Seed, which makes the result reproducible.")
 
     class Attention(Body):
-        """Texts whose attention is wanted."""
+        """Texts whose attention is returned."""
 
         texts: list[Short] = Field(
             description="The texts.", examples=[["she kissed him ."]], min_length=1, max_length=limits.texts
@@ -101,7 +101,7 @@ def build_bodies(limits: Limits) -> Bodies:
 
 
 def refusal(error: RequestValidationError, body: type[Body] | None) -> ServiceError:
-    """Return the answer to a body that is not as expected. It quotes nothing of the body but names of fields.
+    """Return the answer to an invalid body. It quotes only names of fields.
 
     Args:
         error: What was wrong.

@@ -66,7 +66,7 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
         seed = settings.pop("seed")
         operation = Generate(most_tokens=limits.tokens, seed=seed or 0, **settings)
         prompts: Sequence[str] = body.prompts  # type: ignore[attr-defined]
-        # Without a seed, each prompt gets its own chance, and still shares a batch with others.
+        # Without a seed, each prompt gets a random one, and still shares a batch with others.
         numbers = range(len(prompts)) if seed is not None else [secrets.randbelow(_NUMBERS) for _ in prompts]
         works = [Work(prompt, number=number) for prompt, number in zip(prompts, numbers, strict=True)]
         if not body.stream:  # type: ignore[attr-defined]
@@ -79,7 +79,7 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
 
     @app.post("/v1/attention", response_model=answers.Records, responses=_REFUSALS)
     async def attention(body: Attending, request: Request) -> Response:
-        """Return the attention behind predictions, or behind given translations."""
+        """Return the attention of predictions, or of given translations."""
         texts, targets, sites = body.texts, body.targets, body.sites  # type: ignore[attr-defined]
         if targets is not None and len(targets) != len(texts):
             message = f"got {len(texts)} texts and {len(targets)} targets, expected as many of each"
@@ -119,6 +119,6 @@ async def _gone(request: Request) -> None:
 
 
 def _note(request: Request, model: str, works: Sequence[Work]) -> None:
-    """Note for the log how much was asked for."""
+    """Store the size of the request for the log."""
     facts: Mapping[str, Any] = {"model": model, "texts": len(works), "characters": sum(work.size for work in works)}
     request.state.facts.update(facts)

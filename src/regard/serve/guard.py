@@ -33,9 +33,9 @@ class Guard:
     Args:
         app: The inner application.
         limits: Limits of the service.
-        metrics: What is counted.
-        token: Secret that requests must bring; empty for none.
-        hosts: Host names that requests may name; None for any.
+        metrics: The counters to update.
+        token: Secret that requests must contain; empty for none.
+        hosts: Accepted host names of requests; None for any.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class _Answer:
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
-        """Pass on a part of the answer."""
+        """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             further = [(b"x-request-id", self.id.encode()), (b"x-content-type-options", b"nosniff")]
@@ -161,7 +161,7 @@ class _Answer:
 
 
 class _Replay:
-    """Gives a body that has been read, and then what the client sends."""
+    """Returns a body that was read before, and then further messages of the client."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body

@@ -137,7 +137,7 @@ class SentenceLayout:
 
 
 def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_sentence: int) -> SentenceLayout:
-    """Cut texts after each run of tokens that end sentences, and sentences into pieces of `max_sentence` tokens.
+    """Split texts after each run of tokens that end sentences, and sentences into parts of `max_sentence` tokens.
 
     Args:
         ends: True at tokens that end sentences.
@@ -152,7 +152,7 @@ def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_s
     starts = (offset % max_sentence == 0) & mask
     first = starts.flatten().nonzero()[:, 0]
     counts, lengths = starts.sum(dim=1), mask.sum(dim=1)
-    # A sentence goes on to the next one of its text, the last to the end of the text.
+    # A sentence ends where the next one of its text begins; the last one ends with the text.
     row = first // max(size, 1)
     after = torch.cat((first[1:], first.new_full((min(1, len(first)),), mask.numel())))
     length = torch.minimum(after, row * size + lengths[row]) - first
@@ -167,16 +167,16 @@ def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_s
 
 
 def _take(rows: Float[Tensor, "M D"], index: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """Return the rows at the places."""
+    """Return the rows at the given indices."""
     return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 def _flags(ids: Sequence[int], size: int) -> Tensor:
-    """Return (size,) True at the ids."""
+    """Return flags (size,) that are True at the ids."""
     wrong = [number for number in ids if not 0 <= number < size]
     if wrong:
         raise ConfigError(
-            f"HierarchicalClassifier(sentence_ends): {wrong[0]} is no id of a vocabulary of {size}; expected from 0 to "
+            f"HierarchicalClassifier(sentence_ends): {wrong[0]} is not an id of a vocabulary of {size}; expected from 0 to "
             f"{size - 1}"
         )
     flags = torch.zeros(size, dtype=torch.bool)

@@ -32,7 +32,7 @@ class PooledClassifier(TextClassifier):
         reweight: Reweight | ReweightBySite | None,
         record: Collection[str],
     ) -> Classified:
-        """Score the labels of texts by their states; the arguments are those of `forward`."""
+        """Compute the scores of the labels from the states of the texts; the arguments are those of `forward`."""
         context, weights = self.pooling(states, key_mask=mask, reweight=self.by_site(reweight).get("pool"))
         logits = self.output(self.output_dropout(context))
         return Classified(logits, {"pool": weights} if "pool" in record else {})

@@ -17,17 +17,17 @@ from regard.shapes import check_shape
 
 
 class RecurrentClassifier(PooledClassifier):
-    """h = LSTM(embed(tokens)), both ways; logits = W Σ_s weight_s h_s + b, the weights and the states of real positions only.
+    """h = BiLSTM(embed(tokens)), logits = W Σ_s weight_s h_s + b, with sums over tokens, not padding.
 
-    The recurrent layers read padding neither way (see `RecurrentLayer`), which is what packing is for elsewhere.
+    The recurrent layers do not read padding in either direction (see `RecurrentLayer`), so sequences need no packing.
 
-    Reference: Zhou et al. 2016, and Lin et al. 2017 with several heads, have this shape.
+    Reference: Zhou et al. 2016; Lin et al. 2017, with several heads.
 
     Args:
-        config: What it is made of.
-        vocabulary_size: V.
-        num_labels: C.
-        embedding_size: E; 0 for the configured one.
+        config: Settings of the model.
+        vocabulary_size: V, number of words.
+        num_labels: C, number of labels.
+        embedding_size: E, width of the word vectors; 0 for the configured width.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RecurrentClassifier(PooledClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text, as the contract has it."""
+        """Compute the scores of the labels; see `TextClassifier.forward`."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))

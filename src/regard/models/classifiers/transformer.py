@@ -1,4 +1,4 @@
-"""A Transformer's encoder under attention pooling."""
+"""A Transformer encoder with attention pooling."""
 
 from collections.abc import Collection
 
@@ -18,25 +18,25 @@ from regard.reweight import Reweight, ReweightBySite, for_layers
 from regard.shapes import check_shape
 
 _LONGEST = 512
-"""Positions that have a learned vector of their own."""
+"""Number of positions with a learned vector."""
 
 
 class TransformerClassifier(TextClassifier):
-    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, with M only where word vectors are of another width.
+    """logits = W pool(encoder(s·M embed(tokens) + positions)) + b, with M only for word vectors of another width.
 
     Reference: Vaswani et al. 2017, sections 3.1 and 3.4 (s = √D), for the encoder.
 
     Args:
-        embedding: Of the tokens.
-        mapping: M, from the embeddings' width to the encoder's.
+        embedding: Embedding of the tokens.
+        mapping: M, the map from the embeddings' width to the encoder's.
         positions: Adds positions; see `regard.layers.positions`.
-        encoder: Over the whole text.
-        pooling: Of the encoder's states.
+        encoder: Encoder of the whole text.
+        pooling: Pooling of the encoder's states.
         num_labels: C, ≥ 1.
-        scale: s.
-        word_dropout: In training, this part of the tokens is replaced by the unknown symbol.
-        embedding_dropout: Of what the encoder reads.
-        output_dropout: Of what was pooled.
+        scale: The factor s.
+        word_dropout: Share of the tokens that training replaces by the unknown symbol.
+        embedding_dropout: Dropout on the input of the encoder.
+        output_dropout: Dropout on the pooled state.
 
     Raises:
         ConfigError: If the pooling and the encoder have different widths, or no label is given.
@@ -72,7 +72,7 @@ class TransformerClassifier(TextClassifier):
         self.sites = ("pool", *(f"encoder.{number}" for number in range(len(encoder.layers))))
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Return the embeddings alone: neither mapped nor with positions."""
+        """Return the embeddings, without map and positions."""
         embedded: Tensor = self.embedding(tokens)
         return embedded
 
@@ -85,7 +85,7 @@ class TransformerClassifier(TextClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text; see `TextClassifier`. Sites `encoder.0`, … are (B,H,S,S)."""
+        """Compute the scores of the labels; see `TextClassifier.forward`. Sites `encoder.0`, … are (B,H,S,S)."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))
@@ -104,16 +104,17 @@ class TransformerClassifier(TextClassifier):
 def build_transformer_classifier(
     config: TransformerClassifierConfig, *, vocabulary_size: int, num_labels: int, embedding_size: int = 0
 ) -> TransformerClassifier:
-    """Build the model, its weights drawn from torch's generator.
+    """Build the model, with weights drawn from torch's generator.
 
     Args:
-        config: What it is made of.
+        config: Settings of the model.
         vocabulary_size: V, ≥ 1.
         num_labels: C, ≥ 1.
-        embedding_size: Of word vectors, which a linear map brings to the model's width; 0 for the model's width, without a map.
+        embedding_size: Width of the word vectors, which a linear map converts to the model's width; 0 for the model's width,
+            without a map.
 
     Raises:
-        ConfigError: If widths do not fit together.
+        ConfigError: If widths do not match.
     """
     size = config.embedding_size
     blueprint = Blueprint(
@@ -131,7 +132,7 @@ def build_transformer_classifier(
     )
     mapping: nn.Module = nn.Identity()
     if embedding_size:
-        # Features of word vectors are about 0.4 in size: mapped, they are about as large as positions.
+        # Features of word vectors are about 0.4, so after the map they are about as large as positions.
         mapping = nn.Linear(embedding_size, size, bias=False)
         nn.init.normal_(mapping.weight, std=2 * embedding_size**-0.5)
     return TransformerClassifier(
@@ -156,4 +157,4 @@ def build_positions(kind: str, size: int) -> nn.Module:
         case "learned":
             return LearnedPositions(size, max_length=_LONGEST)
         case _:
-            return NoPositions()  # rotary ones belong to the attention
+            return NoPositions()  # rotary positions are part of the attention

@@ -1,4 +1,4 @@
-"""Inputs of the classifiers: the table of word embeddings, and word dropout in training."""
+"""Inputs of the classifiers: word embeddings, and word dropout in training."""
 
 import torch
 from jaxtyping import Bool, Int
@@ -8,9 +8,10 @@ from regard.text.symbols import PAD, UNKNOWN
 
 
 def build_embedding(vocabulary_size: int, embedding_size: int) -> nn.Embedding:
-    """Return word embeddings, drawn from a normal distribution of variance 1/E; that of padding is zero and stays so.
+    """Return word embeddings drawn from a normal distribution of variance 1/E; the embedding of padding stays zero.
 
-    With variance 1, as PyTorch draws them, a recurrent classifier learns several times slower, and less (`benchmarks/log.md`).
+    With variance 1, PyTorch's default, a recurrent classifier learns several times slower and reaches a lower accuracy
+    (`benchmarks/log.md`).
     """
     embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=PAD)
     with torch.no_grad():
@@ -19,19 +20,19 @@ def build_embedding(vocabulary_size: int, embedding_size: int) -> nn.Embedding:
 
 
 class WordDropout(nn.Module):
-    """In training, replace words by the unknown symbol.
+    """Dropout that replaces words by the unknown symbol in training.
 
-    Reference: Iyyer et al. 2015, section 3.1, leave the words out.
-    Differs from the paper: a word's place stays, so that no text is left without any.
+    Reference: Iyyer et al. 2015, section 3.1, where words are removed.
+    Differs from the paper: words are replaced, so that no text becomes empty.
     """
 
     def __init__(self, probability: float) -> None:
-        """`probability` of each word to be replaced, from 0 to less than 1."""
+        """Store the probability of replacing each word, from 0 to less than 1."""
         super().__init__()
         self.probability = probability
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-        """Return the tokens, some replaced."""
+        """Return the tokens, some of them replaced."""
         if not self.training or not self.probability:
             return tokens
         hidden = torch.rand(tokens.shape, device=tokens.device) < self.probability

@@ -1,4 +1,4 @@
-"""Language models: the decoder alone."""
+"""Language models: a decoder without an encoder."""
 
 from regard.models.language.transformer import TransformerLanguageModel
 

@@ -1,4 +1,4 @@
-"""A language model from its configuration."""
+"""Build a language model from its configuration."""
 
 from torch import nn
 
@@ -10,14 +10,14 @@ from regard.models.transformer.build import build_blueprint, build_positions, in
 
 
 def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
-    """Build the model, its weights drawn from torch's generator.
+    """Build the model, with weights drawn from torch's generator.
 
     Args:
-        config: What it is made of.
+        config: Settings of the model.
         vocabulary_size: V, ≥ 1.
 
     Raises:
-        ConfigError: If widths do not fit together.
+        ConfigError: If widths do not match.
     """
     size = config.hidden_size
     blueprint = build_blueprint(config)

@@ -1,4 +1,4 @@
-"""A Transformer that goes on with a text: embedding, causal layers, output layer."""
+"""A Transformer that continues a text: embedding, causal layers, output layer."""
 
 from collections.abc import Collection
 
@@ -20,13 +20,13 @@ from regard.shapes import check_shape
 
 
 class TransformerLanguageModel(TransformerModel):
-    """p(text) = ∏_t p(word t | words before it), by a decoder that attends to these words.
+    """p(text) = ∏_t p(word t | earlier words), computed by a decoder that attends to the earlier words.
 
-    It is a `Seq2Seq` whose source says nothing: any source will do, and only the number of its rows could matter. So search,
-    sampling, the loss and the score of a given text are those of translators.
+    It is a `Seq2Seq` that ignores its source, except for the number of rows. So search, sampling, loss and scores of given
+    texts are those of translators.
 
     Sites: `decoder.i` (B,H,T,T) for each layer from 0. Row t belongs to the step that predicts word t, and column t to the word
-    that is fed to it, the one before.
+    that this step reads, which is word t − 1.
 
     Reference: Radford et al. 2018; embeddings times √D, and tied, as in Press and Wolf 2017.
     """
@@ -42,14 +42,14 @@ class TransformerLanguageModel(TransformerModel):
         output: nn.Linear,
         embedding_dropout: float = 0.0,
     ) -> None:
-        """Put the parts together; tied weights are tied by the caller.
+        """Compose the parts; the caller ties weights.
 
         Args:
-            embedding: Of width D.
+            embedding: Embedding of width D.
             positions: Adds positions; see `regard.layers.positions`.
-            decoder: Of width D.
-            output: From D to the words.
-            embedding_dropout: Of embeddings with their positions.
+            decoder: Decoder of width D.
+            output: Linear map from D to the words.
+            embedding_dropout: Dropout on the sum of embeddings and positions.
 
         Raises:
             ConfigError: If widths differ.
@@ -70,8 +70,8 @@ class TransformerLanguageModel(TransformerModel):
         """Return the scores of the next word at each position.
 
         Args:
-            tokens: Ids: the start symbol and the text, shifted right.
-            reweight: Maps weights to those used in their place, by site; see `regard.reweight`.
+            tokens: Ids of the start symbol and the text, shifted right.
+            reweight: Functions that replace weights, by site; see `regard.reweight`.
         """
         return super().forward(tokens[:, :1], tokens, reweight=reweight)
 

@@ -1,4 +1,4 @@
-"""A recurrent translator from its configuration."""
+"""Build a recurrent translator from its configuration."""
 
 import torch
 from torch import nn
@@ -16,16 +16,16 @@ from regard.text.symbols import PAD
 def build_recurrent(
     config: RecurrentConfig, *, source_size: int, target_size: int, attention: Attention | None = None
 ) -> RecurrentTranslator:
-    """Build the model, its weights drawn from torch's generator.
+    """Build the model, with weights drawn from torch's generator.
 
     Args:
-        config: What it is made of.
-        source_size: Words of the source.
-        target_size: Words of the target.
-        attention: A mechanism of the caller's own, in place of the configured one.
+        config: Settings of the model.
+        source_size: Number of words of the source.
+        target_size: Number of words of the target.
+        attention: The caller's own mechanism, which replaces the configured one.
 
     Raises:
-        ConfigError: If widths do not fit together.
+        ConfigError: If widths do not match.
     """
     encoder = RecurrentEncoder(config.encoder, embedding_size=config.embedding_size)
     decoder_config = config.decoder
@@ -54,7 +54,7 @@ def build_recurrent(
 
 
 def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
-    """Return the words as vectors drawn from a normal distribution, padding at zero."""
+    """Return word embeddings drawn from a normal distribution, with zeros for padding."""
     embedding = nn.Embedding(size, width, padding_idx=PAD)
     with torch.no_grad():
         embedding.weight.normal_(0, std)[PAD] = 0
@@ -62,7 +62,7 @@ def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
 
 
 def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size: int, context_size: int) -> RecurrentDecoder:
-    """Return the decoder of the configured order."""
+    """Return the decoder with the configured order of attention and cell."""
     readout = build_readout(config, embedding_size=embedding_size, context_size=context_size)
     kind: type[RecurrentDecoder]
     match config:
@@ -84,7 +84,10 @@ def build_decoder(config: DecoderConfig, attention: Attention, *, embedding_size
 
 
 def build_readout(config: DecoderConfig, *, embedding_size: int, context_size: int) -> Readout:
-    """Return the configured readout; those with a map of their own are as wide as the embedding, so that it can be tied."""
+    """Return the configured readout.
+
+    Readouts with their own map have the width of the embedding, so that weights can be tied.
+    """
     hidden = config.hidden_size
     match config.readout:
         case "output":
@@ -101,7 +104,7 @@ def build_bridge(config: RecurrentConfig, encoder: RecurrentEncoder) -> Bridge:
     """Return the configured bridge.
 
     Raises:
-        ConfigError: If `copy` does not fit.
+        ConfigError: If `copy` is chosen and the widths differ.
     """
     hidden, layers, lstm = config.decoder.hidden_size, config.decoder.num_layers, config.decoder.cell == "lstm"
     match config.bridge:

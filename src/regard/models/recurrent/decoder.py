@@ -1,4 +1,4 @@
-"""The two orders of a recurrent decoder: attend and then run the cell, or run the cell and then attend."""
+"""The two orders of a recurrent decoder: first attention and then the cell, or first the cell and then attention."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -26,21 +26,21 @@ class RecurrentState:
     """Decoding state of B sentences with N hypotheses each."""
 
     memory: Memory
-    """The source, prepared once; the same for all the hypotheses of a sentence."""
+    """The prepared source, shared by all hypotheses of a sentence."""
     hidden: Float[Tensor, "L B N H"]
     cell: Float[Tensor, "L B N H"] | None = None
     feed: Float[Tensor, "B N R"] | None = None
-    """The readout of the step before, where it is fed back."""
+    """The readout of the previous step, if the decoder feeds it back."""
     attention: Any = None
     """State of a stateful attention, with B·N rows."""
 
     length: int = 0
     """The number of words read so far."""
     stepper: "RecurrentDecoder | None" = None
-    """A decoder that runs the steps in place of the model's, from packed weights; None for the model's."""
+    """A decoder with packed weights that runs the steps; None for the model's own decoder."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
-        """For each new hypothesis, the index of the one it goes on from."""
+        """Select the parent of each new hypothesis, by index."""
         before = self.hidden.shape[2]
         rows = (torch.arange(len(beam), device=beam.device)[:, None] * before + beam).flatten()
 
@@ -56,7 +56,7 @@ class RecurrentState:
         )
 
     def keep(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
-        """Go on with these sentences only."""
+        """Keep these sentences only."""
         count = self.hidden.shape[2]
         each = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
         return replace(
@@ -70,11 +70,11 @@ class RecurrentState:
 
 
 class Decoded(NamedTuple):
-    """A whole target, read by a decoder."""
+    """Result of decoding a whole target."""
 
     features: Float[Tensor, "B T R"]
     weights: Tensor | None
-    """(B,T,S), with heads (B,H,T,S); None if they were not asked for."""
+    """Weights (B,T,S), or (B,H,T,S) with heads; None if they were not requested."""
     loss: Tensor | None
     """The mean over the target's words of the mechanism's own loss; None for a mechanism without one."""
 
@@ -83,9 +83,9 @@ class RecurrentDecoder(nn.Module, ABC):
     """A stack of recurrent layers with attention."""
 
     feeds_back: bool
-    """Whether a step needs what the step before attended to or read out."""
+    """Whether a step needs the attention or the readout of the previous step."""
     feeds_readout = False
-    """Whether a step needs what the step before read out."""
+    """Whether a step needs the readout of the previous step."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @property
     def is_lstm(self) -> bool:
-        """Whether there is a cell state beside the hidden state."""
+        """Whether there is a cell state in addition to the hidden state."""
         return self._layer(0).num_gates == 4
 
     @abstractmethod
@@ -124,10 +124,10 @@ class RecurrentDecoder(nn.Module, ABC):
         """Feed one word to each hypothesis.
 
         Args:
-            embedded: The words.
-            state: From the encoder, or from the step before.
-            real: False at padding of the target, which counts in no loss; None for words everywhere.
-            reweight: Maps the attention weights to those used in their place; see `Attention.attend`.
+            embedded: Embeddings of the words.
+            state: Initial state, or the state of the previous step.
+            real: False at padding of the target, which no loss includes; None if there is no padding.
+            reweight: Function that replaces the attention weights; see `Attention.attend`.
             need_weights: Whether to return the weights.
 
         Returns:
@@ -143,7 +143,9 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None = None,
         need_weights: bool,
     ) -> Decoded:
-        """Read a whole target, one step at a time. Every faster way equals this one; arguments as for `step`.
+        """Read a whole target, one step at a time.
+
+        All faster implementations equal this one. The arguments are those of `step`.
 
         `reweight` may depend on the step.
         """
@@ -167,7 +169,7 @@ class RecurrentDecoder(nn.Module, ABC):
         return None
 
     def _parts(self) -> RecurrentParts | None:
-        """Return the parts if nobody changed the step of a layer."""
+        """Return the parts if no layer's step has been replaced."""
         weights = [self._layer(depth).step_weights() for depth in range(len(self.layers))]
         known = tuple(each for each in weights if each is not None)
         if len(known) < len(weights):
@@ -175,19 +177,19 @@ class RecurrentDecoder(nn.Module, ABC):
         return RecurrentParts(known, self.readout.maps(), self.readout, self.with_parts)
 
     def with_parts(self, layers: Sequence[nn.Module], readout: nn.Module) -> Self:
-        """Return a decoder that shares everything with this one but the layers and the readout of its steps.
+        """Return a decoder with other layers and another readout for its steps, which shares all else with this one.
 
         Args:
             layers: Modules whose `step` has the contract of `RecurrentLayer.step`.
             readout: A module whose call has the contract of `Readout`.
         """
         made = copy(self)
-        made._modules = dict(self._modules)  # a copy of a module shares this dictionary with the original
+        made._modules = dict(self._modules)  # copy.copy shares this dictionary with the original
         made._modules |= {"layers": nn.ModuleList(layers), "readout": readout}
         return made
 
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Return one step of all the layers."""
+        """Run one step of all layers."""
         hidden, cells = [], []
         for depth in range(len(self.layers)):
             before = state.hidden[depth], None if state.cell is None else state.cell[depth]
@@ -208,7 +210,7 @@ class RecurrentDecoder(nn.Module, ABC):
         reweight: Reweight | None,
         need_weights: bool,
     ) -> tuple[AttentionOutput, RecurrentState]:
-        """Attend for each hypothesis. They are queries of one call, unless each carries a state of its own."""
+        """Attend with each hypothesis. They are queries of one call, unless each has its own state."""
         batch, count, _ = query.shape
         memory, mask = state.memory, self._loss_mask(real, state.memory)
         if not self.attention.stateful:
@@ -228,16 +230,15 @@ class RecurrentDecoder(nn.Module, ABC):
         return AttentionOutput(out.context.view(batch, count, -1), weights, out.loss), replace(state, attention=carried)
 
     def _loss_mask(self, real: Tensor | None, memory: Memory) -> Tensor | None:
-        """Return (B,Q,S): a query that is padding attends to nothing, and so counts in no loss; None where there is no loss."""
+        """Return a mask (B,Q,S) in which padding attends to nothing, so that no loss includes it; None if there is no loss."""
         if real is None or not self.attention.has_loss:
             return None
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
     def _loop_scores(self, state: RecurrentState, reweight: Reweight | None) -> LinearScore | None:
-        """Return the score's weights where the hand-written loop serves.
+        """Return the weights of the score if the hand-written loop can be used, else None.
 
-        One layer, one hypothesis, and weights that nobody sees or
-        changes on the way."""
+        It can be used for one layer and one hypothesis if no weights are observed or replaced."""
         if len(self.layers) > 1 or state.hidden.shape[2] > 1 or reweight is not None or self.attention.observed:
             return None
         return self.attention.linear_score()
@@ -260,7 +261,7 @@ class RecurrentDecoder(nn.Module, ABC):
 
 
 class BahdanauDecoder(RecurrentDecoder):
-    """Attend with the state before, then run the cell over [embedding; context] (Bahdanau et al. 2015, appendix A.2.2).
+    """Attend with the previous state, then run the cell over [embedding; context] (Bahdanau et al. 2015, appendix A.2.2).
 
     c_t = attend(h_{t−1})    h_t = cell([y_{t−1}; c_t], h_{t−1})    features_t = readout(h_t, c_t, y_{t−1})
     """
@@ -345,7 +346,7 @@ class LuongDecoder(RecurrentDecoder):
         for depth, layer in enumerate(self.layers):
             before = state.hidden[depth, :, 0], None if state.cell is None else state.cell[depth, :, 0]
             output, _ = layer(self.layer_dropout(output) if depth else output, initial=before)
-        # Queries of one call are taken in order, which is all that a stateful attention asks for.
+        # The queries of one call are in order, as a stateful attention needs.
         out, _ = self.attention.attend(
             output,
             state.memory,
@@ -358,7 +359,7 @@ class LuongDecoder(RecurrentDecoder):
 
 
 class InputFeedingDecoder(RecurrentDecoder):
-    """Luong's decoder whose cell reads the readout of the step before too (Luong et al. 2015, section 3.3).
+    """Luong's decoder whose cell also reads the readout of the previous step (Luong et al. 2015, section 3.3).
 
     h_t = cell([y_{t−1}; a_{t−1}], h_{t−1})    c_t = attend(h_t)    features_t = a_t = readout(h_t, c_t, y_{t−1})
     """
@@ -413,7 +414,7 @@ class InputFeedingDecoder(RecurrentDecoder):
 
 
 def _mean_loss(outputs: Sequence[AttentionOutput], real: Tensor | None) -> Tensor | None:
-    """Return the mean over all words of what each step gives as the mean over its own."""
+    """Return the mean over all words, from the means over the words of each step."""
     losses = [output.loss for output in outputs if output.loss is not None]
     if not losses:
         return None

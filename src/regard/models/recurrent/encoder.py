@@ -33,7 +33,7 @@ class RecurrentEncoder(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S D"], list[State]]:
-        """Return the states of the topmost layer, and the last state of each layer."""
+        """Return the states of the top layer, and the last state of each layer."""
         states, finals = self.embedding_dropout(embedded), []
         for depth, layer in enumerate(self.layers):
             states, final = layer(self.layer_dropout(states) if depth else states, mask)
@@ -42,15 +42,15 @@ class RecurrentEncoder(nn.Module):
 
 
 class Bridge(nn.Module, ABC):
-    """The decoder's first state, for each of its layers: (L,B,H), and for an LSTM the cell state alike."""
+    """Base of bridges, which compute the first state (L,B,H) of the decoder's layers, and the first cell state of an LSTM."""
 
     @abstractmethod
     def forward(self, states: Tensor, mask: Tensor, finals: list[State]) -> State:
-        """From the encoder's states (B,S,D), the source mask (B,S) and the last state (B,D) of each of its layers."""
+        """Compute the first state from the encoder's states (B,S,D), the mask (B,S) and the last state (B,D) of each layer."""
 
 
 class ZerosBridge(Bridge):
-    """Start at zero."""
+    """Start with zeros."""
 
     def __init__(self, hidden_size: int, *, num_layers: int, lstm: bool) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class ZerosBridge(Bridge):
 
 
 class CopyBridge(Bridge):
-    """Start from the encoder's last states as they are: layer from layer, or every layer from the topmost."""
+    """Start with the encoder's last states: those of the same layer, or that of the top layer for all layers."""
 
     def __init__(self, *, num_layers: int, lstm: bool) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from regard.text.symbols import PAD
 
 
 class RecurrentTranslator(LinearOutputModel[RecurrentState]):
-    """p(target | source) by a recurrent decoder that attends to a recurrent encoder's states."""
+    """p(target | source), computed by a recurrent decoder that attends to the states of a recurrent encoder."""
 
     sites = ("cross",)
 
@@ -35,7 +35,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
     ) -> None:
-        """Put the parts together; tied weights are tied by the caller. Dropouts are the decoder's."""
+        """Compose the parts; the caller ties weights. The decoder applies dropout."""
         super().__init__()
         self.source_embedding, self.encoder, self.bridge = source_embedding, encoder, bridge
         self.target_embedding, self.decoder, self.output = target_embedding, decoder, output
@@ -71,7 +71,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B T D"], AttentionMaps]:
         self.check_reweight(reweight)
-        real = target_in != PAD  # before the model's own words take the place of some
+        real = target_in != PAD  # before the model's own words replace some
         if use_gold is not None:
             target_in = draft(self, target_in, state, use_gold, reweight=reweight)
         embedded = self.embedding_dropout(self.target_embedding(target_in))
@@ -104,7 +104,7 @@ class RecurrentTranslator(LinearOutputModel[RecurrentState]):
 
 
 def check_tying(source: nn.Embedding, target: nn.Embedding, readout_size: int, tie: str) -> None:
-    """Refuse embeddings that cannot be shared.
+    """Raise an error for embeddings that cannot be shared.
 
     Raises:
         ConfigError: If widths or vocabularies differ.

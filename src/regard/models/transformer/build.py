@@ -1,4 +1,4 @@
-"""A Transformer from its configuration."""
+"""Build a Transformer from its configuration."""
 
 from dataclasses import replace
 
@@ -12,19 +12,19 @@ from regard.models.recurrent.translator import check_tying
 from regard.models.transformer.translator import TransformerTranslator
 
 _LONGEST = 512
-"""Positions that have a learned vector of their own: as many as a search takes steps, and more."""
+"""Number of positions with a learned vector, which is more than the number of steps of a search."""
 
 
 def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> TransformerTranslator:
-    """Build the model, its weights drawn from torch's generator.
+    """Build the model, with weights drawn from torch's generator.
 
     Args:
-        config: What it is made of.
-        source_size: Words of the source.
-        target_size: Words of the target.
+        config: Settings of the model.
+        source_size: Number of words of the source.
+        target_size: Number of words of the target.
 
     Raises:
-        ConfigError: If widths do not fit together.
+        ConfigError: If widths do not match.
     """
     size = config.hidden_size
     across = config.cross_attention.within(num_heads=config.num_heads, dropout=config.attention_dropout)
@@ -70,7 +70,7 @@ def initial_std(size: int, *, tied: bool) -> float:
 
 
 def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprint:
-    """Return the parts that all layers of the configured model have in common."""
+    """Return the settings that all layers of the configured model share."""
     return Blueprint(
         size=config.hidden_size,
         num_heads=config.num_heads,
@@ -94,4 +94,4 @@ def build_positions(config: TransformerConfig | LanguageModelConfig) -> nn.Modul
         case "learned":
             return LearnedPositions(config.hidden_size, max_length=_LONGEST)
         case "rotary":
-            return NoPositions()  # they belong to the attention
+            return NoPositions()  # rotary positions are part of the attention

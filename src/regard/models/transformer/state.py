@@ -1,4 +1,4 @@
-"""The decoding state of a Transformer: B sentences, N hypotheses of each."""
+"""The decoding state of a Transformer for B sentences with N hypotheses each."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +25,12 @@ class SteppedDecoder(Protocol):
         caches: Sequence[KeyValueCache] | None,
         request: DecoderRequest,
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, tuple[KeyValueCache, ...]]:
-        """Run all layers over one more word of each hypothesis."""
+        """Run all layers over one new word of each hypothesis."""
         ...
 
 
 class TransformerState(Protocol):
-    """The contract of a decoding state, which has caches or belongs to a packed decoder."""
+    """The contract of a decoding state, which either has caches or belongs to a packed decoder."""
 
     @property
     def encoder(self) -> AttentionMaps:
@@ -49,17 +49,17 @@ class TransformerState(Protocol):
     def advance(
         self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], request: DecoderRequest
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, Self]:
-        """Run the decoder over one more word of each hypothesis.
+        """Run the decoder over one new word of each hypothesis.
 
         Args:
             decoder: The decoder of the model.
             x: Embeddings with their positions.
-            request: What to do with the weights of each layer.
+            request: Weights to record or to replace, by layer.
         """
         ...
 
     def select(self, beam: Int[Tensor, "B N"]) -> Self:
-        """For each new hypothesis, take the index of the one that it continues."""
+        """Select the parent of each new hypothesis, by index."""
         ...
 
     def keep(self, rows: Int[Tensor, " M"]) -> Self:
@@ -69,18 +69,20 @@ class TransformerState(Protocol):
 
 @dataclass(frozen=True)
 class CachedState:
-    """A state with a key–value cache for each layer: what the plain step reads and returns."""
+    """A state with a key–value cache for each layer, which the plain step reads and returns."""
 
     memories: tuple[Memory, ...]
     """The source, prepared once for each layer; shared by all hypotheses of a sentence."""
     encoder: AttentionMaps
     """The weights recorded in the encoder, (B,H,S,S)."""
     caches: tuple[KeyValueCache, ...] | None = None
-    """The words so far, for each layer, B·N rows; None before the first word."""
+    """Caches of the words so far for each layer, with B·N rows; None before the first word."""
     count: int = 1
     """The number of hypotheses N."""
     moves: Int[Tensor, " R"] | None = None
-    """The row of the caches that each hypothesis continues; None if each continues its own. Caches move when they are read."""
+    """The row of the caches that each hypothesis continues; None if each continues its own. The caches are moved when they
+    are read.
+    """
 
     @property
     def length(self) -> int:
@@ -94,12 +96,12 @@ class CachedState:
     def advance(
         self, decoder: SteppedDecoder, x: Float[Tensor, "B N D"], request: DecoderRequest
     ) -> tuple[Float[Tensor, "B N D"], LayerWeights, "CachedState"]:
-        """Run the decoder over one more word of each hypothesis."""
+        """Run the decoder over one new word of each hypothesis."""
         features, weights, caches = decoder.step(x, self.memories, self.moved_caches(), request)
         return features, weights, replace(self, caches=caches, count=x.shape[1], moves=None)
 
     def select(self, beam: Int[Tensor, "B N"]) -> "CachedState":
-        """For each new hypothesis, take the index of the one that it continues; nothing of the source moves."""
+        """Select the parent of each new hypothesis, by index. The source is not moved."""
         first = torch.arange(len(beam), device=beam.device)[:, None] * self.count
         return replace(self, moves=self._moved((first + beam).flatten()), count=beam.shape[1])
 
@@ -126,12 +128,12 @@ class CachedState:
 def decoder_request(
     own: Collection[int], across: Collection[int], reweight: ReweightBySite | None, num_layers: int, steps: range
 ) -> DecoderRequest:
-    """Build what a decoder is asked for.
+    """Build the request for a decoder.
 
     Args:
         own: Layers whose self-attention is recorded.
         across: Layers whose attention to the source is recorded.
-        reweight: Maps weights to those used in their place, by site.
+        reweight: Functions that replace weights, by site.
         num_layers: Number of layers.
         steps: The steps of the target that are read.
     """

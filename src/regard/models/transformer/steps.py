@@ -1,4 +1,4 @@
-"""The step of models that are Transformers."""
+"""The step of Transformer models."""
 
 from abc import abstractmethod
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from regard.reweight import ReweightBySite
 
 
 class TransformerModel(LinearOutputModel[TransformerState]):
-    """A Transformer that predicts words: what translators and language models share."""
+    """Base of Transformers that predict words: translators and language models."""
 
     feeds_back = False
     decoder: TransformerDecoder | CausalDecoder
@@ -29,7 +29,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     ) -> tuple[Float[Tensor, "B N D"], AttentionMaps, TransformerState]:
         """Feed one word to each hypothesis, and return the features that predict the next; `step` without the output layer."""
         self.check_reweight(reweight)
-        # The hypotheses stand where a target's positions do, and all of them at one position.
+        # The axis of hypotheses takes the place of the target's positions; all have the same position.
         embedded = self._embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
         request = self._request(record, reweight, state.length, 1)
         features, weights, state = state.advance(self.decoder, embedded, request)
@@ -39,7 +39,7 @@ class TransformerModel(LinearOutputModel[TransformerState]):
     def _request(
         self, record: Collection[str], reweight: ReweightBySite | None, first_step: int, num_steps: int
     ) -> DecoderRequest:
-        """Return what the decoder's layers record and change at some steps."""
+        """Return the weights that the decoder's layers record and replace at some steps."""
 
     @abstractmethod
     def _embed(self, tokens: Tensor, start: int) -> Tensor:

@@ -23,13 +23,13 @@ from regard.shapes import check_shape
 
 
 class TransformerTranslator(TransformerModel):
-    """p(target | source) by a decoder that attends to its own words and, in every layer, to the encoder's states.
+    """p(target | source), computed by a decoder that attends to its earlier words and, in every layer, to the encoder's states.
 
     Sites: `encoder.i` (B,H,S,S), `decoder.i` (B,H,T,T) and `cross.i` (B,H,T,S) for each layer from 0, and `cross` (B,T,S), the
-    mean of the heads of one layer (or one head of it): by default the last but one, whose attention is closest to an alignment
-    (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) is layer i's attention to the source by the length of what its heads take
-    from each word (see `norms.norm_weights`). Row t belongs to the step that predicts word t, and column t of `decoder.i` to
-    the word that is fed to it.
+    mean of the heads of one layer, or one of its heads. By default it is the last layer but one, whose attention is closest to
+    an alignment (Garg et al. 2019, section 4.1). `norm.i` (B,T,S) is layer i's attention to the source, weighted by the norms
+    of the values (see `norms.norm_weights`). Row t belongs to the step that predicts word t, and column t of `decoder.i` to the
+    word that this step reads.
 
     Reference: Vaswani et al. 2017; embeddings times √D, and tied, as in its section 3.4 and in Press and Wolf 2017.
     """
@@ -50,19 +50,19 @@ class TransformerTranslator(TransformerModel):
         alignment_layer: int | None = None,
         alignment_head: int | None = None,
     ) -> None:
-        """Put the parts together; tied weights are tied by the caller.
+        """Compose the parts; the caller ties weights.
 
         Args:
-            source_embedding: Of width D.
-            target_embedding: Of width D.
-            source_positions: Adds positions; see `regard.layers.positions`.
-            target_positions: Likewise.
-            encoder: Of width D.
-            decoder: Of width D.
-            output: From D to the target's words.
-            embedding_dropout: Of embeddings with their positions.
-            alignment_layer: The decoder's layer whose attention is the site `cross`, from 0; None for the last but one.
-            alignment_head: Which of its heads, from 0; None for their mean.
+            source_embedding: Source embedding of width D.
+            target_embedding: Target embedding of width D.
+            source_positions: Module that adds positions; see `regard.layers.positions`.
+            target_positions: The same for the target.
+            encoder: Encoder of width D.
+            decoder: Decoder of width D.
+            output: Linear map from D to the target's words.
+            embedding_dropout: Dropout on the sum of embeddings and positions.
+            alignment_layer: Decoder layer whose attention is the site `cross`, from 0; None for the last but one.
+            alignment_head: Head of this layer, from 0; None for the mean of its heads.
 
         Raises:
             ConfigError: If widths differ, or there is no such layer or head.
@@ -161,7 +161,7 @@ class TransformerTranslator(TransformerModel):
         maps = {**_named("cross", found.across), **_named("decoder", found.own), **state.encoder}
         if "cross" in record:
             weights, head = found.across[self.alignment_layer], self.alignment_head
-            if weights.ndim == 4:  # a mechanism without heads has this form already
+            if weights.ndim == 4:  # a mechanism without heads already has this form
                 weights = weights.mean(1) if head is None else weights[:, head]
             maps["cross"] = weights
         for number in _numbers("norm", record):
