@@ -1,4 +1,4 @@
-"""The axis letters of every shape here, and the one helper that checks them.
+"""The axis letters of shapes, and a function that checks them.
 
 B batch · S source · T target · Q query positions · K key positions · H heads · N hypotheses of a sentence ·
 D width (Dq, Dk, Dv where they differ) · V vocabulary.
@@ -11,13 +11,13 @@ from regard.errors import ShapeError
 
 
 def check_shape(name: str, tensor: Any, axes: str, known: dict[str, int] | None = None) -> dict[str, int]:
-    """Check a tensor's axes against letters, and learn the sizes of those not met before.
+    """Check a tensor's axes against letters, and store the sizes of new letters.
 
     Args:
         name: The argument's name, for the message.
-        tensor: Anything with a `shape`.
+        tensor: Any object with a `shape`.
         axes: Letters separated by spaces, such as `"B Q Dq"`; a number is a fixed size.
-        known: Sizes that letters have already. It is not changed.
+        known: Known sizes of letters. It is not changed.
 
     Returns:
         `known` with the sizes of this tensor's letters added.

@@ -1,4 +1,4 @@
-"""The terminal: text that any terminal can show, and messages that cannot wait."""
+"""Functions for the terminal: text that any terminal can show, and messages that are written at once."""
 
 import os
 import sys
@@ -9,22 +9,22 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 def replace_unwritable(file: TextIO) -> None:
-    """Let a file take any text: what its encoding has no form for, such as half of a surrogate pair, becomes "?"."""
+    """Make a file accept any text: characters that its encoding cannot represent are written as "?"."""
     if isinstance(file, TextIOWrapper):
         file.reconfigure(errors="replace")
 
 
 def write_now(text: str, *, show_cursor: bool = True) -> None:
-    """Write to standard error at once, past all buffers and locks: another thread may be in the middle of printing.
+    """Write to standard error at once, without buffers and locks, because another thread may be printing.
 
     Args:
-        text: What to write.
-        show_cursor: Whether to show a terminal's cursor, which progress bars hide; for a process that is about to end.
+        text: The text.
+        show_cursor: Whether to show the terminal's cursor, which progress bars hide, because the process is about to end.
     """
     cursor = _SHOW_CURSOR if show_cursor and sys.stderr.isatty() else ""
     os.write(2, (cursor + text).encode())
 
 
 def discard_output() -> None:
-    """Send standard output nowhere from now on, because nobody reads it; else Python complains when it flushes at exit."""
+    """Discard standard output from now on, because its reader has closed it; otherwise Python prints an error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The version of this package, and where its code is."""
+"""The version and the folder of this package."""
 
 from pathlib import Path
 

@@ -94,7 +94,7 @@ def test_parameters():
         ("a text", [1], r"got one text, expected a list of texts; write \[text\]"),
         ([1, 2], [1, 2], "text 0 is of type int, expected a str"),
         ([["a", "b"], ["c", "d"]], [1, 2], r"got an array of shape \(2, 2\), expected a list of texts"),
-        (["a", "b"], [1, 2, 3], "got 2 texts and 3 labels, expected as many of each"),
+        (["a", "b"], [1, 2, 3], "got 2 texts and 3 labels, expected the same number of each"),
         (["a", "b"], None, "requires y to be passed, but the target y is None"),
         (["a", "b"], [1, 1], "got 1 class, expected at least two different labels"),
         (["a", "b"], [0.1, 0.2], "Unknown label type: continuous"),

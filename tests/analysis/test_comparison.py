@@ -74,7 +74,7 @@ def test_other_labels_are_refused(known):
         compare_classifiers(known(), known(names=("for", "against", "neither")), TEXTS, RIGHT, names=("a", "b"))
     with pytest.raises(RequestError, match="only one of them gives texts several labels"):
         compare_classifiers(known(), known(multiple=True), TEXTS, RIGHT)
-    with pytest.raises(RequestError, match="got 20 texts and 1 labels, expected as many, at least one"):
+    with pytest.raises(RequestError, match="got 20 texts and 1 labels, expected the same number, at least one"):
         compare_classifiers(known(), known(), TEXTS, ["for"])
     with pytest.raises(DataError, match="'fro'"):
         compare_classifiers(known(), known(), TEXTS, ["fro"] * 20)
@@ -99,7 +99,7 @@ def test_two_translators():
     assert "Search for BLEU and chrF: greedy\n" in greedy.render()
     either = replace(greedy, names=("a", "b"), decoding=("greedy", "beam 5"))
     assert "Search for BLEU and chrF: a: greedy; b: beam 5\n" in either.render()
-    with pytest.raises(RequestError, match="got 8 sources and 1 targets, expected as many"):
+    with pytest.raises(RequestError, match="got 8 sources and 1 targets, expected the same number"):
         compare_translators(shuffled, shuffled, sources, ["one"])
 
 

@@ -218,9 +218,13 @@ def test_divergence_worked_by_hand():
 
 @pytest.mark.usefixtures("unchecked")
 def test_lengths_must_agree():
-    with pytest.raises(ShapeError, match=r"kendall_tau: the first has \(2,\) values, the second \(3,\), expected as many"):
+    with pytest.raises(
+        ShapeError, match=r"kendall_tau: the first has \(2,\) values, the second \(3,\), expected the same number"
+    ):
         kendall_tau(np.zeros(2), np.zeros(3))
-    with pytest.raises(ShapeError, match=r"divergence: the first has \(2,\) weights, the second \(3,\), expected as many"):
+    with pytest.raises(
+        ShapeError, match=r"divergence: the first has \(2,\) weights, the second \(3,\), expected the same number"
+    ):
         divergence(np.zeros(2), np.zeros(3))
 
 

@@ -42,7 +42,7 @@ def test_seeds(known):
 def test_what_cannot_be_measured(known):
     with pytest.raises(RequestError, match="faithfulness: no text contains a word, expected at least one"):
         measure_faithfulness(known(), ["", " "], ["for", "for"])
-    with pytest.raises(RequestError, match="got 2 texts and 1 labels, expected as many"):
+    with pytest.raises(RequestError, match="got 2 texts and 1 labels, expected the same number"):
         measure_faithfulness(known(), ["a", "b"], ["for"])
     with pytest.raises(RequestError, match="model 2 of the seeds knows other labels than the first"):
         measure_faithfulness(known(), TEXTS, LABELS, others=[known(names=("for", "not"))], permutations=2)

@@ -103,7 +103,7 @@ def test_the_card_is_of_a_classifier(folder):
         ("[]", "it does not hold labels"),
         (
             '{"labels": {"names": ["a", "a"], "multiple": false, "counts": [1, 1]}, "temperature": 1}',
-            "one of them is there twice",
+            "one of them occurs twice",
         ),
         (
             '{"labels": {"names": ["a"], "multiple": false, "counts": [1]}, "temperature": 0}',

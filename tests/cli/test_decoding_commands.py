@@ -119,7 +119,7 @@ def test_ensembles(models, capsys, tmp_path):
         assert one["log_probability"] == pytest.approx(two["log_probability"], abs=1e-5)
     both = regard.load(models, device="cpu")
     assert run(capsys, models[0], *TEXTS, "--ensemble", models[1]) == [one.text for one in both.translate(TEXTS)]
-    with pytest.raises(RequestError, match="save: this is an ensemble of models that are saved already"):
+    with pytest.raises(RequestError, match="save: this is an ensemble of saved models"):
         both.save(tmp_path / "m")
     with pytest.raises(RequestError, match="ensemble: got no translators"):
         ensemble([])
@@ -130,7 +130,7 @@ def test_members_share_their_vocabularies(models, capsys, tmp_path):
     assert main(["translate", models[0], "a car", "--ensemble", other]) == 2
     error = capsys.readouterr().err
     assert "ensemble: the target vocabulary of model 2" in error
-    assert "is not that of model 1" in error
+    assert "differs from that of model 1" in error
     assert "train them on the same data with the same tokenizers, and other seeds" in error
 
 

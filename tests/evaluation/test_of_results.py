@@ -66,11 +66,13 @@ def test_a_language_model():
 def test_nothing_to_evaluate():
     metrics = build_metrics(tokenised=True, lowercase=False)
     given = {"log_probability": -1.0, "num_tokens": 1, "metrics": metrics, "decoding": DecodingConfig()}
-    with pytest.raises(RequestError, match=r"^evaluate: got 2 translations and 1 references, expected as many, at least one$"):
+    with pytest.raises(
+        RequestError, match=r"^evaluate: got 2 translations and 1 references, expected the same number, at least one$"
+    ):
         evaluate_translations(["a", "b"], ["a"], **given)
     with pytest.raises(RequestError, match=r"^evaluate: got 0 translations"):
         evaluate_translations([], [], **given)
-    with pytest.raises(RequestError, match=r"^evaluate: got 1 texts and 2 labels, expected as many, at least one$"):
+    with pytest.raises(RequestError, match=r"^evaluate: got 1 texts and 2 labels, expected the same number, at least one$"):
         evaluate_labels(np.zeros((1, 2)), np.array([0, 1]), ["a"], ["no", "yes"])
     with pytest.raises(RequestError, match=r"^evaluate: there are no texts, expected at least one$"):
         evaluate_language([], log_probability=0.0, num_tokens=0, num_unknown=0)

@@ -108,10 +108,10 @@ def test_resume_says_what_other_versions_may_change(ended, elsewhere, capfd, mon
     monkeypatch.setattr(torch, "__version__", "9.9")
     resume(ended)
     said = capfd.readouterr().err
-    assert "not bit for bit as it would have gone on:\n  regard was 0." in said
-    assert "(another): batches, defaults and formulas may differ, and with them everything from here on\n" in said
+    assert "not bit for bit the same as without the stop:\n  regard was 0." in said
+    assert "(another): batches, defaults and formulas may differ, and therefore all results from now on\n" in said
     assert "torch was 2." in said
-    assert "is 9.9: sums may be rounded otherwise\n" in said
+    assert "is 9.9: sums may be rounded differently\n" in said
 
 
 def test_resume_refuses_other_symbols(ended, monkeypatch):
@@ -144,8 +144,8 @@ def test_out_of_memory_cuts_batches(fresh, small_memory, capfd):
     config = replace(fresh, training=replace(fresh.training, max_steps=8))
     fit(config)
     said = capfd.readouterr().err
-    assert "memory does not suffice for the batch; from here on each is cut into 2 pieces, which together make the same" in said
-    assert "A lower training.batch_tokens spares the cutting" in said
+    assert "not enough memory for the batch; from now on each is split into 2 parts, which together give the same" in said
+    assert "Lower training.batch_tokens to avoid this" in said
     state, _ = RunFolder(config.out).load_checkpoint()
     assert state["progress"]["pieces"] >= 2
     assert state["progress"]["skipped"] == 0
@@ -153,7 +153,7 @@ def test_out_of_memory_cuts_batches(fresh, small_memory, capfd):
 
 def test_out_of_memory_for_one_example(fresh, small_memory):
     small_memory(0)
-    with pytest.raises(TrainingError, match=r"memory does not suffice for a single example; lower data.max_tokens"):
+    with pytest.raises(TrainingError, match=r"there is not enough memory for a single example; lower data.max_tokens"):
         fit(fresh, progress=False)
 
 
@@ -177,8 +177,8 @@ def test_a_loss_that_is_not_finite_is_skipped_and_counted(fresh, monkeypatch, ca
     monkeypatch.setattr(TrainableTranslator, "loss", loss)
     fit(replace(fresh, training=replace(fresh.training, max_steps=6)))
     said = capfd.readouterr().err
-    assert "update 2: skipped, since the loss or its gradient was not finite (1 skipped so far)" in said
-    assert "update 4: skipped, since the loss or its gradient was not finite (2 skipped so far)" in said
+    assert "update 2: skipped, because the loss or its gradient was not finite (1 skipped so far)" in said
+    assert "update 4: skipped, because the loss or its gradient was not finite (2 skipped so far)" in said
     state, _ = RunFolder(fresh.out).load_checkpoint()
     assert state["progress"]["skipped"] == 2
     assert all(value.isfinite().all() for value in state["model"].values())

@@ -80,5 +80,5 @@ def test_refusals(unchecked):
         rollout([np.zeros((2, 3))])
     with pytest.raises(ShapeError, match="got layers of shapes none"):
         rollout([])
-    with pytest.raises(ShapeError, match="got 1 layers of self-attention and 0 across, expected as many"):
+    with pytest.raises(ShapeError, match="got 1 layers of self-attention and 0 across, expected the same number"):
         rollout_across(np.eye(2), [np.eye(2)], [])

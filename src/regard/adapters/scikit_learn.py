@@ -94,7 +94,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
         if len(texts) != len(labels):
-            raise ValueError(f"got {len(texts)} texts and {len(labels)} labels, expected as many of each")
+            raise ValueError(f"got {len(texts)} texts and {len(labels)} labels, expected the same number of each")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("RegardClassifier got 1 class, expected at least two different labels")

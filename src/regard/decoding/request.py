@@ -36,7 +36,7 @@ def length_limits(
         raise RequestError(f"max_length is {max_length}, expected 0 (twice the source and 20 more) to {MOST_STEPS:,}")
     if guidance is not None and len(guidance.prefixes) != len(source_mask):
         raise RequestError(
-            f"got {len(source_mask)} sentences and guidance for {len(guidance.prefixes)}, expected as many of each"
+            f"got {len(source_mask)} sentences and guidance for {len(guidance.prefixes)}, expected the same number of each"
         )
     if min_length >= (max_length or MOST_STEPS):
         raise RequestError(

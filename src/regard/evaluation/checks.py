@@ -38,7 +38,7 @@ def check_scores(caller: str, scores: np.ndarray, labels: np.ndarray, name: str)
         finite = "" if scores.ndim != 2 else ", not all of them finite"
         raise ShapeError(f"{caller}: {name} are {scores.shape}{finite}, expected finite numbers (N,C), a column for each label")
     if len(scores) != len(labels):
-        raise ShapeError(f"{caller}: there are {len(scores)} {name} and {len(labels)} labels, expected as many of each")
+        raise ShapeError(f"{caller}: there are {len(scores)} {name} and {len(labels)} labels, expected the same number of each")
     if labels.ndim == 2:
         check_indicators(caller, scores.shape[1], labels=labels)
     else:

@@ -107,7 +107,9 @@ def evaluate_labels(
         RequestError: If there are no texts, or the numbers of texts and labels differ.
     """
     if not len(texts) or len(texts) != len(gold):
-        raise RequestError(f"evaluate: got {len(texts):,} texts and {len(gold):,} labels, expected as many, at least one")
+        raise RequestError(
+            f"evaluate: got {len(texts):,} texts and {len(gold):,} labels, expected the same number, at least one"
+        )
     several = gold.ndim == 2
     scaled = logits.astype(np.float64) / temperature
     probabilities = sigmoid(scaled) if several else softmax(scaled)

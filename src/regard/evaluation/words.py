@@ -165,7 +165,7 @@ def evaluate_translations(
     if not translations or len(translations) != len(references):
         raise RequestError(
             f"evaluate: got {len(translations):,} translations and {len(references):,} references, "
-            "expected as many, at least one"
+            "expected the same number, at least one"
         )
     bleu, chrf = metrics
     bleu_score = bleu.corpus_score(list(translations), [list(references)])

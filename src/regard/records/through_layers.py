@@ -65,7 +65,9 @@ def rollout_across(
         Abnar and Zuidema 2020, for self-attention only; here, attention to the source is added in the same proportion.
     """
     if len(own) != len(across):
-        raise ShapeError(f"rollout_across: got {len(own)} layers of self-attention and {len(across)} across, expected as many")
+        raise ShapeError(
+            f"rollout_across: got {len(own)} layers of self-attention and {len(across)} across, expected the same number"
+        )
     source: np.ndarray | None = None
     for step, cross in zip(_square(own, "rollout_across"), across, strict=True):
         read = 0.5 * (_mean(cross) @ encoder)

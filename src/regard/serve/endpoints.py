@@ -82,7 +82,7 @@ def add_endpoints(app: FastAPI, models: Models, limits: Limits, bodies: Bodies) 
         """Return the attention of predictions, or of given translations."""
         texts, targets, sites = body.texts, body.targets, body.sites  # type: ignore[attr-defined]
         if targets is not None and len(targets) != len(texts):
-            message = f"got {len(texts)} texts and {len(targets)} targets, expected as many of each"
+            message = f"got {len(texts)} texts and {len(targets)} targets, expected the same number of each"
             raise ServiceError(422, "invalid_request", message)
         operation = Attend(
             most_tokens=limits.tokens,

@@ -23,7 +23,7 @@ class Limits(Settings):
     characters: int = 5000
     """Maximum number of characters of a text."""
     attention_characters: int = 1000
-    """Maximum number of characters of a text whose attention is asked for."""
+    """Maximum number of characters of a text whose attention is requested."""
     attention_weights: int = 500_000
     """Maximum number of attention weights in the answer for a text."""
     beam: int = 16
@@ -31,13 +31,13 @@ class Limits(Settings):
     samples: int = 16
     """Maximum number of samples of a prompt."""
     tokens: int = 500
-    """Maximum number of tokens of an output that a request may ask for."""
+    """Maximum number of tokens of an output that a request may set."""
     queue: int = 512
     """Maximum number of texts that wait for a model; further requests get status 429."""
     batch: int = 32
-    """Maximum number of texts that a model works on together."""
+    """Maximum number of texts in a batch."""
     window_ms: float = 5.0
-    """Milliseconds that an idle model waits for further texts after the first one."""
+    """Time in milliseconds that an idle model waits for further texts after the first one."""
     deadline_seconds: float = 30.0
     """Maximum time until a request's answer is complete; a later one is replaced by status 504."""
 

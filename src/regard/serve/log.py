@@ -1,4 +1,4 @@
-"""The log of the service: a line of JSON for each event. It never holds a text or an answer."""
+"""The log of the service: a line of JSON for each event. It never contains a text or an answer."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ def log(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
     Args:
         event: Its name.
         level: Its level.
-        facts: What else is known; no text of a user.
+        facts: Further facts, without texts of users.
     """
     _LOGGER.log(level, event, extra={"facts": facts})
 

@@ -6,7 +6,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class Metrics:
-    """The service's counters, in a registry of their own."""
+    """The counters of the service, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -15,7 +15,7 @@ class Metrics:
         self.seconds = Histogram(
             "regard_request_seconds", "Time to the end of an answer.", ["route"], buckets=_SECONDS, registry=registry
         )
-        self.texts = Counter("regard_texts", "Texts that a model worked on.", ["model"], registry=registry)
+        self.texts = Counter("regard_texts", "Texts that a model processed.", ["model"], registry=registry)
         self.characters = Counter("regard_characters", "Characters of these texts.", ["model"], registry=registry)
         self.waiting = Gauge("regard_waiting_texts", "Texts that wait for a model.", ["model"], registry=registry)
         self.batch_texts = Histogram(

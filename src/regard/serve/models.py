@@ -1,4 +1,4 @@
-"""The models of the service: by name, each with its queue, replaced when a newer one is in their folder."""
+"""The models of the service by name, each with a queue. A model is replaced if its folder contains a newer one."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ class Served:
     folder: Path
     predictor: Any
     seen: tuple[int, int]
-    """State of the folder when it was last looked at."""
+    """State of the folder at the last check."""
 
     def current(self) -> Any:
         """Return the predictor to use now."""
@@ -42,7 +42,7 @@ class Served:
         return self.predictor.config.task
 
     def describe(self) -> dict[str, Any]:
-        """Return what a client should know."""
+        """Return a description of the model for clients."""
         plain: dict[str, Any] = {"name": self.name, "task": self.task, "sites": list(self.predictor.model.sites)}
         data = self.predictor.config.data
         if self.task == "translation":
@@ -58,7 +58,7 @@ class Served:
 
 
 def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Path) -> dict[str, Path]:
-    """Return the folders of models by name; `NAME=DIR` names one, otherwise its name is the folder's.
+    """Return the folders of models by name. `NAME=DIR` sets the name; the default is the name of the folder.
 
     Args:
         arguments: Folders, with or without a name.
@@ -91,7 +91,7 @@ class Models:
         folders: Folders of the models by name.
         load: Function that loads a folder.
         limits: Limits of the service.
-        metrics: What is counted.
+        metrics: The counters to update.
 
     Raises:
         BundleError: If one is not a trained model.
@@ -107,10 +107,10 @@ class Models:
         self._watch: asyncio.Task[None] | None = None
 
     def start(self, reload_seconds: float) -> None:
-        """Begin to work, and to look for newer models.
+        """Start the queues and the checks for newer models.
 
         Args:
-            reload_seconds: Seconds between two looks; 0 to never look.
+            reload_seconds: Seconds between two checks; 0 for no checks.
         """
         for name, served in self.served.items():
             self.batchers[name] = Batcher(name, served.current, self._limits, self._metrics)
@@ -119,7 +119,7 @@ class Models:
             self._watch = asyncio.create_task(self._reload_forever(reload_seconds))
 
     async def stop(self) -> None:
-        """End the work."""
+        """Stop the queues and the checks."""
         if self._watch is not None:
             self._watch.cancel()
         for batcher in self.batchers.values():
@@ -127,11 +127,11 @@ class Models:
 
     @property
     def ready(self) -> bool:
-        """Whether all models work."""
+        """Whether the queues of all models are being processed."""
         return bool(self.batchers) and all(batcher.works for batcher in self.batchers.values())
 
     def find(self, name: str | None, operation: type[Operation]) -> Batcher:
-        """Return the queue of the model that a request means.
+        """Return the queue of the model for a request.
 
         Raises:
             ServiceError: If no model fits, or several fit and the request names none.
@@ -163,7 +163,7 @@ class Models:
                     await loop.run_in_executor(thread, self._refresh, served)
 
     def _refresh(self, served: Served) -> None:
-        """Load a model again if another one is in its folder. Batches that are running finish with the old one."""
+        """Load a model again if its folder contains another one. Running batches finish with the old model."""
         seen = version(served.folder)
         if seen == served.seen:
             return

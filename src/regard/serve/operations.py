@@ -1,4 +1,4 @@
-"""Kinds of work: a class for each. Texts with equal operations can share a batch."""
+"""The operations of the service, a class for each. Texts with equal operations can share a batch."""
 
 import json
 import math
@@ -13,28 +13,28 @@ from regard.serve.errors import ServiceError
 
 @dataclass(frozen=True)
 class Work:
-    """A text to work on."""
+    """A text to process."""
 
     text: str
     target: str | None = None
-    """Given translation, whose attention is asked for."""
+    """Given translation, whose attention is requested."""
     number: int = 0
-    """With the seed it decides what is drawn."""
+    """Number of the text, which is combined with the seed."""
     follow: Callable[[int, str], None] | None = None
     """Function that gets the number of a sample and its text so far, after each word; called in the model's thread."""
 
     @property
     def size(self) -> int:
-        """Length by which texts are put together."""
+        """Length, by which texts are grouped into batches."""
         return len(self.text) + len(self.target or "")
 
 
 @dataclass(frozen=True)
 class Operation(ABC):
-    """A kind of work, with its settings."""
+    """An operation with its settings."""
 
     tasks: ClassVar[tuple[str, ...]]
-    """Tasks whose models can do it."""
+    """Tasks whose models support the operation."""
     most_together: ClassVar[int] = 1 << 30
     """Maximum number of texts of a batch, if the limit of the service is not lower."""
 
@@ -144,7 +144,7 @@ class Generate(Operation):
 
 @dataclass(frozen=True)
 class Attend(Operation):
-    """Record the attention behind a prediction, or behind a given translation."""
+    """Record the attention of a prediction, or of a given translation."""
 
     tasks: ClassVar = ("translation", "classification", "language")
     most_together: ClassVar = 8
@@ -193,7 +193,7 @@ class Attend(Operation):
 
 
 def _length(wanted: int, most: int) -> int | None:
-    """Return the maximum length of an output; None if the model's own rule decides, by the length of the source."""
+    """Return the maximum length of an output; None if it depends on the length of the source."""
     return min(wanted, most) if wanted else None
 
 

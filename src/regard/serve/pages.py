@@ -1,4 +1,4 @@
-"""Two small pages without scripts: the start page, until a model's own page takes its place, and the reference."""
+"""Two small pages without scripts: the start page, unless another page is given, and the reference."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The server around the service: a socket, uvicorn, and a stop that loses no accepted request."""
+"""The server of the service: a socket, uvicorn, and a stop after which all accepted requests are answered."""
 
 import asyncio
 import signal
@@ -16,7 +16,7 @@ from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
 
 _SETTLING_SECONDS = 0.25
-"""At a stop, time in which requests on open connections are still accepted."""
+"""Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
 _KEEP_ALIVE_SECONDS = 75
 _LAST_PORT = 65535
@@ -54,12 +54,12 @@ def _cannot_listen(host: str, port: int, error: OSError) -> str:
 
 
 def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
-    """Serve until SIGTERM or Ctrl-C, and then finish what was accepted.
+    """Serve until SIGTERM or Ctrl-C, and then finish all accepted requests.
 
     Args:
         app: The service.
         opened: Socket to listen on.
-        limits: Limits of the service, which bound the time of the stop.
+        limits: Limits of the service, which also limit the time of the stop.
     """
     set_up_log()
     longest = limits.body_seconds + limits.deadline_seconds + _SPARE_SECONDS
@@ -89,7 +89,7 @@ class _Server(uvicorn.Server):
         self._guard = guard
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve."""
+        """Start serving."""
         await super().startup(sockets)
         for opened in sockets or ():
             host, port = opened.getsockname()[:2]
@@ -97,7 +97,7 @@ class _Server(uvicorn.Server):
             log("listening", url=f"http://{name}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, accept what arrives on open connections for a moment, and finish what was accepted."""
+        """Stop listening, accept requests on open connections for a moment, and finish all accepted requests."""
         self._guard.draining = True
         log("stopping")
         for server in self.servers:
@@ -113,10 +113,10 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """HTTP whose errors are JSON too."""
+    """HTTP protocol whose errors are JSON."""
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
+        """Answer invalid HTTP requests."""
         error = ServiceError(400, "invalid_http", "this is not a valid HTTP request")
         body = error.to_json()
         headers = [

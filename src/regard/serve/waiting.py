@@ -1,4 +1,4 @@
-"""Waiting for the answers of a request: until they are complete, the deadline passes, or the client is gone."""
+"""Wait for the results of a request until they are complete, the deadline passes, or the client disconnects."""
 
 import asyncio
 import json
@@ -17,17 +17,17 @@ Event = tuple[int, int, str]
 async def wait(
     batcher: Batcher, operation: Operation, works: Sequence[Work], seconds: float, gone: Callable[[], Awaitable[None]]
 ) -> list[Any]:
-    """Have texts worked on, and return their results.
+    """Submit texts, and return their results.
 
     Args:
         batcher: The model's queue.
-        operation: What to do.
+        operation: The operation.
         works: The texts.
         seconds: Maximum time.
         gone: Function that returns when the client has closed the connection.
 
     Raises:
-        ServiceError: If the queue is full, the time is over, or the model refuses the request.
+        ServiceError: If the queue is full, the time has run out, or the model raises an error.
     """
     items = batcher.submit(operation, works)
     results: asyncio.Future[Any] = asyncio.gather(*(item.answer for item in items))
@@ -49,7 +49,7 @@ async def wait(
 
 
 def submit_stream(batcher: Batcher, operation: Operation, works: Sequence[Work]) -> "Stream":
-    """Have prompts continued, and follow the texts while they are written.
+    """Submit prompts, and follow the texts while they are generated.
 
     Raises:
         ServiceError: If the queue is full.
@@ -70,12 +70,12 @@ def submit_stream(batcher: Batcher, operation: Operation, works: Sequence[Work])
 
 
 class Stream:
-    """Texts that are being written.
+    """Texts that are being generated.
 
     Args:
         batcher: The model's queue.
         items: The prompts in it.
-        events: What has been written; None at the end.
+        events: The generated parts; None at the end.
         results: The results, once they are complete.
     """
 
@@ -89,7 +89,7 @@ class Stream:
 
         Args:
             seconds: Maximum time.
-            finish: Function that makes the last event of the results.
+            finish: Function that builds the last event from the results.
         """
         written: dict[tuple[int, int], str] = {}
         try:
@@ -117,10 +117,10 @@ class Stream:
 
 
 def new_part(before: str, text: str) -> str:
-    """Return what can be shown of a text beyond what was shown. Its last word may still change, and waits.
+    """Return the new part of a text, without its last word, which may still change.
 
     Args:
-        before: What was shown.
+        before: The text sent so far.
         text: The text so far.
     """
     stable = text[: max(text.rstrip().rfind(" "), 0)]
@@ -136,9 +136,9 @@ def _late(seconds: float) -> ServiceError:
 
 
 def _explained(error: Exception) -> Exception:
-    """Return the answer to an error of a model."""
+    """Return the answer for an error of a model."""
     if isinstance(error, RegardError):
         return ServiceError(422, "invalid_request", str(error))
     if out_of_memory(error):
-        return ServiceError(503, "out_of_memory", "memory does not suffice for this request; send fewer or shorter texts")
+        return ServiceError(503, "out_of_memory", "there is not enough memory for this request; send fewer or shorter texts")
     return error

@@ -33,8 +33,9 @@ class Bundle:
     report: dict[str, Any] = field(default_factory=dict)
     """Report on the data, as plain data: what was read, kept and skipped."""
     custom: Custom = ""
-    """`model` if the whole model is the user's own object, `attention` if its mechanism is. Loading then asks for it, because
-    a configuration cannot build it."""
+    """`model` if the whole model is the user's own object, `attention` if its mechanism is. Loading then needs the object,
+    because a configuration cannot build it.
+    """
 
 
 BundleT = TypeVar("BundleT", bound=Bundle)
@@ -89,9 +90,11 @@ class Card:
 
 
 class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
-    """How models of a task are kept in a folder, beside the files that all have: config.yaml, weights, report, signature.
+    """How models of a task are stored in a folder, in addition to the files of all models.
 
-    `PartsT` is a class for what these files hold (tokenizers, labels, …).
+    These are config.yaml, weights, report and signature.
+
+    `PartsT` is a class for the contents of these files (tokenizers, labels, …).
     """
 
     @abstractmethod
@@ -122,7 +125,7 @@ class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
 
     @abstractmethod
     def bundle(self, config: ConfigT, model: Any, parts: PartsT, files: BundleFiles, facts: Mapping[str, Any]) -> BundleT:
-        """Put a bundle together.
+        """Build a bundle.
 
         Args:
             config: The run.

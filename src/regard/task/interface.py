@@ -1,4 +1,4 @@
-"""A task as one object, and finding it by its name."""
+"""A task as one object, and a function that finds it by name."""
 
 from __future__ import annotations
 
@@ -110,15 +110,15 @@ class Task(ABC, Generic[ConfigT, PartsT, BundleT, PredictorT]):
 
     @abstractmethod
     def predictor(self, bundle: BundleT) -> PredictorT:
-        """Return what predicts with a trained model."""
+        """Return the predictor for a trained model."""
 
     def ensemble(self, predictors: Sequence[PredictorT]) -> PredictorT:
-        """Return one predictor that averages several.
+        """Return a predictor that averages several predictors.
 
         Raises:
-            RequestError: If models of this task cannot be averaged, or these do not fit together.
+            RequestError: If models of this task cannot be averaged, or these models do not match.
         """
-        raise RequestError(f"load: {self.words.predictors} make no ensemble; load one folder")
+        raise RequestError(f"load: {self.words.predictors} cannot form an ensemble; load one folder")
 
 
 def find_task(name: str) -> Task[Any, Any, Any, Any]:

@@ -14,7 +14,7 @@ DataT = TypeVar("DataT", bound=DataSettings)
 
 @dataclass(frozen=True)
 class Choice:
-    """A preset to start from, the settings that differ from it, and what was found in the data."""
+    """A preset to start from, the settings that differ from it, and the findings about the data."""
 
     preset: str
     """Name of a preset; empty to start from the defaults."""

@@ -103,7 +103,7 @@ class LikelihoodScores(Scores):
 
     @property
     def perplexity(self) -> float:
-        """exp(nll); infinity if that is more than a float can hold."""
+        """exp(nll); infinity if it overflows."""
         return math.exp(self.nll) if self.nll < 700 else math.inf
 
     def monitored(self, name: str) -> float:
@@ -176,7 +176,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
 
     @abstractmethod
     def validator(self, machine: Machine) -> Validator[ModelT] | None:
-        """Return what scores the model on the dev examples; None without dev examples."""
+        """Return the validator of the model on the dev examples; None without dev examples."""
 
     def scoring_runs(self) -> Sequence[ConfigT]:
         """Return runs with the same settings that hold a part of the data out, to estimate the scores of this one before it
@@ -185,11 +185,11 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
         return ()
 
     def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return one set of scores from those of the models of `scoring_runs`."""
+        """Combine the scores of the models of `scoring_runs` to one set."""
         raise NotImplementedError
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
-        """Return columns of the logs that depend on the number of the update alone."""
+        """Return the columns of the logs that depend only on the number of the update."""
         return {}
 
     @abstractmethod
@@ -258,7 +258,7 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
     """Scores that a cross-validation shows."""
 
     def check(self, config: ConfigT, model: object, attention: object) -> None:
-        """Check settings and the user's own objects before any work is done.
+        """Check the settings and the user's own objects before any work is done.
 
         Args:
             config: The run.
@@ -266,7 +266,7 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
             attention: The user's own mechanism, or None.
 
         Raises:
-            ConfigError: If one of them does not fit.
+            ConfigError: If one of them is not suitable.
         """
 
     @abstractmethod
@@ -277,8 +277,8 @@ class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
 
         Args:
             config: The run.
-            model: As `check` has seen it.
-            attention: As `check` has seen it.
+            model: The same as for `check`.
+            attention: The same as for `check`.
             start: A trained model, whose vocabulary and weights the new one starts from.
             progress: Whether to show progress bars.
         """

@@ -1,4 +1,4 @@
-"""Arguments of commands: numbers, and files to work on that are laid out like the training data or in another way."""
+"""Arguments of commands: numbers, and files with the layout of the training data or another one."""
 
 import argparse
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ _LAYOUT = {
     "label": "column of the label",
     "header": "yes or no: the first line names the columns",
     "encoding": "encoding of the file, such as cp1252",
-    "allow_skipped": "largest share of the lines that may be unusable, from 0 to 1",
+    "allow_skipped": "maximum share of unusable lines, from 0 to 1",
 }
-"""Settings that say how a file is laid out, with their help."""
+"""Settings that describe the layout of a file, with their help texts."""
 
 
 def whole_number(text: str) -> int:
@@ -53,14 +53,14 @@ def split_files(text: str) -> list[str]:
 
 
 def add_layout_options(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add the settings of `data` that say how a file is laid out: `--data.columns` and so on.
+    """Add the settings of `data` that describe the layout of a file, such as `--data.columns`.
 
     Args:
-        parser: Of the command.
-        names: Those that the command's files can have, without `data.`.
+        parser: Parser of the command.
+        names: Names of these settings, without `data.`.
     """
     group = parser.add_argument_group(
-        "layout of the file, where it is not found by itself (a file like the training data is read in the same way)"
+        "layout of the file, if it is not found automatically (by default, it is read like the training data)"
     )
     for name in names:
         group.add_argument(f"--data.{name}", metavar="VALUE", help=_LAYOUT[name])
@@ -87,7 +87,7 @@ def is_given(options: argparse.Namespace, *names: str) -> bool:
 
 
 def trained_encoding(paths: Sequence[str], trained: str) -> str:
-    """Return the encoding that the model's own files were in, unless these are UTF-8, as another program may have made them."""
+    """Return the encoding of the training data if it is not UTF-8, because a new file may be UTF-8."""
     from regard.text.files.opening import fits_utf8
 
     if trained == "auto":

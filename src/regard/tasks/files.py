@@ -14,7 +14,7 @@ SOURCE_TOKENIZER, TARGET_TOKENIZER = "tokenizer.source.json", "tokenizer.target.
 
 
 def read_tokenizer(files: BundleFiles, name: str) -> Tokenizer:
-    """Read a tokenizer from the bytes whose checksum was right, whatever the file holds by now.
+    """Read a tokenizer from bytes whose checksum was verified.
 
     Raises:
         BundleError: If it is damaged.

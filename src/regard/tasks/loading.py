@@ -1,4 +1,4 @@
-"""From a folder to what predicts with the model in it."""
+"""Load the predictor of a trained model from a folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,20 +19,20 @@ def load(
     model: nn.Module | None = None,
     attention: nn.Module | None = None,
 ) -> Any:
-    """Load a trained model: a translator, a classifier, a language model.
+    """Load a trained model: a translator, a classifier or a language model.
 
     Args:
-        folder: A folder that training made; or several, of translators that become one ensemble.
+        folder: Folder of a trained model; or several folders, whose translators become one ensemble.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
         model: The model object, if it is the user's own.
         attention: The mechanism, if it is the user's own.
 
     Returns:
-        What predicts with the model: a `Translator`, a `Classifier` or a `LanguageModel`, or that of another task.
+        A `Translator`, a `Classifier` or a `LanguageModel`, or the predictor of another task.
 
     Raises:
         BundleError: If the folder is not a trained model, or is damaged.
-        RequestError: If the device is not there, an object is missing or not needed, or folders make no ensemble.
+        RequestError: If the device does not exist, an object is missing or not needed, or the models cannot form an ensemble.
     """
     if not isinstance(folder, str | Path):
         members = [load(one, device, model=model, attention=attention) for one in folder]

@@ -1,4 +1,4 @@
-"""Objectives of models that predict words, the tokens that a decoder reads in training, and models of the user's own."""
+"""Objectives of models that predict words, the choice of gold words to feed, and checks of the user's own model."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -28,21 +28,22 @@ def objective(
     attention_loss_weight: float = 0.0,
     report: Callable[[Tensor, Tensor], None] = lambda total, count: None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Sum −log p(word | words before it, source) over the real positions of a batch.
+    """Return the sum of −log p(word | earlier words, source) over the words of a batch, without padding.
 
-    Padding is left out before the output layer, so that its cost is that of real words only.
+    Padding is removed before the output layer, which would otherwise compute it too.
 
     Args:
         model: The model.
         batch: Sentence pairs.
-        use_gold: Where to feed the gold word; None: everywhere.
+        use_gold: True where the gold word is fed; None to feed gold words only.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
         alignment_weight: λ of `alignment_loss`, for a `GuidedBatch`.
         attention_loss_weight: λ of the loss of the attention itself (coverage), summed over words.
-        report: Called with the sum of the attention's own losses, and the number of words, if it has a loss.
+        report: Function that is called with the sum of the attention's own losses and the number of words, if there is such a
+            loss.
 
     Returns:
-        The sum with label smoothing, alignment and attention, to be differentiated, and the sum without, to be reported.
+        The sum with label smoothing, alignment and attention losses, for the gradient, and the sum without them, for reports.
     """
     guided = isinstance(batch, GuidedBatch) and alignment_weight > 0
     state = model.encode(batch.source, batch.source_mask)
@@ -68,7 +69,7 @@ def objective(
 
 
 def _one_head(weights: Tensor) -> Float[Tensor, "B T S"]:
-    """Return the mean of the heads, where there are some."""
+    """Return the mean over heads, if there are heads."""
     return weights.mean(1) if weights.ndim == 4 else weights
 
 
@@ -79,7 +80,7 @@ def mean_nll(
     machine: Machine,
     after_batch: Callable[[], None] = lambda: None,
 ) -> float:
-    """Return −log p of a target word, in nats, over batches of targets; called without gradients."""
+    """Return the mean of −log p per target word in nats, over batches of targets; call it without gradients."""
     total, count = 0.0, 0
     for indices in batches:
         batch = to_device(corpus.batch(indices), machine.device)
@@ -103,7 +104,7 @@ def own_model(
         vocabulary: Name of the output's vocabulary, for messages.
 
     Raises:
-        ConfigError: If the object is no model, or is for a vocabulary of another size.
+        ConfigError: If the object is not a model, or is for a vocabulary of another size.
     """
     made = model if isinstance(model, Seq2Seq) else model(*sizes)
     if not isinstance(made, Seq2Seq):
@@ -124,34 +125,34 @@ def alignment_loss(
 
     Args:
         weights: The model's site `cross`.
-        gold: Rows sum to one, or to zero where nothing is known.
-        step: Which row of the weights a word's attention is.
+        gold: Links, whose rows sum to one, or to zero if no link is known.
+        step: Step whose row of weights belongs to a word.
 
     Reference:
         Garg, Peitz, Nallasamy, Paulik 2019, Jointly Learning to Align and Translate with Transformer Models, eq. 5.
-        Differs from the paper: the decoder sees no later words for it; the step that consumes a word knows it all the same.
+        Differs from the paper: the decoder does not see later words; the step that consumes a word knows it anyway.
     """
     if step == "consume":
         weights, gold = weights[:, 1:], gold[:, :-1]
-    least = torch.finfo(torch.float32).tiny  # a weight of zero has a large loss, not an infinite one
+    least = torch.finfo(torch.float32).tiny  # a weight of zero has a large but finite loss
     return -(gold * weights.float().clamp_min(least).log()).sum()
 
 
 def draw_gold(target_in: Tensor, probability: float, unit: Literal["sentence", "token"]) -> Bool[Tensor, "B T"] | None:
-    """Draw where the decoder is fed the gold word.
+    """Draw the positions at which the gold word is fed to the decoder.
 
     Args:
-        target_in: (B,T), for its shape and device.
-        probability: Of the gold word, from 0 to 1.
+        target_in: Tensor (B,T), whose shape and device are used.
+        probability: Probability of the gold word, from 0 to 1.
         unit: Draw once for each sentence, or for each token.
 
     Returns:
-        True where the gold word is fed, always so in column 0; None when it is fed everywhere.
+        True where the gold word is fed, always True in column 0; None if it is fed everywhere.
     """
     if probability >= 1:
         return None
     rows, columns = target_in.shape
-    # Drawn on the CPU, so that every device trains on the same draws.
+    # Drawn on the CPU, so that every device uses the same draws.
     drawn = torch.rand(rows, columns if unit == "token" else 1) < probability
     use_gold = drawn.expand(rows, columns).clone()
     use_gold[:, 0] = True

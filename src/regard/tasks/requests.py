@@ -27,13 +27,13 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of that name, or the best there is for `auto`.
+    """Return the device of this name, or the best available one for `auto`.
 
     Raises:
         RequestError: If there is no such device.
     """
     if name in ("auto", "cuda") and torch.cuda.is_available():
-        # Each of several processes takes its own, and where there are fewer they share.
+        # Each of several processes uses its own GPU, or shares one if there are fewer.
         return torch.device("cuda", read_ranks().local_rank % torch.cuda.device_count())
     if name == "auto":
         return torch.device("cpu")
@@ -52,13 +52,13 @@ def find_device(name: str) -> torch.device:
 
 
 def reweight_by_site(reweight: Reweight | ReweightBySite | None, kind: str) -> ReweightBySite | None:
-    """Return functions by site; one function alone is for all layers of a kind."""
+    """Return functions by site; a single function is for all layers of a kind."""
     return {kind: reweight} if callable(reweight) else reweight
 
 
 @contextmanager
 def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error; gives what advances it."""
+    """Show a progress bar on standard error, and yield the function that advances it."""
     with late_bars(shown=shown) as bars:
         task = bars.add_task(words, total=total)
         yield lambda count: bars.advance(task, count)

@@ -1,1 +1,1 @@
-"""From files of sentence pairs to batches of numbers, and back to text."""
+"""Preparation of text: from files to batches of ids, and from ids back to text."""

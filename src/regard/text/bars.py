@@ -1,4 +1,4 @@
-"""Progress bars on standard error, for what takes longer than a moment."""
+"""Progress bars on standard error for long operations."""
 
 import threading
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SHOWN_AFTER = 2.0
-"""Seconds of work after which it is worth a bar."""
+"""Number of seconds after which a bar is shown."""
 
 
 @contextmanager
 def late_bars(*, shown: bool) -> "Iterator[Progress]":
-    """Bars that appear only when the work takes long, and only in a terminal; at its end they are taken away.
+    """Show progress bars if the work takes long and standard error is a terminal; remove them at the end.
 
     Args:
-        shown: Whether they are wanted at all.
+        shown: If False, no bars are shown.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -35,6 +35,6 @@ def late_bars(*, shown: bool) -> "Iterator[Progress]":
     finally:
         timer.cancel()
         if timer.is_alive():
-            timer.join()  # it may be about to show them
+            timer.join()  # the timer may be about to show the bars
         if bars.live.is_started:
             bars.stop()

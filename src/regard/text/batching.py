@@ -1,8 +1,8 @@
 """Batches of sentence pairs by token budget, with little padding, in an order that can be resumed exactly.
 
-Pairs are laid in a row by length, the longest first, and the row is cut where the budget is full. Where the cuts are depends on
-the lengths alone, so that every epoch has the same number of batches; which of the pairs of a length comes where, and the order
-of the batches, are drawn again in each epoch, as a pure function of (seed, epoch).
+Pairs are sorted by length, the longest first, and this row is split into batches at the token budget. The splits depend on the
+lengths only, so every epoch has the same number of batches. The order of pairs of equal length, and the order of the batches,
+are drawn in each epoch as a pure function of (seed, epoch).
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from torch.utils.data import Sampler
 from regard.config import RunConfig
 from regard.errors import ConfigError, ShapeError
 
-_SHUFFLED = 2**16  # places that the pairs of the same two lengths are shuffled over
+_SHUFFLED = 2**16  # pairs with the same two lengths are shuffled over this many positions
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Batch:
     """Pairs as tensors. Masks are True at symbols and False at padding."""
 
     source: Int[Tensor, "B S"]
-    """Ends with the end symbol."""
+    """Source tokens, with the end symbol at the end."""
     source_mask: Bool[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     """Input of the decoder: the start symbol, then the words."""
@@ -33,7 +33,7 @@ class Batch:
     """Expected output: the words, then the end symbol."""
     target_mask: Bool[Tensor, "B T"]
     index: Int[Tensor, " B"]
-    """Which pairs of the corpus these are."""
+    """Indices of these pairs in the corpus."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -46,19 +46,19 @@ class Batch:
 class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices: max(longest source, longest target) × sentences ≤ `batch_tokens`.
 
-    A pair that is longer than the budget makes a batch of its own. Every index comes exactly once an epoch. Processes that
-    train together go through the same batches, and each takes its share of them (`processes.sharing`).
+    A pair that is longer than the budget is a batch of its own. Every index occurs exactly once per epoch. Processes that train
+    together iterate over the same batches, and each takes its share of them (`processes.sharing`).
 
-    Iterating starts at `position` and changes nothing: a loader's workers read ahead, so only the trainer knows which batches
-    have been used. It sets `position` (or calls `resume_at`), and `set_epoch` before the next epoch.
+    Iteration starts at `position` and does not change it, because the workers of a loader read ahead, so only the trainer knows
+    which batches have been used. It sets `position` (or calls `resume_at`), and calls `set_epoch` before the next epoch.
 
     Args:
-        source_lengths: Tokens of each source, (N,), as a batch holds them.
-        target_lengths: Tokens of each target, (N,).
-        batch_tokens: The budget of either side, padding included; 1 or more.
+        source_lengths: Number of tokens of each source in a batch, (N,).
+        target_lengths: Number of tokens of each target, (N,).
+        batch_tokens: Maximum number of tokens on each side, including padding; 1 or more.
         batch_sentences: Maximum number of pairs in a batch; 0 for no limit.
-        seed: With the epoch, it decides the order.
-        shuffle: False: the longest first, always the same.
+        seed: Seed, which decides the order together with the epoch.
+        shuffle: If False, the order is always the longest first.
 
     Raises:
         ConfigError: If a setting is out of range, or there are no pairs.
@@ -111,12 +111,12 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         )
 
     def __len__(self) -> int:
-        """Return the number of batches in any epoch, those before `position` included."""
+        """Return the number of batches per epoch, including those before `position`."""
         return len(self._starts) - 1
 
     @property
     def position(self) -> int:
-        """Return the number of batches of this epoch that were used."""
+        """Number of used batches of this epoch."""
         return self._position
 
     @position.setter
@@ -129,12 +129,12 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         self._position = value
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the start of an epoch; the position stays if it is the present one."""
+        """Go to the start of an epoch; if it is the current epoch, the position is kept."""
         if epoch != self.epoch:
             self.resume_at(epoch, 0)
 
     def resume_at(self, epoch: int, position: int) -> None:
-        """Go to where `position` batches of an epoch have been used."""
+        """Go to the position after `position` batches of an epoch."""
         if epoch < 0:
             raise ConfigError(f"a batch sampler was set to epoch {epoch}; expected 0 or more")
         self.position = position
@@ -145,10 +145,10 @@ class BucketBatchSampler(Sampler[np.ndarray]):
         return {"epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go to where `state_dict` was taken: iterating gives exactly the batches that were left.
+        """Restore a position from `state_dict`, so that iteration gives exactly the remaining batches.
 
         Raises:
-            ConfigError: If it is not such a state, or does not fit this corpus.
+            ConfigError: If it is not such a state, or is for another corpus.
         """
         if set(state) != {"epoch", "position"} or not all(isinstance(value, int) for value in state.values()):
             raise ConfigError(f"a batch sampler cannot resume from {dict(state)}; expected whole numbers, epoch and position")
@@ -160,15 +160,15 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             yield row[self._starts[batch] : self._starts[batch + 1]].astype(np.int64)
 
     def _draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the row of all indices and the order of all batches, in an epoch."""
+        """Return the order of all indices and the order of all batches in an epoch."""
         if not self.shuffle:
             return np.argsort(self._place, kind="stable").astype(np.int32), np.arange(len(self._starts) - 1)
         generator = np.random.Generator(np.random.PCG64([self.seed % 2**64, epoch]))
         place = self._place
-        if generator.integers(2):  # runs the other way: other lengths meet at the cuts
+        if generator.integers(2):  # reverse the order, so that other lengths share a batch at the splits
             place = place - 2 * (place % self._width) + self._width - 1
         stray = generator.integers(0, _SHUFFLED, len(place), dtype=np.uint16)
-        # A stable sort gives the same on every machine.
+        # A stable sort gives the same order on every machine.
         row = np.argsort(place * _SHUFFLED + stray, kind="stable").astype(np.int32)
         return row, generator.permutation(len(self._starts) - 1)
 
@@ -177,12 +177,12 @@ def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_s
     """Return the batches of indices by length, the longest first, for decoding.
 
     Args:
-        lengths: Tokens of each sentence, (N,).
-        batch_tokens: Longest × sentences of a batch, at most; a longer sentence makes its own batch.
+        lengths: Number of tokens of each sentence, (N,).
+        batch_tokens: Maximum of longest × number of sentences in a batch; a longer sentence is a batch of its own.
         batch_sentences: Maximum number of sentences; 0 for no limit.
 
     Returns:
-        Arrays of indices that cover 0 … N−1 once: results go back to the order given by `results[batch] = …`.
+        Arrays of indices that contain 0 … N−1 once. To restore the original order, assign `results[batch] = …`.
 
     Raises:
         ConfigError: If a bound is out of range.
@@ -201,12 +201,12 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 
 
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return where each pair stands in the row: by the longer side, then by how much longer the source is than the target.
+    """Return the position of each pair in the row, by the length of the longer side, then by the difference of the lengths.
 
-    The second runs up and down in turns, so that pairs on both sides of a step of the first are alike.
+    The difference increases and decreases in turn, so that pairs are similar where the first length changes.
 
     Returns:
-        The places, (N,), and how many there are for each length of the longer side.
+        The positions (N,), and the number of pairs for each length of the longer side.
     """
     longer = np.maximum(source, target).astype(np.int64)
     longest = int(longer.max())

@@ -1,7 +1,7 @@
-"""A folder of prepared data, where each entry is whole or not there at all.
+"""A cache of prepared data, in which each entry is either complete or missing.
 
-An entry is named after all that decides its content. It is written beside its final place, synced, and renamed; a manifest
-in it holds the size and hash of every file, so that a damaged one is noticed and made again.
+The name of an entry is a hash of everything that affects its content. An entry is written under another name, synchronised, and
+renamed. Its manifest contains the size and hash of every file, so that a damaged entry is detected and made again.
 """
 
 import errno
@@ -28,7 +28,7 @@ from regard.text.files.opening import check_file
 T = TypeVar("T")
 
 FORMAT_VERSION = 4
-"""Grows whenever the same file and settings would give another entry than before."""
+"""Version of the entries, which is increased when the same file and settings give another entry than before."""
 
 MANIFEST = "manifest.json"
 
@@ -36,7 +36,7 @@ _WRITING_FAILS = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.EFBIG)
 )
 ABANDONED_AFTER = 24 * 3600.0
-"""Seconds after which the unfinished work of a killed run is cleared away."""
+"""Number of seconds after which the unfinished work of a killed run is deleted."""
 
 
 def cache_folder(data: FileSettings) -> Path:
@@ -48,14 +48,14 @@ def cache_folder(data: FileSettings) -> Path:
 
 
 def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
-    """SHA-256 of each file's bytes.
+    """Return the SHA-256 hash of each file.
 
     Args:
         paths: The files.
-        what: What is expected in them, for messages.
+        what: Expected content, for messages.
 
     Raises:
-        DataError: If one is missing, a folder, empty or unreadable.
+        DataError: If a file is missing, a folder, empty or unreadable.
     """
     digests = []
     for path in paths:
@@ -65,14 +65,14 @@ def hash_files(paths: Sequence[str], what: str = "sentence pairs") -> list[str]:
 
 
 def check_unchanged(paths: Sequence[str], digests: Sequence[str], what: str = "sentence pairs") -> None:
-    """See that files are still what they were when they were hashed: data were made of them meanwhile.
+    """Check that files have not changed since they were hashed, because data were made from them meanwhile.
 
     Raises:
         DataError: If one has changed.
     """
     for path, before, now in zip(paths, digests, hash_files(paths, what), strict=True):
         if before != now:
-            raise DataError(f"{path} has changed while it was read; begin again when nothing writes to it any more")
+            raise DataError(f"{path} changed while it was read; start again when no program writes to it")
 
 
 def fingerprint_of(digests: Sequence[str]) -> str:
@@ -81,20 +81,20 @@ def fingerprint_of(digests: Sequence[str]) -> str:
 
 
 def reading_settings(data: FileSettings) -> dict[str, Any]:
-    """Return the settings of `data` that decide what is read, but for the files."""
+    """Return the settings of `data` that affect what is read, except for the files."""
     beside = ("train", "dev", "alignments", "cache", "vectors", "vectors_size")
     return {key: value for key, value in asdict(data).items() if key not in beside}
 
 
 def endings(paths: Sequence[str]) -> list[str]:
-    """Return the endings of the files' names, which say how they are read."""
+    """Return the endings of the files' names, which affect how they are read."""
     return ["".join(Path(path).suffixes).lower() for path in paths]
 
 
 def entry_name(settings: Mapping[str, Any], kinds: Collection[str], digests: Sequence[str]) -> str:
-    """Name of the entry: a hash of the files' bytes, every setting that matters, and the versions of what made it.
+    """Return the name of the entry, a hash of the files' bytes, the relevant settings, and versions of the software.
 
-    Where files lie does not matter, nor what they are called, but for what `settings` says of it.
+    Folders and names of the files do not affect it, unless `settings` contains them.
 
     Args:
         settings: Plain data.
@@ -114,7 +114,7 @@ def entry_name(settings: Mapping[str, Any], kinds: Collection[str], digests: Seq
 
 @contextmanager
 def workspace(cache: Path) -> Iterator[Path]:
-    """A new folder in the cache to work in, taken away at the end unless it was published.
+    """Yield a new folder in the cache, which is deleted at the end unless it was published.
 
     Raises:
         DataError: If the cache cannot be written to, or the disk is full.
@@ -139,7 +139,7 @@ def workspace(cache: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, entry: Path) -> None:
-    """Make a finished working folder the entry, all at once. Where another run was first, its entry stays.
+    """Rename a finished working folder to the entry. If another run was first, its entry stays.
 
     Raises:
         OSError: If the disk is full.
@@ -147,7 +147,7 @@ def publish(work: Path, entry: Path) -> None:
     files = {path.name: [path.stat().st_size, _hash(path)] for path in sorted(work.iterdir())}
     disk.write(work / MANIFEST, json.dumps(files, indent=1))
     if entry.exists() and not is_whole(entry):
-        # Moved aside first: another run may have it open.
+        # Rename the old entry first, because another run may have it open.
         disk.rename(entry, Path(tempfile.mkdtemp(prefix=".unfinished-", dir=entry.parent)))
     try:
         disk.rename(work, entry)
@@ -157,7 +157,7 @@ def publish(work: Path, entry: Path) -> None:
 
 
 def is_whole(entry: Path) -> bool:
-    """Return whether an entry is there and every file in it is the one that was written."""
+    """Return whether an entry exists and all its files are unchanged."""
     try:
         files = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
         sizes = all((entry / name).stat().st_size == size for name, (size, _) in files.items())
@@ -176,9 +176,9 @@ def _clear_abandoned(cache: Path) -> None:
         try:
             newest = max(path.stat().st_mtime for path in [folder, *folder.iterdir()])
         except OSError:
-            continue  # Another run has just taken it away.
+            continue  # Another run has just deleted it.
         if time.time() - newest > ABANDONED_AFTER:
-            with locked(_lock_of(folder)) as holder:  # for clocks jump: what is worked in stays
+            with locked(_lock_of(folder)) as holder:  # clocks can jump, so a folder in use is not deleted
                 if not holder:
                     shutil.rmtree(folder, ignore_errors=True)
 
@@ -198,12 +198,12 @@ def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path
     """Return the content of the entry; if no complete entry exists, it is made first.
 
     Args:
-        entry: Its folder in the cache.
-        load: Reads it; None where it is missing or damaged.
-        make: Fills an empty folder, which then takes the entry's place.
+        entry: Folder of the entry in the cache.
+        load: Function that reads it; it returns None for a missing or damaged entry.
+        make: Function that fills an empty folder, which then becomes the entry.
 
     Raises:
-        DataError: If it cannot be written, or not be read back.
+        DataError: If it cannot be written or read back.
     """
     found = load()
     if found is None:
@@ -213,6 +213,6 @@ def find_or_make(entry: Path, load: Callable[[], T | None], make: Callable[[Path
         found = load()
     if found is None:
         raise DataError(
-            f"{entry}: prepared data was written and cannot be read back; is the disk sound? Set data.cache elsewhere"
+            f"{entry}: prepared data was written and cannot be read back; check the disk, or set data.cache to another"
         )
     return found

@@ -1,7 +1,7 @@
-"""Encoded corpora: sentence pairs, labelled texts, and texts alone.
+"""Encoded corpora of sentence pairs, labelled texts, and plain texts.
 
-A text alone is a row of ids with the start symbol before it and the end symbol behind it. A text that is too long is in several
-rows, the blocks. Each block begins with the last id of the block before, so every id but the start is predicted once.
+A plain text is a row of ids between the start symbol and the end symbol. A long text is split into several rows, the blocks.
+Each block begins with the last id of the previous block, so every id except the start symbol is predicted once.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,10 @@ from regard.text.symbols import END, PAD, START, UNKNOWN
 
 
 class EncodedCorpus(MappedCorpus):
-    """Pairs of encoded sentences and their texts. In memory are 24 bytes per pair: where each side begins, and its length."""
+    """Pairs of encoded sentences with their texts.
+
+    A pair takes 24 bytes of memory, for the beginning and length of each side.
+    """
 
     schema = pa.schema(
         [
@@ -38,7 +41,7 @@ class EncodedCorpus(MappedCorpus):
         self._source_starts, source_lengths = self._file.rows("source")
         self._target_starts, target_lengths = self._file.rows("target")
         self.source_lengths, self.target_lengths = source_lengths + 1, target_lengths + 1
-        """With the end symbol."""
+        """Number of tokens on each side, including the end symbol."""
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
         """Return the tensors of some pairs, padded to the longest of each side.
@@ -47,8 +50,8 @@ class EncodedCorpus(MappedCorpus):
             indices: Positions of B pairs, in [0, len(self)).
 
         Returns:
-            Sources that end with the end symbol; targets as the decoder is fed them (the start symbol first) and as it should
-            answer (the end symbol last); masks that are True at symbols.
+            Sources with the end symbol; the input of the decoder, with the start symbol; its expected output, with the end
+            symbol; masks that are True at symbols.
 
         Raises:
             IndexError: If a position is out of range.
@@ -58,7 +61,7 @@ class EncodedCorpus(MappedCorpus):
         target, target_mask = self._gather(self._target_starts[rows], self.target_lengths[rows])
         target_in = np.empty_like(target)
         target_in[:, :1] = START
-        # What is fed is one step behind: the end symbol falls off, and padding stays padding.
+        # The input is shifted by one step, without the end symbol; padding stays padding.
         target_in[:, 1:] = np.where(target_mask[:, 1:], target[:, :-1], PAD)
         return Batch(
             source=torch.from_numpy(source),
@@ -70,7 +73,7 @@ class EncodedCorpus(MappedCorpus):
         )
 
     def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], list[str]]:
-        """Return the raw texts of both sides of some pairs, in the order asked for.
+        """Return the raw texts of both sides of some pairs, in the order of `indices`.
 
         Raises:
             IndexError: If a position is out of range.
@@ -94,13 +97,13 @@ class LabelledBatch:
     """Texts and their labels as tensors."""
 
     tokens: Int[Tensor, "B S"]
-    """Padded at the end; a text without tokens is one unknown symbol."""
+    """Ids, padded at the end; an empty text is one unknown symbol."""
     mask: Bool[Tensor, "B S"]
     """True at tokens, False at padding."""
     label: Int[Tensor, " B"] | Float[Tensor, "B C"]
-    """The number of the label; where texts have several, a one at each of them and zeros elsewhere."""
+    """Number of the label; if texts have several, ones for their labels and zeros for others."""
     index: Int[Tensor, " B"]
-    """Which texts of the corpus these are."""
+    """Indices of these texts in the corpus."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -111,7 +114,7 @@ class LabelledBatch:
 
 
 class LabelledCorpus(MappedCorpus):
-    """Encoded texts, their labels, and the texts themselves. In memory are 24 bytes per text."""
+    """Encoded texts with their labels and the original texts. A text takes 24 bytes of memory."""
 
     schema = pa.schema(
         [
@@ -140,7 +143,7 @@ class LabelledCorpus(MappedCorpus):
 
     @property
     def labels(self) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:
-        """The number of each text's label, (N,); where texts have several, which ones, (N,C)."""
+        """Number of each text's label, (N,); if texts have several, ones for their labels, (N,C)."""
         return self._labels_of(np.arange(len(self)))
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> LabelledBatch:
@@ -164,7 +167,7 @@ class LabelledCorpus(MappedCorpus):
         )
 
     def texts(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
-        """Return the raw texts, in the order asked for.
+        """Return the raw texts, in the order of `indices`.
 
         Raises:
             IndexError: If a position is out of range.
@@ -183,15 +186,15 @@ class LabelledCorpus(MappedCorpus):
 
 
 def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """Return the rows as a classifier gets them: of longer ones the first `longest` tokens, of empty ones one unknown symbol.
+    """Truncate rows to `longest` tokens, and replace empty rows by one unknown symbol, as a classifier reads them.
 
     Args:
-        ids: The tokens of n texts one after another.
-        offsets: Where each begins, n + 1.
-        longest: Most tokens of a row.
+        ids: The concatenated tokens of n texts.
+        offsets: Where each text begins, and the end, n + 1.
+        longest: Maximum number of tokens of a row.
 
     Returns:
-        The rows, and which were cut, (n,).
+        The rows, and which were truncated, (n,).
     """
     lengths = np.diff(offsets)
     cut = lengths > longest
@@ -214,10 +217,10 @@ class TextCorpus(MappedCorpus):
         super().__init__(path)
         self._starts, sizes = self._file.rows("tokens")
         self.lengths = sizes - 1
-        """Tokens that are predicted in each row, the end symbol included."""
+        """Number of predicted tokens in each row, including the end symbol."""
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
-        """Return the tensors of some rows, padded to the longest: targets of a source that says nothing.
+        """Return the tensors of some rows, padded to the longest, as targets of an empty source.
 
         Args:
             indices: Positions of B rows, in [0, len(self)).
@@ -230,13 +233,13 @@ class TextCorpus(MappedCorpus):
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:
-    """Return the rows as targets: what is fed and, one step ahead, what is predicted. The source of each is an end symbol.
+    """Return rows as targets: the input, and the expected output one step later. The source of each is an end symbol.
 
     Args:
-        flat: Where the rows stand.
-        starts: Where each begins, (B,).
-        lengths: Predicted tokens of each, (B,): one less than it has.
-        index: What the rows are known by, (B,).
+        flat: Array that contains the rows.
+        starts: Where each row begins, (B,).
+        lengths: Number of predicted tokens of each row, (B,), one less than its tokens.
+        index: Identifiers of the rows, (B,).
     """
     steps = np.arange(lengths.max(initial=1))
     mask = steps < lengths[:, None]
@@ -254,15 +257,15 @@ def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int
 
 
 def cut_blocks(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Return the texts as rows with their start and end symbols, the long ones in blocks.
+    """Return texts as rows with start and end symbols, with long texts in blocks.
 
     Args:
-        ids: The tokens of n texts one after another, without special symbols.
-        offsets: Where each begins, n + 1.
-        longest: Most tokens that are predicted in a row.
+        ids: The concatenated tokens of n texts, without special symbols.
+        offsets: Where each text begins, and the end, n + 1.
+        longest: Maximum number of predicted tokens in a row.
 
     Returns:
-        The rows, and the text of each.
+        The rows, and the index of each row's text.
     """
     predicted = np.diff(offsets) + 1
     count = len(predicted)

@@ -19,11 +19,11 @@ from regard.text.symbols import PAD
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 Rows = tuple[Ids, Offsets]
-"""The numbers of n rows one after another, and where each row begins: n + 1 offsets from 0."""
+"""The concatenated numbers of n rows, and n + 1 offsets from 0 at which the rows begin."""
 
 
 class MappedWriter:
-    """A writer of an encoded corpus, some thousand rows at a time; a context manager.
+    """A context manager that writes an encoded corpus, a few thousand rows at a time.
 
     Args:
         path: The file.
@@ -55,14 +55,14 @@ class MappedWriter:
 
 
 class MappedFile:
-    """File that a `MappedWriter` wrote: one array of int32, `flat`. An Arrow buffer says where each row is.
+    """A file of a `MappedWriter`: one int32 array, `flat`, and an Arrow buffer with the positions of the rows.
 
     Args:
         path: The file.
         schema: Its columns.
 
     Raises:
-        DataError: If the file is missing or not one.
+        DataError: If the file is missing or is not an encoded corpus.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -88,7 +88,7 @@ class MappedFile:
         """The whole file.
 
         Raises:
-            DataError: If something has written to it since it was opened: its numbers are others now, or beyond its end.
+            DataError: If another program has written to it since it was opened.
         """
         if self._look() != self._state:
             raise DataError(f"{self._path}: has changed while it was in use; leave the cache alone and resume the run")
@@ -114,7 +114,7 @@ class MappedFile:
         return np.concatenate(starts), np.concatenate(lengths)
 
     def texts(self, names: Sequence[str], indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[list[str], ...]:
-        """Return the texts of some rows in columns of text, in the order asked for.
+        """Return the texts of some rows in columns of text, in the order of `indices`.
 
         Raises:
             IndexError: If a position is out of range.

@@ -1,4 +1,4 @@
-"""Texts alone: they are read from text files, duplicates are left out, and long texts are cut into blocks."""
+"""Plain texts for language models: read text files, drop duplicates, and split long texts into blocks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,16 +24,18 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 WHAT = "text"
 _LONGEST_PARAGRAPH = 1 << 20
-"""Characters of a paragraph; a longer one is taken in parts, so that a file without empty lines cannot fill the memory."""
+"""Maximum number of characters of a paragraph. A longer one is split, so that a file without empty lines cannot fill the
+memory.
+"""
 
 
 @dataclass(frozen=True)
 class TextChunk:
-    """Some texts, in the file's order; lists of one length."""
+    """Texts in the file's order; lists of equal length."""
 
     text: list[str]
     line: list[int]
-    """Number of the line each text begins on in its file, from 1."""
+    """Number of the first line of each text in its file, from 1."""
 
     @property
     def columns(self) -> tuple[list[str]]:
@@ -44,12 +46,12 @@ class TextChunk:
 def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[TextChunk]:
     """Read texts, chunk by chunk, so that memory does not grow with the file.
 
-    Texts come stripped and in the Unicode normal form that `data.normalization` asks for; nothing else about them is changed.
+    Texts are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise.
 
     Args:
-        paths: Text files, one after the other.
+        paths: Text files, which are read one after another.
         data: `unit`, `encoding`, `allow_skipped`, `normalization`.
-        report: Filled while reading: every text is either kept or skipped with a reason.
+        report: Report, which is filled while reading: every text is either kept or skipped with a reason.
 
     Raises:
         DataError: If a file is missing, empty or damaged; or, at the end, if no usable text was found, or a larger share of a
@@ -77,11 +79,14 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
             "train on one column, write it to a text file"
         )
     if not report.kept:
-        raise DataError(f"no usable text in {' + '.join(report.files)}; what became of its {report.unit}:\n{report.render()}")
+        raise DataError(f"no usable text in {' + '.join(report.files)}; the report on its {report.unit}:\n{report.render()}")
 
 
 def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield the lines up to an empty one, joined; where each began. An over-long line ends a paragraph, and stands alone."""
+    """Yield paragraphs, which are joined lines up to an empty line, with their first line.
+
+    An over-long line is a paragraph of its own.
+    """
     waiting: list[str] = []
     size = begin = 0
     for lines, numbers in blocks:
@@ -142,8 +147,8 @@ def prepare_texts(
 
     Args:
         data: The files, how to read them, and which texts to use.
-        tokenizer: How texts become symbols. The tokenizer is learned from the training texts only.
-        seed: Decides which texts are held out.
+        tokenizer: Settings of the tokenizer, which is learned from the training texts only.
+        seed: Seed of the choice of held-out texts.
         progress: If True, show progress bars on standard error.
         learned: The tokenizer of a model that training starts from, which is used instead of a new one.
 
@@ -186,7 +191,7 @@ class _PlainSchema(SingleTextSchema[TextChunk, Spool, TextData]):
         return TextCorpus.schema
 
     def encode(self, part: Part[Spool], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
-        """Cut long texts into blocks."""
+        """Split long texts into blocks."""
         ((ids, offsets),) = encoded
         blocks, _ = cut_blocks(ids, offsets, self.data.max_tokens)
         # The end symbol is predicted too, so a text of `max_tokens` tokens needs a second block.

@@ -1,8 +1,8 @@
 """The preparation of data: read, drop duplicates, split, learn tokenizers, encode, cache and report.
 
-The steps are the same for all kinds of data; a `DataSchema` describes what differs: the columns, what a row is, how the rows
-are split, how they are encoded, and what is counted. Files are read once, as a stream. Their texts wait on disk, and memory
-holds about 24 bytes per example. The result is kept in a cache and found there if nothing has changed.
+The steps are the same for all kinds of data. A `DataSchema` describes the differences: the columns, the rows, and how rows are
+split, encoded and counted. Files are read once, as a stream. Their texts are stored on disk, and memory use is about 24 bytes
+per example. The result is saved in a cache, and reused if nothing has changed.
 """
 
 import json
@@ -46,7 +46,7 @@ CHUNK_ROWS = 4096
 
 
 class Prepared(Protocol):
-    """The result of a preparation: at least this, and whatever else training needs of this kind of data."""
+    """The result of a preparation. Each kind of data adds what its training needs."""
 
     @property
     def report(self) -> PreparationReport:
@@ -72,7 +72,7 @@ class Selection(Generic[S]):
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """Some rows as numbers, as they are written."""
+    """Encoded rows, ready to write."""
 
     numbers: Sequence[Rows]
     """The columns of numbers of the corpus."""
@@ -88,7 +88,7 @@ class EncodedRows:
 
 @dataclass
 class Part(Generic[S]):
-    """The training or the dev corpus while it is made."""
+    """The training or the dev corpus during the preparation."""
 
     name: str
     spool: S
@@ -135,7 +135,7 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @cached_property
     def tokenizers(self) -> tuple[FixedTokenizerConfig, ...]:
-        """The settings of the tokenizer of each column; the first rows of the data determine the kind of `auto`."""
+        """The settings of the tokenizer of each column. The first rows of the data decide the kind for `auto`."""
 
         def head() -> Iterator[Texts]:
             for chunk in self.read(self.files.train, ReadingReport()):
@@ -153,7 +153,7 @@ class DataSchema(ABC, Generic[C, S, P]):
         return list(paths)
 
     def settings(self) -> dict[str, Any]:
-        """Return further settings, as plain data, that decide what is prepared."""
+        """Return further settings that affect the prepared data, as plain data."""
         return {}
 
     @abstractmethod
@@ -162,19 +162,19 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @abstractmethod
     def spool(self, chunks: Iterator[C], path: Path) -> S:
-        """Write the texts to a file while they are read, and keep in memory what else the examples have."""
+        """Write the texts to a file while they are read, and keep the other parts of the examples in memory."""
 
     @abstractmethod
     def select(self, spool: S, report: ReadingReport, seed: int) -> Selection[S]:
-        """Choose the rows to train on and to validate on; what is left out is withdrawn from the report."""
+        """Choose the training and the dev rows; rows that are left out are withdrawn from the report."""
 
     def match_dev(self, spool: S, selection: Selection[S], report: ReadingReport) -> S:
-        """Return the rows of dev files in terms of the training data, such as with the same numbers for labels."""
+        """Convert the rows of dev files to match the training data, for example its numbers of labels."""
         return spool
 
     @abstractmethod
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
-        """Learn the tokenizer of each column; the same object twice if columns share one."""
+        """Learn the tokenizer of each column; columns that share one get the same object."""
 
     @abstractmethod
     def arrow_schema(self, selection: Selection[S]) -> pa.Schema:
@@ -182,7 +182,7 @@ class DataSchema(ABC, Generic[C, S, P]):
 
     @abstractmethod
     def encode(self, part: Part[S], positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
-        """Turn some rows of a part into those of the corpus.
+        """Convert some rows of a part to rows of the corpus.
 
         Args:
             part: The part that the rows belong to.
@@ -195,21 +195,21 @@ class DataSchema(ABC, Generic[C, S, P]):
     def report(
         self, selection: Selection[S], train: Part[S], dev: Part[S], tokenizers: Sequence[Tokenizer]
     ) -> PreparationReport:
-        """Return the report on both parts, with notes on what is special to this kind of data.
+        """Return the report on both parts, with notes for this kind of data.
 
         Raises:
             DataError: If there is nothing to train on.
         """
 
     def save(self, folder: Path, selection: Selection[S]) -> None:
-        """Write what else `load` needs."""
+        """Write further data that `load` needs."""
 
     @abstractmethod
     def load(self, folder: Path, tokenizers: Sequence[Tokenizer], fingerprint: str) -> P:
         """Load the prepared data from a folder of the cache.
 
         Args:
-            folder: It has `train.arrow`, `dev.arrow`, `report.json`, and what `save` wrote.
+            folder: The folder, with `train.arrow`, `dev.arrow`, `report.json`, and the files from `save`.
             tokenizers: The tokenizer of each column.
             fingerprint: Hash of the bytes of the data files.
         """
@@ -220,7 +220,7 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
 
     Args:
         schema: The kind of data, with its settings.
-        seed: Decides which examples are held out.
+        seed: Seed of the choice of held-out examples.
         progress: If True, show progress bars on standard error.
 
     Returns:
@@ -270,7 +270,7 @@ def prepare_data(schema: DataSchema[C, S, P], *, seed: int, progress: bool) -> P
 
 
 class _Preparation(Generic[C, S, P]):
-    """One run through all the steps; a class, because they share the folder and the progress bars."""
+    """One run of all steps. It is a class, because the steps share the folder and the progress bars."""
 
     def __init__(self, schema: DataSchema[C, S, P], seed: int, work: Path, bars: Progress) -> None:
         self.schema, self.seed, self.work, self.bars = schema, seed, work, bars
@@ -357,7 +357,7 @@ def select_rows(
         beyond: Reason for leaving out rows beyond `max_rows`.
         dev_size: Number of rows to hold out.
         max_rows: Maximum number of rows to train on; 0 for no limit.
-        seed: Decides which rows are held out.
+        seed: Seed of the choice of held-out rows.
     """
     first, last = spool.hashes[0], spool.hashes[-1]
     places = np.arange(len(spool))

@@ -52,7 +52,7 @@ class PreparationReport:
         raise NotImplementedError
 
     def render_overlap(self) -> list[str]:
-        """Return lines on what given dev files share with the training data; none if they share nothing."""
+        """Return lines on the overlap of given dev files with the training data; none if there is no overlap."""
         raise NotImplementedError
 
     def render_counts(self) -> list[str]:
@@ -81,7 +81,7 @@ class PreparationReport:
 
 @dataclass(kw_only=True)
 class TextsReport(PreparationReport):
-    """A report on data of which each example has one text."""
+    """A report on data with one text per example."""
 
     unit = "text"
     apart = "no text"
@@ -89,10 +89,10 @@ class TextsReport(PreparationReport):
     train_texts: int
     dev_texts: int
     vocabulary_size: int
-    """Number of symbols, special ones included."""
+    """Number of symbols, including special ones."""
     train_tokens: int
     overlap: int | None = None
-    """Number of texts of given dev files that the training data has too; None without dev files."""
+    """Number of texts in given dev files that are also in the training data; None without dev files."""
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -114,7 +114,7 @@ BEHIND_MAX_PAIRS = "behind the first max_pairs pairs"
 
 @dataclass
 class Overlap:
-    """Number of dev pairs that the training data has too. They are kept, because the user gave these files."""
+    """Number of dev pairs that are also in the training data. They are kept, because the user gave these files."""
 
     pairs: int = 0
     sources: int = 0
@@ -134,7 +134,7 @@ class PairReport(PreparationReport):
     """Number of symbols in the source vocabulary."""
     target_size: int
     train_tokens: tuple[int, int]
-    """Number of source and target tokens in training, end symbols included."""
+    """Number of source and target tokens in training, including end symbols."""
     overlap: Overlap | None = None
     """Overlap of given dev files with the training data; None without dev files."""
 
@@ -177,7 +177,7 @@ class LabelledReport(TextsReport):
     """Number of training texts with each label."""
     dev_counts: dict[str, int]
     truncated: int
-    """Number of texts in training and dev that have more than `max_tokens` tokens, of which the first were taken."""
+    """Number of training and dev texts that were truncated to `max_tokens` tokens."""
 
     def render_counts(self) -> list[str]:
         """Return a line on the labels, and one on the vocabulary and the tokens."""
@@ -229,7 +229,7 @@ REPEATED = "exact repeat of an earlier text"
 
 @dataclass(kw_only=True)
 class TextReport(TextsReport):
-    """A report on texts alone; the tokens include an end symbol for each text."""
+    """A report on plain texts; the tokens include an end symbol for each text."""
 
     dev_tokens: int
 

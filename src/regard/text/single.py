@@ -24,17 +24,17 @@ class SingleTextData(Generic[M, R]):
 
     train: M
     dev: M
-    """May be empty."""
+    """Held-out texts; may be empty."""
     tokenizer: Tokenizer
     tokenizer_config: FixedTokenizerConfig
-    """The settings of the tokenizer, with a fixed kind in place of `auto`."""
+    """The settings of the tokenizer, with a fixed kind instead of `auto`."""
     report: R
     fingerprint: str
     """Hash of the files' bytes."""
 
 
 class SingleTextSchema(DataSchema[C, S, P]):
-    """A kind of data of which each example has one text.
+    """A kind of data with one text per example.
 
     Args:
         data: The settings of the data.

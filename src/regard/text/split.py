@@ -1,6 +1,7 @@
-"""Which pairs train and which validate, so that nothing validated on was seen in training.
+"""Split pairs into training and dev pairs, so that no dev sentence is in the training data.
 
-Pairs are given by the hashes of their two sides: five million of them take megabytes, where their strings take gigabytes.
+Pairs are given by the hashes of their two sides, because hashes of five million pairs take megabytes, and their strings
+gigabytes.
 """
 
 from collections.abc import Sequence
@@ -23,21 +24,21 @@ class Split:
     train: Indices
     dev: Indices
     rest: Indices
-    """Pairs behind `max_pairs` that are in neither."""
+    """Pairs after `max_pairs` that are in neither."""
 
 
 def hash_texts(texts: Sequence[str]) -> Hashes:
     """Return 64-bit hashes of texts, comparable within this process only.
 
-    Python's own SipHash costs nothing (strings keep it) and is keyed, so that no file can be made to collide. With ten
-    million different texts, the chance that any two collide is below 1 in 300,000. Only equality of hashes is ever used,
-    never their order or value, so results do not depend on the key.
+    Python's SipHash is used, which strings cache and which has a secret key, so no file can cause collisions on purpose. With
+    ten million different texts, the probability of any collision is below 1 in 300,000. Only equality of hashes is used, not
+    their order or value, so results do not depend on the key.
     """
     return np.fromiter(map(hash, texts), np.int64, len(texts))
 
 
 def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
-    """Return 64-bit hashes of whole pairs, from those of their sides (the finalizer of MurmurHash3 between the two)."""
+    """Return 64-bit hashes of pairs, computed from those of their sides with the finalizer of MurmurHash3."""
     mixed = source.astype(np.uint64)
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed ^= mixed >> np.uint64(33)
@@ -47,7 +48,7 @@ def hash_pairs(source: Hashes, target: Hashes) -> Hashes:
 
 
 def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
-    """Return true where a value stands for the first time."""
+    """Return True where a value occurs for the first time."""
     first = np.zeros(len(hashes), np.bool_)
     first[np.unique(hashes, return_index=True)[1]] = True
     return first
@@ -56,8 +57,8 @@ def first_occurrences(hashes: Hashes) -> npt.NDArray[np.bool_]:
 def find_components(source: Hashes, target: Hashes) -> Indices:
     """Return the group of each pair: two pairs are in one group if a chain of shared sources and targets joins them.
 
-    Labels are hooked onto smaller neighbours and shortened until nothing changes (Zhang, Azad & Hu 2020, "FastSV"): a few
-    passes over arrays, also for long chains.
+    The algorithm is FastSV (Zhang, Azad & Hu 2020): it assigns smaller labels of neighbours until nothing changes, which takes
+    a few passes over the arrays, also for long chains.
 
     Returns:
         For each pair, the position of its group's first pair.
@@ -79,7 +80,7 @@ def find_components(source: Hashes, target: Hashes) -> Indices:
 
 
 def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
-    """Return a stable order that puts equal values together, where each run of them starts in it, and how long it is."""
+    """Return a stable order that groups equal values, with the start and the length of each group."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(values) else np.zeros(0, np.int64)
@@ -89,17 +90,17 @@ def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
 def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int, seed: int) -> Split:
     """Choose the pairs to train on and those to validate on.
 
-    With `max_pairs` and more pairs than that, training takes the first `max_pairs`, and dev is drawn from those behind them
-    that share neither source nor target with training. Otherwise dev is drawn in whole groups of `find_components`, small
-    ones before large ones only where it must: a group larger than a tenth of `dev_size` is passed over at first, since the
-    variants of a few sentences would tell little.
+    If there are more pairs than `max_pairs`, the first `max_pairs` are for training, and dev pairs are drawn from the others
+    that share neither source nor target with training. Otherwise, dev pairs are drawn in whole groups of `find_components`.
+    Groups larger than a tenth of `dev_size` are used only if necessary, because variants of a few sentences are not
+    representative.
 
     Args:
         source: Hashes of the sources, in the file's order.
         target: Hashes of the targets.
-        dev_size: Pairs to hold out; fewer if that were more than a tenth of the pairs trained on and held out.
-        max_pairs: 0 for no bound.
-        seed: The draw is a pure function of it and of which hashes are equal.
+        dev_size: Number of pairs to hold out, but at most a tenth of all pairs.
+        max_pairs: Maximum number of training pairs; 0 for no limit.
+        seed: Seed. The draw is a pure function of the seed and the groups of equal hashes.
     """
     size = len(source)
     generator = np.random.default_rng(seed)
@@ -114,7 +115,7 @@ def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int
 
 
 def _draw_groups(label: Indices, wanted: int, generator: np.random.Generator) -> Indices:
-    """Return the positions of whole groups, drawn at random until `wanted` positions are found or no group fits any more."""
+    """Return the positions of random whole groups, until `wanted` positions are found or no further group fits."""
     if not wanted:
         return np.zeros(0, np.int64)
     groups, sizes = np.unique(label, return_counts=True)

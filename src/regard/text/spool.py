@@ -1,4 +1,4 @@
-"""The texts of one reading: the texts on disk, and in memory a line number and a hash of each."""
+"""Texts that were read once: the texts are on disk, and a line number and a hash of each are in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ class Chunk(Protocol):
 
     @property
     def columns(self) -> Texts:
-        """Their texts, a list for each column."""
+        """The texts, a list for each column."""
 
     @property
     def line(self) -> list[int]:
-        """The number of the line (or row) of each, from 1."""
+        """Line (or row) numbers, from 1."""
 
 
 @dataclass(frozen=True)
 class Spool:
-    """Texts that were read once, on disk, and are read again: to learn vocabularies, then to encode them."""
+    """Texts on disk that are read again: first to learn vocabularies, then to encode them."""
 
     path: Path
     hashes: tuple[Hashes, ...]
-    """Of the texts of each column."""
+    """Hashes of the texts of each column."""
     lines: npt.NDArray[np.int64]
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """The special symbols, with the same ids in every vocabulary."""
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3
-"""Padding, a word that the vocabulary does not have, the start of a target, the end of a sentence."""
+"""Ids of padding, an unknown word, the start of a target, and the end of a sentence."""
 
 PAD_TOKEN, UNKNOWN_TOKEN, START_TOKEN, END_TOKEN = "<pad>", "<unk>", "<s>", "</s>"
 

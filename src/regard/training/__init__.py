@@ -1,4 +1,4 @@
-"""From a configuration to a trained model."""
+"""Training of a model from a configuration."""
 
 from regard.training.cross_validation import CrossValidation, cross_validate, holds_folds, resume_folds
 from regard.training.fit import fit, resume

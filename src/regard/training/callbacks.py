@@ -14,27 +14,27 @@ from regard.training.run import Run
 from regard.training.updater import Updater, not_finite, weights_of
 
 LOGGED_EVERY = 50
-"""Updates between two rows of the logs, besides one at each validation."""
+"""Number of updates between two rows of the logs, in addition to those at validations."""
 
 SaveBundle = Callable[[dict[str, Any]], None]
 
 
 class _Stopped(Exception):
-    """A signal came in the middle of a validation."""
+    """A signal interrupted a validation."""
 
 
 class Callback:
-    """Something that is done before the first update and after each one."""
+    """Base of actions before the first update and after each update."""
 
     def start(self) -> None:
-        """Do what is to be done before the first update."""
+        """Act before the first update."""
 
     def after_update(self, update: Update) -> None:
-        """Do what is to be done after an update."""
+        """Act after an update."""
 
 
 class Validation(Callback):
-    """Validates when it is due, and keeps the weights that the final model may be made of."""
+    """Validates the model when it is due, and stores the weights that the final model may use."""
 
     def __init__(
         self,
@@ -46,22 +46,22 @@ class Validation(Callback):
         logs: Logs,
         save_bundle: SaveBundle,
     ) -> None:
-        """Watch a run.
+        """Store the parts of the run.
 
         Args:
             run: The run.
-            updater: Makes its updates.
-            validator: Scores the model; None where there are no dev pairs: then each validation counts as a better one.
-            signals: One that comes breaks a validation off; it is made up for when the run goes on.
-            reporter: Shows scores and samples.
-            logs: Gets a row for each validation, and one now and then in between.
-            save_bundle: Writes the model as it is, with its scores.
+            updater: The updater of the run.
+            validator: Validator of the model; None without dev examples: then each validation counts as an improvement.
+            signals: Signals, which interrupt a validation; it is repeated when the run is resumed.
+            reporter: Reporter that shows scores and samples.
+            logs: Logs, which get a row at each validation and at regular numbers of updates.
+            save_bundle: Function that writes the current model with its scores.
         """
         self._run, self._updater, self._validator, self._signals = run, updater, validator, signals
         self._reporter, self._logs, self._save_bundle = reporter, logs, save_bundle
 
     def start(self) -> None:
-        """Make up for a validation that was broken off."""
+        """Repeat an interrupted validation."""
         self._run.clock.lap(None)
         self._validate_if_due()
 
@@ -69,7 +69,7 @@ class Validation(Callback):
         """Validate if it is due."""
         self._validate_if_due()
         progress = self._run.progress
-        # A validation that was broken off gets its row when it is made up for.
+        # An interrupted validation gets its row when it is repeated.
         if progress.recent_count and not progress.validation_due and progress.step % LOGGED_EVERY == 0:
             self._updater.settle()
             self._log(None)
@@ -109,7 +109,7 @@ class Validation(Callback):
         with self._reporter.validating(validator.num_batches) as advance:
             try:
                 scores = validator.validate(self._run.model, after_batch=lambda: self._go_on(advance))
-            except RequestError as error:  # validators refuse scores that are not finite, and nothing else here
+            except RequestError as error:  # raised by validators only if scores are not finite
                 raise not_finite(self._run, "output on dev") from error
         if not math.isfinite(scores.loss):
             raise not_finite(self._run, "loss on dev")
@@ -135,7 +135,7 @@ class Checkpointing(Callback):
         self._run, self._updater, self._signals = run, updater, signals
 
     def start(self) -> None:
-        """Act upon a signal that came before the first update, and keep a validation that was made up for."""
+        """Handle a signal before the first update, and store a repeated validation."""
         if self._signals.received or self._run.progress.finished:
             self._save()
 
@@ -160,18 +160,18 @@ class Checkpointing(Callback):
 
 
 class Display(Callback):
-    """Moves the progress bars."""
+    """Updates the progress bars."""
 
     def __init__(self, run: Run, reporter: Reporter) -> None:
         self._run, self._reporter = run, reporter
 
     def start(self) -> None:
-        """Show them."""
+        """Show the bars."""
         self._reporter.start(self._run)
         self._run.clock.lap("validation_seconds")
 
     def after_update(self, update: Update) -> None:
-        """Move them."""
+        """Update the bars."""
         self._reporter.update(self._run)
         self._run.clock.lap("validation_seconds")
 
@@ -198,7 +198,7 @@ def log_row(run: Run, scores: Scores | None) -> Row:
 
 
 def describe_validation(run: Run, scores: Scores | None, *, better: bool) -> str:
-    """Return the scores, and a few examples, for the terminal."""
+    """Describe the scores, with a few examples, for the terminal."""
     progress = run.progress
     head = f"epoch {run.epoch:,}, update {progress.step:,}"
     if progress.recent_count:

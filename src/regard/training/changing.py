@@ -1,4 +1,4 @@
-"""Settings of a run that may change when it goes on."""
+"""Changes of the settings of a run that is resumed."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _MISSING = object()
 
 
 def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path) -> tuple[RunConfig, list[str]]:
-    """Change settings of a run that goes on.
+    """Change settings of a run that is resumed.
 
     Args:
         config: The run's settings.
@@ -39,7 +39,7 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
         The new settings, and the names of those that differ.
 
     Raises:
-        ConfigError: If a setting is unknown or out of range, or may not change because the run so far depends on it.
+        ConfigError: If a setting is unknown or out of range, or must not change because the run so far depends on it.
     """
     if re.fullmatch(r"fold-\d+", folder.name) and (folder.parent / "fold-1").is_dir():
         raise ConfigError(
@@ -80,7 +80,7 @@ def make_change(run: Run, old: RunConfig, change: Change | None, epoch_batches: 
 
 
 def check_goes_on(run: Run, was_finished: bool, names: list[str], folder: Path) -> None:
-    """Check that a run can go on under its changed settings.
+    """Check that a run can continue with its changed settings.
 
     Raises:
         ConfigError: If the run would end at once.

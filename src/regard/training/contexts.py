@@ -11,7 +11,7 @@ from regard.errors import ConfigError
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients, for a while."""
+    """Switch a model to evaluation mode without gradients while the context is open."""
     training = model.training
     model.eval()
     try:
@@ -23,11 +23,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def fitting_into_memory(vocabulary: str, remedy: str) -> Iterator[None]:
-    """Say what to lower where a model that is built does not fit.
+    """Raise an error that names settings to lower if building a model needs too much memory.
 
     Args:
-        vocabulary: What it is built for, such as `a vocabulary of 5 symbols`.
-        remedy: What to set, beside the sizes under `model`.
+        vocabulary: The size of the vocabulary, such as `a vocabulary of 5 symbols`.
+        remedy: Setting to lower, in addition to the sizes under `model`.
 
     Raises:
         ConfigError: If there is not enough memory.

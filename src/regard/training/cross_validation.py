@@ -1,4 +1,4 @@
-"""Training several times, each time with another part of the data held out."""
+"""Cross-validation: train several models, each with another part of the data held out."""
 
 import json
 import signal
@@ -19,10 +19,10 @@ from regard.training.folder import RunFolder
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """Scores of each fold's model on the part that was held out of its training."""
+    """Scores of each fold's model on its held-out part."""
 
     folds: tuple[dict[str, float], ...]
-    """Scores of each fold by name: of a classifier `loss`, `accuracy`, `macro_f1`."""
+    """Scores of each fold by name; for a classifier, `loss`, `accuracy`, `macro_f1`."""
     columns: tuple[FoldScore, ...] = field(repr=False)
     """The scores that are shown."""
 
@@ -62,8 +62,8 @@ def _width(column: int) -> int:
 def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidation:
     """Train a model for each of `data.folds` folds, into `out/fold-1`, `out/fold-2`, …
 
-    The best checkpoint of each fold, or the temperature, is chosen on the held-out part too; for figures without that
-    optimism, set `training.average_last` to 1 or more.
+    The held-out part also selects the best checkpoint of each fold and the temperature, which makes scores slightly too high.
+    To avoid that for the checkpoint, set `training.average_last` to 1 or more.
 
     Args:
         config: The run.
@@ -73,8 +73,8 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
         The scores, which are also in `out/folds.json`.
 
     Raises:
-        ConfigError: If `data.folds` is 0 or `out` is empty or holds folds already, and as `fit`.
-        Interrupted: As `fit`; `resume_folds` goes on.
+        ConfigError: If `data.folds` is 0, or `out` is empty or already contains folds; also as for `fit`.
+        Interrupted: As for `fit`; `resume_folds` continues.
     """
     _check_alone()
     num_folds = find_task(config.task).training.num_folds(config)
@@ -85,7 +85,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
             f"out is '{config.out}', which already holds folds; name another folder, go on with `regard resume {config.out}`, "
             "or set overwrite to true to replace them"
         )
-    for fold in range(1, num_folds + 1):  # before hours are spent on the first
+    for fold in range(1, num_folds + 1):  # before the first fold, which may take hours
         RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)
     return _run(config, lambda own: fit(own, progress=progress))
 
@@ -99,16 +99,16 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
     """Resume a cross-validation: finish the fold that was interrupted, and train the remaining ones.
 
     Args:
-        folder: What `out` was.
+        folder: The folder `out` of the cross-validation.
         progress: Whether to report on standard error.
 
     Returns:
-        The scores, as `cross_validate`.
+        The scores, as from `cross_validate`.
 
     Raises:
-        ConfigError: If the folder holds no folds.
+        ConfigError: If the folder contains no folds.
         DataError: If the data have changed.
-        Interrupted: As `fit`.
+        Interrupted: As for `fit`.
     """
     _check_alone()
     config, facts = RunFolder(_fold_folder(folder, 1)).read_start()
@@ -116,7 +116,7 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
         raise ConfigError(f"cannot resume '{folder}': it holds no folds of a cross-validation")
 
     def go_on(own: RunConfig) -> Any:
-        # An earlier cross-validation, which this one was to replace, may have left its later folds behind.
+        # Later folds may be from an earlier cross-validation, which this one replaces.
         its_facts = _begun(own)
         if its_facts is not None and its_facts["fingerprint"] == facts["fingerprint"]:
             return resume(own.out, progress=progress)
@@ -144,7 +144,7 @@ def _check_alone() -> None:
 
 
 def _run(config: RunConfig, train: Callable[[RunConfig], Any]) -> CrossValidation:
-    """Train each fold, and keep the scores."""
+    """Train each fold, and save the scores."""
     training = find_task(config.task).training
     num_folds, found = training.num_folds(config), []
     for fold in range(1, num_folds + 1):
@@ -153,7 +153,7 @@ def _run(config: RunConfig, train: Callable[[RunConfig], Any]) -> CrossValidatio
             predictor = train(own)
         except (Interrupted, KeyboardInterrupt) as error:
             if fold == 1 and _begun(own) is None:
-                raise  # there is nothing to go on with, but perhaps what was to be replaced
+                raise  # nothing to continue, but perhaps the old run
             number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(
                 f"stopped in fold {fold} of {num_folds}; go on with: regard resume {config.out}", signal_number=number

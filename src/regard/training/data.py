@@ -1,4 +1,4 @@
-"""From batches of indices to updates, from any position of any epoch."""
+"""Updates from batches of indices, from any position in any epoch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,10 +26,10 @@ class Update:
     joint: int
     """Number of the sampler's batches, in all processes."""
     last: bool
-    """Whether it is the last of its epoch."""
+    """Whether it is the last update of its epoch."""
 
     def to(self, device: torch.device) -> "Update":
-        """Move the tensors."""
+        """Move the tensors to a device."""
         return replace(self, batches=[to_device(batch, device) for batch in self.batches])
 
 
@@ -37,7 +37,7 @@ Batch = TypeVar("Batch")
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
-    """Move a batch's tensors."""
+    """Move the tensors of a batch to a device."""
     if device.type == "cpu":
         return batch
     moved = {
@@ -47,19 +47,19 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 
 
 class UpdateLoader:
-    """Gives the updates of the epoch a run is in, from where it is: each iteration is one epoch, or what is left of it.
+    """Iterable of the updates of the current epoch; each iteration is one epoch, or the rest of it.
 
-    The position is the run's own (`Progress`), counted when an update has been made and not when its batches have been read.
+    The position is that of the run (`Progress`), which counts updates that were made, and not batches that were read.
     """
 
     def __init__(self, task: Trainable, sampler: BucketBatchSampler, progress: Progress, ranks: Ranks = Ranks()) -> None:  # noqa: B008 (frozen)
-        """Take a process's part of each update.
+        """Store the data and the position of a process.
 
         Args:
-            task: Has the data.
+            task: The task with the data.
             sampler: The batches of all processes together.
-            progress: Where the run is.
-            ranks: Which of the processes this is.
+            progress: Progress of the run.
+            ranks: Rank of this process.
         """
         self._task, self._sampler, self._progress, self._ranks = task, sampler, progress, ranks
         self._accumulate = task.config.training.accumulate
@@ -77,7 +77,7 @@ class UpdateLoader:
 
     def _update(self, group: list[np.ndarray], *, last: bool) -> Update:
         parts = share_batches(group, self._ranks.rank, self._ranks.world_size)
-        # A process without a part computes the gradient of some example, to no effect: the others wait for one.
+        # A process without data computes a gradient with weight 0, because the other processes wait for one.
         batches = [self._task.data.train.batch(part if len(part) else group[0][:1]) for part in parts]
         weights = [1.0 if len(part) else 0.0 for part in parts]
         return Update(batches, weights, sum(self._task.count(indices) for indices in group), len(group), last)

@@ -1,4 +1,4 @@
-"""Training from a configuration to what predicts with it, and going on with a run that was stopped."""
+"""Train a model from a configuration, and resume a stopped run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,27 +47,26 @@ def fit(
     start_from: str | Path = "",
     progress: bool = True,
 ) -> Any:
-    """Train a model for the task of its configuration: a translator, a classifier, a language model.
+    """Train a model for the task of its configuration: a translator, a classifier or a language model.
 
     Args:
         config: Configuration of the run. `out` is its folder; if empty, `runs/` and the name of the training file. With
             `start_from`, a mapping of settings for fine-tuning is enough: `{"data.train": ["new.tsv"], "out": "runs/new"}`.
-        model: A model of your own in place of the configured one, or a function that makes it: of the two vocabulary sizes for
-            a translator, of the vocabulary's size and the number of labels for a classifier, of the vocabulary's size for a
-            language model.
-        attention: A mechanism of your own, as an object. For a translator an `Attention`, put into the configured decoder, with
-            queries as wide as the decoder (`model.decoder.hidden_size`) and keys as wide as the encoder's states
-            (`model.encoder.states_size`); for a classifier a pooling of its states.
+        model: Your own model instead of the configured one, or a function that builds it. Arguments of the function are the two
+            vocabulary sizes for a translator, the vocabulary size and the number of labels for a classifier, or the vocabulary
+            size for a language model.
+        attention: Your own mechanism, as an object. For a translator, an `Attention` for the configured decoder, whose queries
+            have the width of the decoder (`model.decoder.hidden_size`) and whose keys have that of the encoder's states
+            (`model.encoder.states_size`); for a classifier, a pooling of its states.
         start_from: Folder of a trained model. Training starts from its weights and uses its vocabulary.
         progress: Whether to report on standard error.
 
     Returns:
-        What predicts with the model: a `Translator`, a `Classifier`, a `LanguageModel`. The model is also kept in the run's
-        folder.
+        A `Translator`, a `Classifier` or a `LanguageModel`. The model is also saved in the run's folder.
 
     Raises:
         BundleError: If `start_from` is not a trained model.
-        ConfigError: If a setting is wrong or the folder is taken. Nothing has been written then.
+        ConfigError: If a setting is wrong or the folder is already used. Nothing has been written then.
         DataError: If the data cannot be read. Nothing has been written then.
         TrainingError: If the loss is not finite, or the disk is full. The last checkpoint is kept.
         Interrupted: If Ctrl-C or SIGTERM stopped the run. A checkpoint is kept.
@@ -88,7 +87,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
     reporter = build_reporter(progress=progress and team.first)
     folder.check_free(overwrite=config.overwrite)
     overwrite = config.overwrite
-    config = replace(config, overwrite=False)  # it was asked for once: a run from the kept settings must ask again
+    config = replace(config, overwrite=False)  # valid once: a new run from the saved settings must set it again
     start = team.by_first(lambda: read_start(config.start_from)) if config.start_from else None
     if start is not None:
         check_start(config, start, model, attention)
@@ -106,12 +105,14 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, progress: bo
         task = run.task
         reporter.say("\n".join([task.data.report.render(), *describe_beginning(task, start)]))
         made_of = {"fingerprint": task.data.fingerprint, "symbols": symbols_of(task.data.train), "custom": task.custom}
-        if team.ranks.alone and model is None and attention is None:  # an object of the user's own is trained once
+        if team.ranks.alone and model is None and attention is None:  # the user's own object can be trained only once
             task.estimated = score_by_folds(task, lambda own: _fit(own, team, None, None, progress=False), reporter)
         further = {"started_from": dict(task.started_from), "estimated": dict(task.estimated)}
         facts = {**versions(), **made_of, **machine.to_dict(), **further}
         with folder.held():
-            folder.check_free(overwrite=overwrite)  # again: another run may have come and gone while the data were prepared
+            folder.check_free(
+                overwrite=overwrite
+            )  # again, because another run may have used the folder while the data were prepared
             folder.start(task.config, facts, start.pack() if start else None)
             return _train(run, sampler, reporter)
 
@@ -130,27 +131,27 @@ def resume(
     attention: Any = None,
     progress: bool = True,
 ) -> Any:
-    """Go on with a run exactly where it stopped: on the same machine it ends with the same bits as one never stopped.
+    """Resume a run exactly where it stopped. On the same machine, the result has the same bits as without the stop.
 
     Args:
         folder: The run's folder.
-        overrides: Settings to change from now on, by dotted names: `{"training.max_epochs": 20}` trains a run longer, even if
-            it has ended. The folder keeps the new settings. The length, the learning rate and its schedule, regularization,
-            decoding and the device may change; data, batches and the model may not.
+        overrides: Settings to change, by dotted names: `{"training.max_epochs": 20}` trains a run longer, even if it has ended.
+            The folder stores the new settings. The length, the learning rate and its schedule, regularization, decoding and the
+            device may change; data, batches and the model must not.
         model: The model given to `fit`, if any, built again.
         attention: The mechanism given to `fit`, if one was given.
         progress: Whether to report on standard error.
 
     Returns:
-        What predicts with the model: a `Translator`, a `Classifier`, a `LanguageModel`. The model is also kept in the run's
-        folder.
+        A `Translator`, a `Classifier` or a `LanguageModel`. The model is also saved in the run's folder.
 
     Raises:
-        ConfigError: If the folder holds no run, the model or attention given to `fit` is missing, or a setting may not change.
+        ConfigError: If the folder contains no run, the model or attention given to `fit` is missing, or a setting must not
+            change.
         DataError: If the data have changed.
         BundleError: If the checkpoint is damaged.
-        TrainingError: As `fit`.
-        Interrupted: As `fit`.
+        TrainingError: As for `fit`.
+        Interrupted: As for `fit`.
     """
     with joined() as team:
         place = open_folder(folder, team)
@@ -160,7 +161,7 @@ def resume(
 
 
 def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides: Mapping[str, Any], *, progress: bool) -> Any:
-    """Go on in a folder that is held."""
+    """Resume a run whose folder is locked."""
     folder = place.path
     old, facts = place.read_start()
     kept, names = change_config(old, overrides, folder) if overrides else (old, [])
@@ -286,7 +287,7 @@ def _build_callbacks(
 
 
 def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:
-    """Make the final model of the kept weights, and write it with its scores."""
+    """Build the final model from the stored weights, and write it with its scores."""
     steps = run.final_steps()
     weights = [run.folder.load_weights(step) for step in steps]
     scores = run.progress.scores[steps[-1]]
@@ -319,13 +320,13 @@ def _signature(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _memory_explained() -> Iterator[None]:
-    """Say which settings to lower where memory does not suffice for what cannot be cut into pieces."""
+    """Raise an error that names settings to lower if there is not enough memory for parts that cannot be split."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
         raise TrainingError(
-            "memory does not suffice; lower training.batch_tokens, for validations decoding.batch_tokens or "
+            "there is not enough memory; lower training.batch_tokens, for validations decoding.batch_tokens or "
             "decoding.beam_size, or the sizes under model, and start a new run. The last checkpoint is kept"
         ) from error

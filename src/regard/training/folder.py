@@ -1,19 +1,19 @@
-"""A run's folder: its bundle, and beside it what is needed to go on.
+"""The folder of a run: its bundle, and the files that are needed to resume it.
 
-    checkpoints/config.yaml           the settings; with this file, the folder holds a run
-    checkpoints/run.json              what else the result depends on: the data's hash, the device, the threads; and checksums
-    checkpoints/start.ckpt            the trained model that the run started from, if there was one
-    checkpoints/last.ckpt             everything that an exact resume needs
-    checkpoints/previous.ckpt         the one before, for the day on which the last one turns out to be damaged
-    checkpoints/weights-00001200.ckpt weights of a validation that the final model may be made of: the best, or the last n
-    checkpoints/lock                  there while a process writes here: who it is
-    checkpoints/replacing             there while the run makes way for another, which was asked for
+    checkpoints/config.yaml           the settings; a folder with this file contains a run
+    checkpoints/run.json              further facts that affect the result: hash of the data, device, threads; and checksums
+    checkpoints/start.ckpt            the trained model that the run started from, if there is one
+    checkpoints/last.ckpt             all data for an exact resume
+    checkpoints/previous.ckpt         the previous checkpoint, in case the last one is damaged
+    checkpoints/weights-00001200.ckpt weights of a validation that the final model may use: the best, or the last n
+    checkpoints/lock                  exists while a process writes here, and names the process
+    checkpoints/replacing             exists while another run replaces this one
     logs/                             metrics.csv, and TensorBoard's files
 
-Files of other names are somebody else's, and stay.
+Other files belong to the user, and are not changed.
 
-Each file is written beside its place, flushed to the disk and renamed, so that at any moment it is whole: the old or the new.
-Each ends with its own checksum, or is in run.json with one.
+Each file is written under another name, synchronised and renamed, so that at any moment either the old or the complete new file
+exists. Each file ends with its own checksum, or its checksum is in run.json.
 """
 
 import hashlib
@@ -56,15 +56,15 @@ class RunFolder:
         self._kept: list[int] = []
 
     def holds_run(self) -> bool:
-        """Return whether a run, or a model, is in here."""
+        """Return whether the folder contains a run or a model."""
         return (self.checkpoints / "config.yaml").exists() or (self.path / WEIGHTS).exists()
 
     def check_free(self, *, overwrite: bool) -> None:
-        """Refuse a folder that must not be written to, before any work is done. Nothing is changed.
+        """Raise an error for a folder that must not be written to, before any work is done. Nothing is changed.
 
         Raises:
-            ConfigError: If it holds a run and `overwrite` is False, holds something else, is a file, or cannot be written, or
-                if a folder is where the run writes a file, or a file where it writes a folder.
+            ConfigError: If it contains a run and `overwrite` is False, contains other files, is a file, or cannot be written;
+                or if a folder has the name of a file of the run, or the other way round.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"out is '{self.path}', which is a file; name a folder")
@@ -90,7 +90,7 @@ class RunFolder:
         started.
         """
         if (self.checkpoints / _REPLACING).exists():
-            return True  # what is left of the run before may go, and the rest was there beside it
+            return True  # files of the previous run may be removed, and other files were there before
         if any(path not in (self.checkpoints, self.logs) or not path.is_dir() for path in self.path.iterdir()):
             return False
         if self.logs.exists() and any(self.logs.iterdir()):
@@ -122,7 +122,7 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep every other process from writing here, until this is left or the process ends.
+        """Lock the folder, so that no other process writes to it while the context is open.
 
         The folder is created if necessary, and removed again if no run started in it.
 
@@ -153,17 +153,17 @@ class RunFolder:
                                 (self.checkpoints / name).unlink(missing_ok=True)
         finally:
             if not self.holds_run():
-                for path in made:  # from the inside out; what is not empty is somebody's
+                for path in made:  # innermost first; folders that are not empty are kept
                     with suppress(OSError):
                         path.rmdir()
 
     def start(self, config: RunConfig, facts: dict[str, Any], model: dict[str, Any] | None = None) -> None:
-        """Begin a run in the folder, which is held, in place of the run that it may hold.
+        """Start a run in the locked folder, and replace the run that it may contain.
 
         Args:
             config: The settings.
-            facts: What else the result depends on.
-            model: The trained model that the run starts from, as `Start.pack` gives it.
+            facts: Further facts that affect the result.
+            model: The trained model that the run starts from, as the result of `Start.pack`.
 
         Raises:
             TrainingError: If the folder cannot be written.
@@ -180,23 +180,23 @@ class RunFolder:
             self._save(self.checkpoints / _START, model)
         self._write(self.checkpoints / "run.json", _render_facts({**facts, "config": hashlib.sha256(settings).hexdigest()}))
         self._write(self.checkpoints / "config.yaml", settings)
-        with suppress(OSError):  # beside settings it says nothing
+        with suppress(OSError):  # the file has no meaning once the settings exist
             (self.checkpoints / _REPLACING).unlink(missing_ok=True)
 
     def _clear(self) -> None:
-        # The settings go first: without them nobody takes what is left of the old run for a run.
+        # Delete the settings first, because without them the other files do not count as a run.
         (self.checkpoints / "config.yaml").unlink(missing_ok=True)
         for path in self._written():
             path.unlink()
         for stage in self._stages():
-            with suppress(OSError):  # it holds files of somebody else
+            with suppress(OSError):  # it contains other files
                 stage.rmdir()
 
     def check_begun(self) -> None:
-        """Refuse a folder that there is nothing to go on with.
+        """Raise an error for a folder without a run that can be resumed.
 
         Raises:
-            ConfigError: If the folder holds no run.
+            ConfigError: If the folder contains no run.
         """
         if not (self.checkpoints / "config.yaml").exists():
             what = "holds a model, but not the checkpoints of its run" if self.holds_run() else "holds no run"
@@ -204,10 +204,10 @@ class RunFolder:
             raise ConfigError(f"cannot resume '{self.path}': it {what}; name the folder that `regard train` wrote to")
 
     def read_start(self) -> tuple[RunConfig, dict[str, Any]]:
-        """Read what `start` wrote.
+        """Read the settings and facts that `start` wrote.
 
         Raises:
-            ConfigError: If the folder holds no run.
+            ConfigError: If the folder contains no run.
             BundleError: If the files are damaged.
         """
         self.check_begun()
@@ -229,14 +229,14 @@ class RunFolder:
         return read_config(path), facts
 
     def change_settings(self, config: RunConfig, change: dict[str, Any]) -> None:
-        """Replace the settings of the run in the folder, which is held.
+        """Replace the settings of the run in the locked folder.
 
         The new settings are valid as soon as config.yaml has been renamed. Until then, run.json has the checksums of both the
         old and the new settings, so the old ones stay valid after an interruption.
 
         Args:
             config: The new settings.
-            change: Plain data that `read_start` returns as `change` from then on.
+            change: Plain data that `read_start` returns as `change` afterwards.
 
         Raises:
             TrainingError: If the folder cannot be written. The old settings then stay valid.
@@ -260,11 +260,11 @@ class RunFolder:
             raise BundleError(f"cannot resume '{self.path}': {error}; {_COPY_OR_ANEW}") from error
 
     def save_checkpoint(self, state: dict[str, Any], keep: Iterable[int]) -> None:
-        """Write the last checkpoint; the one that was the last is the one before from now on.
+        """Write the last checkpoint, and keep the old last one as the previous one.
 
         Args:
-            state: What the checkpoint holds.
-            keep: The validations whose weights it needs; those that neither checkpoint needs are dropped.
+            state: Content of the checkpoint.
+            keep: The validations whose weights it needs; weights that neither checkpoint needs are deleted.
         """
         kept = sorted(keep)
         last, previous = self.checkpoints / _LAST, self.checkpoints / _PREVIOUS
@@ -275,7 +275,7 @@ class RunFolder:
         names = {self._weights_path(step).name for step in {*kept, *self._kept}}
         for path in self.checkpoints.glob("weights-*.ckpt"):
             if path.name not in names:
-                with suppress(OSError):  # what is left over does no harm
+                with suppress(OSError):  # remaining files do no harm
                     path.unlink()
         self._kept = kept
 
@@ -290,13 +290,13 @@ class RunFolder:
         return any((self.checkpoints / name).exists() for name in (_LAST, _PREVIOUS))
 
     def load_checkpoint(self) -> tuple[dict[str, Any] | None, str]:
-        """Read the last checkpoint, or where it is damaged the one before.
+        """Read the last checkpoint, or the previous one if it is damaged.
 
         Returns:
-            Its state, None if the run was stopped before its first; and what is wrong with the last one, if anything is.
+            Its state, or None if the run has no checkpoint yet; and an error message about the last one, if it is damaged.
 
         Raises:
-            BundleError: If there are some and none is whole.
+            BundleError: If there are checkpoints and all are damaged.
         """
         wrong: list[str] = []
         for name in (_LAST, _PREVIOUS):
@@ -319,11 +319,11 @@ class RunFolder:
         return None, ""
 
     def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
-        """Keep the weights of the validation after update number `step`."""
+        """Write the weights of the validation after update number `step`."""
         self._save(self._weights_path(step), weights)
 
     def load_weights(self, step: int) -> dict[str, Tensor]:
-        """Read weights that were kept.
+        """Read stored weights.
 
         Raises:
             BundleError: If they are missing or damaged.
@@ -334,7 +334,7 @@ class RunFolder:
         return self.checkpoints / f"weights-{step:08d}.ckpt"
 
     def _save(self, path: Path, value: Any) -> None:
-        # Through memory: a disk that is full in the middle of torch.save ends in an error about its archive instead.
+        # Saved to memory first, because torch.save raises an error about its archive if the disk is full.
         buffer = io.BytesIO()
         torch.save(value, buffer)
         self._write(path, buffer.getbuffer(), seal_of(buffer.getbuffer()))
@@ -358,7 +358,7 @@ class RunFolder:
 
 
 def write_error(path: Path, error: OSError) -> TrainingError:
-    """Say what could not be written, why, and what is left."""
+    """Return an error that says which file could not be written, why, and which files are intact."""
     if error.errno in FULL:
         return TrainingError(
             f"cannot write '{path}': the disk is full ({error.strerror}); everything written before is intact: "
@@ -387,7 +387,7 @@ def _render_facts(facts: dict[str, Any]) -> bytes:
 def _parse_facts(data: bytes) -> dict[str, Any]:
     facts = json.loads(data)
     if not isinstance(facts, dict) or "config" not in facts:
-        raise ValueError("it does not hold what a run begins with")
+        raise ValueError("it does not contain the facts about the start of a run")
     facts.pop("checksum", None)
     if _render_facts(facts) != data:
         raise ValueError("its content is not what its checksum is of")

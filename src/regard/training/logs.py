@@ -1,4 +1,4 @@
-"""Figures of a run on disk: a CSV file, and TensorBoard's files."""
+"""Logs of a run: a CSV file, and TensorBoard's files."""
 
 import csv
 from contextlib import suppress
@@ -12,11 +12,14 @@ from regard.training.folder import write_error
 Row = dict[str, float | int]
 
 _COLUMNS = ("step", "epoch", "learning_rate")
-"""First columns of the rows of every run."""
+"""First columns of the logs of every run."""
 
 
 class Logs:
-    """Appends rows; on a resume, begins again from the rows of the checkpoint, so that none comes twice."""
+    """Appends rows to the logs.
+
+    After a resume, it continues from the rows of the checkpoint, so that there are no duplicates.
+    """
 
     def __init__(self, folder: Path, history: list[Row], columns: tuple[str, ...], *, tensorboard: bool) -> None:
         self._path = folder / "metrics.csv"
@@ -31,12 +34,12 @@ class Logs:
             self._board = _open_board(folder, history) if tensorboard else None
             self._rows = csv.DictWriter(self._file, names)
         except OSError as error:
-            with suppress(AttributeError):  # where not even the first file could be opened
+            with suppress(AttributeError):  # if not even the first file could be opened
                 self.close()
             raise write_error(self._path, error) from error
 
     def write(self, row: Row) -> None:
-        """Write one row; absent columns stay empty.
+        """Write one row; missing columns stay empty.
 
         Raises:
             TrainingError: If the disk is full.
@@ -62,19 +65,19 @@ class Logs:
 
 
 class NoLogs(Logs):
-    """For processes that leave the writing to another."""
+    """Logs of processes that do not write."""
 
     def __init__(self) -> None: ...
 
     def write(self, row: Row) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _open_board(folder: Path, history: list[Row]) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
-    # What an interrupted run wrote after its last checkpoint is taken back.
+    # Rows that an interrupted run wrote after its last checkpoint are removed.
     return SummaryWriter(str(folder), purge_step=int(history[-1]["step"]) + 1 if history else 0)

@@ -21,8 +21,8 @@ def describe_beginning(task: Trainable, start: StartFiles | None) -> list[str]:
 
 
 def describe_resume(run: Run, facts: dict[str, Any]) -> str:
-    """Describe where a run goes on, and what has changed since it began."""
-    head = f"going on with {run.folder.path} after update {run.progress.step:,} of {run.total_steps:,}"
+    """Describe where a run continues, and what has changed since it began."""
+    head = f"continuing {run.folder.path} after update {run.progress.step:,} of {run.total_steps:,}"
     if run.progress.finished:
         head = f"the run in {run.folder.path} has ended; writing its model again"
     here = run.machine.to_dict()
@@ -31,7 +31,7 @@ def describe_resume(run: Run, facts: dict[str, Any]) -> str:
         others = f"{before} process{'es' * (before != 1)} trained before, and {now} do{'es' * (now == 1)} now"
         head += f"\n  {others}: the batches are the same; dropout and rounding are not"
     changed = describe_changes(facts, {**versions(), **here})
-    return "\n  ".join([head, *(["not bit for bit as it would have gone on:", *changed] if changed else [])])
+    return "\n  ".join([head, *(["not bit for bit the same as without the stop:", *changed] if changed else [])])
 
 
 def idle_without_dev(config: RunConfig) -> list[str]:

@@ -26,18 +26,18 @@ def split_batch(batch: Any, count: int) -> list[Any]:
 
 
 def check_splittable(batches: Sequence[Any], count: int, error: BaseException, *, alone: bool) -> None:
-    """Check that batches can be split further, and that no other process waits for its share of them.
+    """Check that batches can be split further, and that this is the only process.
 
     Raises:
         TrainingError: If not.
     """
     if not alone:
         raise TrainingError(
-            "memory does not suffice for a batch; lower training.batch_tokens, raise training.accumulate by the same factor, "
-            "and resume. The last checkpoint is kept"
+            "there is not enough memory for a batch; lower training.batch_tokens, raise training.accumulate by the same "
+            "factor, and resume. The last checkpoint is kept"
         ) from error
     if count >= max(len(batch.index) for batch in batches):
         raise TrainingError(
-            "memory does not suffice for a single example; lower data.max_tokens or the sizes under model, or train on a "
+            "there is not enough memory for a single example; lower data.max_tokens or the sizes under model, or train on a "
             "device with more memory. The last checkpoint is kept"
         ) from error

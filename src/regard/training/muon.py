@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrices are made orthogonal."""
+"""The Muon optimizer, which makes the momentum matrices orthogonal."""
 
 from collections.abc import Iterable
 
@@ -9,19 +9,19 @@ from torch import Tensor
 MOMENTUM = 0.95
 ROUNDS = 5
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
-"""Of the iteration that takes small singular values fastest towards 1 (Jordan et al. 2024)."""
+"""Coefficients of the iteration that moves small singular values fastest towards 1 (Jordan et al. 2024)."""
 
 
 class Muon(torch.optim.Optimizer):
-    """Steps of equal length in every direction that a matrix has.
+    """The Muon optimizer, whose steps have equal length in all directions of a matrix:
 
         M ← μM + (1 − μ)G,    W ← (1 − ηλ)W − η·0.2·√max(m, n)·O,    O ≈ UVᵀ  of  μM + (1 − μ)G = UΣVᵀ
 
     for each matrix W (m,n) of gradient G, with learning rate η, momentum μ = 0.95 and weight decay λ. The factor 0.2·√max(m, n)
     makes the steps as long as those of Adam, so that one learning rate serves both.
 
-    Matrices of one shape are computed together, twice as fast on a core as by `torch.optim.Muon`, and in float32 where the
-    processor has no bfloat16 of its own: that class would need seconds for an update there.
+    Matrices of the same shape are computed together, twice as fast on one core as with `torch.optim.Muon`. They are computed in
+    float32 on processors without bfloat16, on which that class would need seconds per update.
 
     Reference: Jordan et al. 2024 (Muon: an optimizer for hidden layers in neural networks); Liu et al. 2025 (Muon is scalable
     for LLM training), eq. 4.
@@ -30,13 +30,13 @@ class Muon(torch.optim.Optimizer):
     def __init__(
         self, matrices: Iterable[Tensor], *, lr: float, weight_decay: float = 0.0, dtype: torch.dtype = torch.bfloat16
     ) -> None:
-        """Begin with no momentum.
+        """Initialise with zero momentum.
 
         Args:
-            matrices: Of two axes each.
-            lr: η.
-            weight_decay: λ.
-            dtype: What O is computed in; it need not be exact.
+            matrices: Parameters with two axes each.
+            lr: Learning rate η.
+            weight_decay: Weight decay λ.
+            dtype: Type for the computation of O, which need not be exact.
         """
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
         self._dtype = dtype
@@ -56,7 +56,7 @@ class Muon(torch.optim.Optimizer):
                 torch._foreach_add_(matrices, directions.unbind(), alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
 
     def _look_ahead(self, matrices: list[Tensor]) -> list[Tensor]:
-        """Return the momentum after this gradient, and once more towards it (Nesterov)."""
+        """Update the momentum with the gradient, and return the Nesterov momentum."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix in matrices:
             if not self.state[matrix]:
@@ -67,11 +67,11 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Float[Tensor, "N m n"]) -> Float[Tensor, "N m n"]:
-    """Bring every singular value of each matrix near 1 (between 0.7 and 1.2, but for the smallest) by five rounds of
+    """Move every singular value of each matrix close to 1 (from 0.7 to 1.2, except the smallest) with five iterations of
 
         X ← aX + (bA + cA²)X,    A = XXᵀ
 
-    from X scaled to norm 1, which is on the side of the shorter axis. A matrix of zeros stays what it is.
+    beginning with X scaled to norm 1 and transposed so that A is as small as possible. A matrix of zeros stays unchanged.
     """
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]

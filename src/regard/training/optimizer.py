@@ -16,16 +16,16 @@ _TABLES = (nn.Embedding, nn.EmbeddingBag, LearnedPositions, RelativeBias)
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool = False) -> Optimizer:
-    """Make Adam (weight decay as L2 in the gradient), AdamW (decoupled), or Muon; vectors, such as biases, are not decayed.
+    """Build Adam (weight decay as L2 in the gradient), AdamW (decoupled), or Muon; vectors, such as biases, are not decayed.
 
-    Muon is for the matrices between hidden layers; those of embeddings and output layers, which have an axis for words,
-    positions or labels, and what has not two axes (vectors, and recurrent layers' matrices, which stand in one tensor for both
-    directions) are AdamW's (Jordan et al. 2024).
+    Muon updates the matrices between hidden layers. AdamW updates embeddings and output layers, which have an axis for words,
+    positions or labels, and parameters without exactly two axes: vectors, and the matrices of recurrent layers, which are
+    stored in one tensor for both directions (Jordan et al. 2024).
 
     Args:
-        model: Whose parameters.
+        model: The model whose parameters to update.
         config: The settings.
-        bfloat16: Whether the machine computes faster in it; only for what need not be exact.
+        bfloat16: Whether the machine is faster in bfloat16, which is used for inexact computations only.
     """
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     matrices = [parameter for name, parameter in named if not _is_vector(name, parameter)]
@@ -43,7 +43,10 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
 
 
 def _is_vector(name: str, parameter: nn.Parameter) -> bool:
-    """Return a recurrent layer's biases stand in one tensor for both directions, and are vectors all the same."""
+    """Return whether a parameter is a vector.
+
+    The biases of a recurrent layer are, although both directions share one tensor.
+    """
     return parameter.ndim <= 1 or name.rpartition(".")[2].startswith("bias")
 
 
@@ -53,7 +56,7 @@ def _build_adam(
     groups = [
         {"params": part, "weight_decay": decay} for part, decay in ((matrices, config.weight_decay), (vectors, 0.0)) if part
     ]
-    # One fused pass over the weights: 5 ms for 7.6 million on one core, where the plain loops need 22.
+    # One fused pass over the weights: 5 ms for 7.6 million on one core, where plain loops need 22 ms.
     adam = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
     return adam(groups, lr=config.learning_rate, betas=config.betas, fused=True)
 
@@ -61,7 +64,7 @@ def _build_adam(
 def _tables(model: nn.Module) -> set[int]:
     """Return the identities of weights with an axis for words, positions or labels.
 
-    An embedding's may be an output layer's too.
+    The weight of an embedding may also be that of an output layer.
     """
     outputs = {id(model.output_weight()[0])} if isinstance(model, Seq2Seq) else set()
     return outputs | {
@@ -73,12 +76,12 @@ def _tables(model: nn.Module) -> set[int]:
 
 
 class Together(Optimizer):
-    """Several optimizers, each of parameters of its own, as one; `found_inf` (0 or 1 in a tensor) makes all skip an update."""
+    """Several optimizers with separate parameters, used as one; if the tensor `found_inf` is 1, all skip the update."""
 
     found_inf: Tensor | None = None
 
     def __init__(self, parts: list[Optimizer]) -> None:
-        """Take them; their groups are this one's."""
+        """Store the optimizers, whose parameter groups become those of this one."""
         super().__init__([weight for part in parts for group in part.param_groups for weight in group["params"]], {})
         self.parts = parts
         self._share_groups()
@@ -87,7 +90,7 @@ class Together(Optimizer):
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
     def step(self, closure: Any = None) -> Any:
-        """Let each make its step."""
+        """Make a step with each optimizer."""
         loss = closure() if closure is not None else None
         if self.found_inf is None or not self.found_inf:
             for part in self.parts:
@@ -95,20 +98,20 @@ class Together(Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Return those of the parts."""
+        """Return the state dicts of the optimizers."""
         return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Give each part its own."""
+        """Load the state dict of each optimizer."""
         for part, state in zip(self.parts, state_dict["parts"], strict=True):
             part.load_state_dict(state)
-        self._share_groups()  # loading has made new ones
+        self._share_groups()  # loading has created new groups
 
 
 class MovingAverage:
     """An exponential moving average of a model's weights: a ← d·a + (1 − d)·w after each update.
 
-    d is `decay`, but never more than (1 + n)/(10 + n) at update n, so that the start is soon forgotten.
+    d is `decay`, but at most (1 + n)/(10 + n) at update n, so that the initial weights soon lose influence.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -118,7 +121,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after update number `step`."""
+        """Add the weights after update number `step` to the average."""
         decay = min(self._decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(self.averages, [weight.detach() for weight in self._weights], 1 - decay)
 
@@ -126,7 +129,7 @@ class MovingAverage:
     def swap(self) -> None:
         """Exchange the model's weights and the averages; a second call undoes the first.
 
-        Values are copied, not storages exchanged, because recurrent layers keep views of theirs.
+        Values are copied, and storages are not exchanged, because recurrent layers keep views of their weights.
         """
         held = [weight.detach().clone() for weight in self._weights]
         for weight, average in zip(self._weights, self.averages, strict=True):
@@ -134,13 +137,13 @@ class MovingAverage:
         self.averages = held
 
     def load(self, averages: list[Tensor]) -> None:
-        """Go on with stored averages."""
+        """Load stored averages."""
         for average, stored in zip(self.averages, averages, strict=True):
             average.copy_(stored)
 
 
 def mean_weights(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Average several state dicts of one model, in float64; whole numbers are taken from the last."""
+    """Average several state dicts of a model in float64; integers are taken from the last one."""
     last = states[-1]
     return {
         name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)

@@ -20,13 +20,13 @@ from regard.training.run import Run
 
 
 class Reporter:
-    """Says nothing; the base of those that do."""
+    """Base of reporters, which prints nothing."""
 
     def say(self, text: str) -> None:
-        """Print a line or more."""
+        """Print one or more lines."""
 
     def start(self, run: Run) -> None:
-        """Begin to show progress."""
+        """Start showing progress."""
 
     def update(self, run: Run) -> None:
         """Show the progress after an update."""
@@ -37,29 +37,29 @@ class Reporter:
         yield lambda: None
 
     def stop(self) -> None:
-        """Show progress no longer."""
+        """Stop showing progress."""
 
 
 class Lines(Reporter):
-    """Now and then a line."""
+    """Prints a line from time to time."""
 
     def __init__(self, stream: TextIO | None = None, *, every: float = 30.0) -> None:
-        """Print to `stream`, standard error if None, no more often than `every` seconds."""
+        """Print to `stream` (standard error if None), at most every `every` seconds."""
         self._stream, self._every = stream or sys.stderr, every
         self._pace = Pace()
         self._last = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a line or more."""
+        """Print one or more lines."""
         print(text, file=self._stream, flush=True)
 
     def start(self, run: Run) -> None:
-        """Begin to measure the speed."""
+        """Start measuring the speed."""
         self._pace.start(run)
         self._last = time.monotonic()
 
     def update(self, run: Run) -> None:
-        """Print a line if the last was long ago."""
+        """Print a line if enough time has passed since the last one."""
         if time.monotonic() - self._last >= self._every:
             self._last = time.monotonic()
             step, total = run.progress.step, run.total_steps
@@ -67,7 +67,7 @@ class Lines(Reporter):
 
 
 class Bars(Reporter):
-    """A bar for the run's updates and one for the epoch's."""
+    """Shows a bar for the run and one for the epoch."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -95,7 +95,7 @@ class Bars(Reporter):
         self.update(run)
 
     def update(self, run: Run) -> None:
-        """Move the bars."""
+        """Update the bars."""
         if self._bars is not None:
             progress, accumulate = run.progress, run.config.training.accumulate
             note = self._pace.describe(run)
@@ -116,20 +116,20 @@ class Bars(Reporter):
             bars.remove_task(task)
 
     def stop(self) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
 
 
 class Pace:
-    """Speed and time left, from what this process has seen of a run."""
+    """Speed and remaining time, measured in this process."""
 
     def __init__(self) -> None:
         self._from = (0, 0, 0.0)
 
     def start(self, run: Run) -> None:
-        """Begin to measure."""
+        """Start measuring."""
         progress = run.progress
         self._from = progress.step, progress.count, progress.seconds
 
@@ -192,7 +192,7 @@ class Notebook(Reporter):
         self._show_curves()
 
     def update(self, run: Run) -> None:
-        """Update the bar, and the curves if there is a new row, but not more often than a reader can follow."""
+        """Update the bar, and the curves if there is a new row, with a minimum time between updates."""
         now = time.monotonic()
         if now - self._bar_at >= _BAR_EVERY:
             self._bar_at = now

@@ -1,4 +1,4 @@
-"""Everything a run is made of, and the part of it that a checkpoint holds."""
+"""The parts of a run, and the state that a checkpoint stores."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from regard.training.schedule import Change, Plateau, learning_rate_factor, plan
 
 CHECKPOINT_FORMAT = 3
 CHECKED_EVERY = 16
-"""Updates between looks at the loss, and agreements, where the processor has to wait for GPUs."""
+"""Number of updates between checks of the loss, and agreements, if the CPU has to wait for GPUs."""
 
 
 @dataclass
@@ -27,50 +27,50 @@ class Progress:
     """Progress of a run."""
 
     step: int = 0
-    """Updates made."""
+    """Number of updates."""
     epoch: int = 0
-    """Epochs finished."""
+    """Number of finished epochs."""
     batch: int = 0
-    """Batches of the unfinished epoch that were trained on."""
+    """Number of used batches of the current epoch."""
     count: int = 0
-    """Words, or texts, trained on: what `Trainable.count` counts."""
+    """Number of words or texts in training so far, as counted by `Trainable.count`."""
     seconds: float = 0.0
-    """Time spent on training itself."""
+    """Time in seconds for training, without validation."""
     validation_seconds: float = 0.0
-    """Time spent on validation and on writing."""
+    """Time in seconds for validation and for writing files."""
     recent_loss: float = 0.0
-    """Σ loss of what was trained on since the last row of the logs."""
+    """Sum of the losses since the last row of the logs."""
     recent_count: int = 0
     """Number of losses in the sum."""
     skipped: int = 0
-    """Updates that were not made, since their loss or gradient was not finite."""
+    """Number of updates that were skipped because their loss or gradient was not finite."""
     recent_skipped: int = 0
-    """Those since the last validation."""
+    """Number of skipped updates since the last validation."""
     pieces: int = 1
-    """Into how many pieces each batch is cut, so that it fits into memory."""
+    """Number of parts into which each batch is split, so that it fits into memory."""
     validation_due: bool = False
-    """Whether the weights after this update are still to be validated."""
+    """Whether the weights after this update must still be validated."""
     finished: bool = False
     validations: int = 0
     bad_validations: int = 0
-    """Validations since the best one."""
+    """Number of validations since the best one."""
     best: float | None = None
-    """The best value of the monitored figure; a loss counts negative."""
+    """The best value of the monitored score; a loss is negated."""
     best_step: int = 0
     last_steps: list[int] = field(default_factory=list)
-    """Updates after which the last validations took place, as many as are averaged."""
+    """Updates of the last validations, as many as are averaged."""
     scores: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Results of the validations whose weights are kept, by update; empty without dev pairs."""
+    """Results of the validations whose weights are stored, by update; empty without dev examples."""
 
 
 class Clock:
-    """Adds up where a run's time goes."""
+    """Measures the time of each part of a run."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._last = progress, time.perf_counter()
 
     def lap(self, name: Literal["seconds", "validation_seconds"] | None) -> None:
-        """Count the time since the last lap as `name`; None forgets it."""
+        """Add the time since the last lap to `name`; None discards it."""
         now = time.perf_counter()
         if name is not None:
             setattr(self._progress, name, getattr(self._progress, name) + now - self._last)
@@ -83,14 +83,14 @@ class Run:
     def __init__(
         self, task: Trainable, *, folder: RunFolder, machine: Machine, epoch_batches: int, team: Team | None = None
     ) -> None:
-        """Put a run together, at its beginning.
+        """Build a run at its beginning.
 
         Args:
             task: Settings, data and model.
-            folder: Where the run is kept.
-            machine: What it is computed with.
-            epoch_batches: Batches in an epoch.
-            team: The processes that train together; None for this one alone.
+            folder: Folder of the run.
+            machine: Device, threads and number format.
+            epoch_batches: Number of batches per epoch.
+            team: The processes that train together; None for a single process.
         """
         self.task, self.config, self.folder, self.machine = task, task.config, folder, machine
         self.team = team or Team()
@@ -103,9 +103,9 @@ class Run:
         self.clock = Clock(self.progress)
         self.history: list[Row] = []
         self.say: Callable[[str], None] = lambda text: None
-        """Tells the user something."""
+        """Function that prints a message."""
         self.change: Change | None = None
-        """The last change of its settings, if any."""
+        """The last change of the settings, if any."""
         self.total_steps = planned_steps(training, epoch_batches)
         self.epoch_steps = -(-epoch_batches // training.accumulate)
 
@@ -120,9 +120,9 @@ class Run:
         return self.total_steps / self.epoch_steps
 
     def settles_at(self, step: int) -> bool:
-        """Return whether processes agree, and losses are looked at, after this update.
+        """Return whether losses are checked and processes agree after this update.
 
-        Not after each where that means waiting.
+        On a GPU, this is not done after every update, because it has to wait.
         """
         return self.machine.device.type == "cpu" or step % CHECKED_EVERY == 0
 
@@ -146,9 +146,9 @@ class Run:
         return [f"training.{name} {getattr(training, name):,g}" for name, holds in reached.items() if holds]
 
     def apply(self, change: Change) -> None:
-        """Apply a change of settings: a run that had ended goes on if it has reached none of the new limits.
+        """Apply a change of settings. A finished run continues if it has reached none of the new limits.
 
-        The progress from a checkpoint that was written after the change stays as it is.
+        The progress from a checkpoint that was written after the change is not modified.
         """
         self.change = change
         if self.progress.step <= change.step:
@@ -157,14 +157,14 @@ class Run:
                 self.plateau = Plateau()
 
     def record_validation(self, value: float, scores: dict[str, Any]) -> bool:
-        """Take note of a validation of the weights as they are.
+        """Record a validation of the current weights.
 
         Args:
-            value: The figure that is monitored, the higher the better.
-            scores: All that was found.
+            value: The monitored score; higher is better.
+            scores: All scores of the validation.
 
         Returns:
-            Whether it is the best so far.
+            Whether it is the best validation so far.
         """
         progress, training = self.progress, self.config.training
         better = progress.best is None or value > progress.best
@@ -186,13 +186,13 @@ class Run:
         return better
 
     def final_steps(self) -> list[int]:
-        """Return the validations whose weights make the final model, by their updates."""
+        """Return the updates of the validations whose weights form the final model."""
         return self.progress.last_steps if self.config.training.average_last else [self.progress.best_step]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything an exact resume needs, as tensors and plain values.
+        """Return all data for an exact resume, as tensors and plain values.
 
-        Random numbers are missing because each update's are a function of the seed and its number.
+        No random state is included, because the random numbers of an update are a function of the seed and its number.
         """
         return {
             "format": CHECKPOINT_FORMAT,
@@ -206,7 +206,7 @@ class Run:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint.
+        """Restore the state from a checkpoint.
 
         Raises:
             BundleError: If it was written by a newer regard, or belongs to another model.

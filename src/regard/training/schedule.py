@@ -1,6 +1,6 @@
 """Numbers that change over a run: the learning rate, and the probability of teacher forcing.
 
-All but the plateau are pure functions of the update's number, so that a resumed run needs nothing to be stored.
+All except the plateau are pure functions of the update's number, so that a resumed run needs no stored state.
 """
 
 import math
@@ -18,7 +18,7 @@ from regard.config import (
 
 
 def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float:
-    """Give the learning rate of an update as a part of the peak.
+    """Return the learning rate of an update as a share of the peak.
 
     With w = `warmup_steps` and n = `step`: n/w while n ≤ w, and then, with p = (n − w)/(total − w),
 
@@ -30,7 +30,7 @@ def learning_rate_factor(config: ScheduleConfig, step: int, total: int) -> float
     Args:
         config: The schedule.
         step: Number of the update, from 1.
-        total: Updates of the whole run; beyond it p stays 1.
+        total: Number of updates of the whole run; beyond it, p stays 1.
 
     Reference:
         Vaswani et al. 2017, eq. 3 (inverse square root).
@@ -95,20 +95,20 @@ class Change:
 
 @dataclass
 class Plateau:
-    """Lowers the learning rate when validations stop getting better."""
+    """Lowers the learning rate when validations no longer improve."""
 
     scale: float = 1.0
     """Return the factor of the learning rate."""
     bad: int = 0
-    """Validations since the last better one, or since the last lowering."""
+    """Number of validations since the last improvement or the last reduction."""
 
     def update(self, config: PlateauConfig, better: bool, peak: float) -> None:
-        """Count a validation; after `patience` ones without a better one, multiply the scale by `factor`.
+        """Count a validation; after `patience` validations without improvement, multiply the scale by `factor`.
 
         Args:
-            config: Factor, patience, and the lowest rate.
+            config: Settings with factor, patience, and minimum.
             better: Whether the validation was the best so far.
-            peak: The learning rate that the scale is a part of.
+            peak: Peak learning rate, which the scale multiplies.
         """
         self.bad = 0 if better else self.bad + 1
         if self.bad > config.patience:
@@ -121,24 +121,24 @@ _LAST_PART = 0.01
 
 
 def gold_probability(config: TeacherForcingConfig, step: int, total: int) -> float:
-    """Give the probability that the decoder is fed the gold word at an update.
+    """Return the probability that the gold word is fed to the decoder at an update.
 
-    end + (start − end)·d(p) with p = (step − 1)/(total − 1), where d falls from 1 to 0:
+    end + (start − end)·d(p) with p = (step − 1)/(total − 1), where d decreases from 1 to 0:
 
         linear         1 − p
         exponential    (kᵖ − k)/(1 − k), k = 0.01
         sigmoid        (σ(p) − σ(1))/(σ(0) − σ(1)), σ(p) = 1/(1 + exp(12·(p − ½)))
 
     Args:
-        config: Start, end and shape.
+        config: Settings with start, end and shape.
         step: Number of the update, from 1.
-        total: Updates of the whole run.
+        total: Number of updates of the whole run.
 
     Reference:
         Bengio et al. 2015, section 2.4.
 
     Differs from the paper:
-        The paper's curves never reach an end; these are stretched to begin at `start` and to end at `end`.
+        The paper's curves have no end; these are scaled to begin at `start` and to end at `end`.
     """
     if config.start == config.end:
         return config.start

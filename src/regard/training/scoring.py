@@ -1,4 +1,4 @@
-"""Scores of a run that holds nothing out, from models of the same settings that do."""
+"""Scores of a run without held-out examples, estimated by models with the same settings and held-out examples."""
 
 import tempfile
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from regard.training.progress import Reporter
 
 
 def score_by_folds(task: Trainable, train: Callable[[RunConfig], Any], reporter: Reporter) -> dict[str, Any]:
-    """Train a model for each run of `task.scoring_runs`, and pool their scores.
+    """Train a model for each run of `task.scoring_runs`, and combine their scores.
 
-    The models are thrown away. The run itself is not affected: its model is the same with and without them.
+    The models are discarded. They do not affect the model of the run itself.
 
     Args:
-        task: The run that holds nothing out.
-        train: Trains a model silently and returns what predicts with it.
-        reporter: Says what is done.
+        task: The run without held-out examples.
+        train: Function that trains a model without output and returns its predictor.
+        reporter: Reporter of the progress.
 
     Returns:
         The scores, for the signature; empty if there are no such runs, or if a fold cannot be trained.

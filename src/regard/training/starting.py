@@ -32,7 +32,7 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
         folder: Folder of the trained model.
 
     Raises:
-        BundleError: If the folder holds no trained model.
+        BundleError: If the folder contains no trained model.
     """
     return Layer(_settings(read_start(folder), str(folder)))
 
@@ -45,7 +45,7 @@ def load_fine_tuning(folder: str | Path, overrides: Mapping[str, Any]) -> RunCon
         overrides: Settings by dotted names; `data.train` is required.
 
     Raises:
-        BundleError: If the folder holds no trained model.
+        BundleError: If the folder contains no trained model.
         ConfigError: If a setting is unknown, of the wrong type or out of range.
     """
     return load_config(fine_tuning_layer(folder), override_layer(overrides))

@@ -17,7 +17,7 @@ from regard.training.run import Run
 
 
 class _Loss(nn.Module):
-    """The loss of a batch as a module, since DistributedDataParallel shares the gradients of modules."""
+    """The loss of a batch as a module, because DistributedDataParallel averages the gradients of modules."""
 
     def __init__(self, task: Trainable) -> None:
         super().__init__()
@@ -31,15 +31,15 @@ class _Loss(nn.Module):
 class Updater:
     """Makes the updates of a run.
 
-    The loss of an update is Σ loss over all words, or texts, of all its batches / their number: the same whether they come in
-    one batch or accumulate over several.
+    The loss of an update is the sum of the losses of all words or texts in its batches, divided by their number. So it does not
+    depend on how they are divided into batches.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         loss = _Loss(run.task)
         self._loss_of: nn.Module = loss if run.team.ranks.alone else _share_gradients(loss, run)
-        # On the device, so that a GPU need not be waited for at each update.
+        # On the device, so that an update does not have to wait for the GPU.
         self._loss = torch.zeros((), device=run.machine.device, dtype=torch.float64)
         self._recent = torch.zeros_like(self._loss)
         self._skipped = torch.zeros((), device=run.machine.device, dtype=torch.int64)
@@ -49,7 +49,7 @@ class Updater:
         """Make one update.
 
         Raises:
-            TrainingError: If too many losses or gradients are not finite, or memory does not suffice for one example.
+            TrainingError: If too many losses or gradients are not finite, or there is not enough memory for one example.
         """
         run = self._run
         step = run.progress.step + 1
@@ -62,7 +62,7 @@ class Updater:
         run.clock.lap("seconds")
 
     def _is_too_large(self, update: Update, step: int) -> bool:
-        """Add up the gradient of an update; True where memory does not suffice for it."""
+        """Compute the gradient of an update, and return True if there is not enough memory."""
         run = self._run
         parts = [
             (part, weight)
@@ -70,14 +70,14 @@ class Updater:
             for part in split_batch(batch, run.progress.pieces)
         ]
         seed_step(run.config.seed, step, run.team.ranks.rank)
-        mean = update.count / run.team.size  # for gradients are averaged over processes, where their sum is wanted
+        mean = update.count / run.team.size  # gradients are averaged over processes, but their sum is needed
         self._recent.zero_()
         try:
             for number, (part, weight) in enumerate(parts, 1):
                 with self._gradients_kept(number < len(parts)):
                     with run.machine.autocast():
                         loss, nll = self._loss_of(part, step, run.total_steps)
-                    # A loss that is not finite makes the gradient so: then a look at the gradient, which all share, is enough.
+                    # If a loss is not finite, the shared gradient is not finite either, so checking the gradient is enough.
                     sound = torch.where(loss.detach().isfinite(), 1.0, math.nan)
                     (loss * sound * weight / mean).backward()
                 self._recent += nll * weight
@@ -89,19 +89,19 @@ class Updater:
         return False
 
     def _cut(self) -> None:
-        """Halve the batches from now on: the same gradient, in more steps."""
+        """Split each batch into twice as many parts from now on, which gives the same gradient."""
         progress = self._run.progress
         progress.pieces *= 2
         self._run.optimizer.zero_grad()
         if self._run.machine.device.type == "cuda":
             torch.cuda.empty_cache()
         self._run.say(
-            f"update {progress.step + 1:,}: memory does not suffice for the batch; from here on each is cut into "
-            f"{progress.pieces} pieces, which together make the same update. A lower training.batch_tokens spares the cutting"
+            f"update {progress.step + 1:,}: there is not enough memory for the batch; from now on each is split into "
+            f"{progress.pieces} parts, which together give the same update. Lower training.batch_tokens to avoid this"
         )
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
-        """Without sharing gradients, where more is to be added to them."""
+        """Return a context without averaging gradients over processes, while more batches are added to them."""
         return self._loss_of.no_sync() if kept and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _step(self, step: int, count: int) -> None:
@@ -111,7 +111,7 @@ class Updater:
         else:
             norm = nn.utils.get_total_norm([weight.grad for weight in run.model.parameters() if weight.grad is not None])
         wrong = ~norm.isfinite()
-        # The optimizer's own way of skipping an update, which waits for no GPU (Muon does).
+        # The optimizer skips the update itself, without waiting for a GPU (Muon waits).
         run.optimizer.found_inf = wrong.float()  # type: ignore[attr-defined]
         self._loss += torch.where(wrong, 0.0, self._recent)
         self._skipped += wrong
@@ -141,10 +141,10 @@ class Updater:
         progress.validation_due = progress.finished or (step % every == 0 if every else update.last)
 
     def settle(self, *, weights: bool = False) -> None:
-        """Add the losses up to now to the run's progress, and look whether training is still sound.
+        """Add the losses since the last call to the run's progress, and check that all numbers are finite.
 
         Args:
-            weights: Look at every weight too, as is done before anything is kept.
+            weights: Whether to check every weight too, as before a file is written.
 
         Raises:
             TrainingError: If too many losses or gradients, or a weight, are not finite.
@@ -160,18 +160,18 @@ class Updater:
             if progress.recent_skipped > run.config.training.max_skipped:
                 raise not_finite(run, "loss or its gradient")
             run.say(
-                f"update {progress.step:,}: skipped, since the loss or its gradient was not finite ({progress.skipped:,} "
+                f"update {progress.step:,}: skipped, because the loss or its gradient was not finite ({progress.skipped:,} "
                 "skipped so far)"
             )
-        if weights and run.team.largest(int(not run.weights_are_finite()))[0]:  # all stop together, and say the same
+        if weights and run.team.largest(int(not run.weights_are_finite()))[0]:  # all processes stop with the same message
             raise not_finite(run, "weights")
 
 
 def _share_gradients(loss: _Loss, run: Run) -> DistributedDataParallel:
-    """Average gradients over processes: over NCCL between GPUs, over gloo between processors.
+    """Average gradients over processes, with NCCL between GPUs and gloo between CPUs.
 
-    Parameters are searched for unused ones at each update: so any model will do, and the order in which gradients are summed up
-    is the same from the first update on, as an exact resume needs (otherwise it is chosen again after the first update).
+    Each update searches for unused parameters. So any model works, and gradients are summed in the same order from the first
+    update on, as an exact resume needs (otherwise, PyTorch chooses another order after the first update).
     """
     # PyTorch warns on standard error if it searches for unused parameters and finds none.
     loss.unused = nn.Parameter(torch.zeros(1, device=run.machine.device))
@@ -179,7 +179,7 @@ def _share_gradients(loss: _Loss, run: Run) -> DistributedDataParallel:
 
 
 def not_finite(run: Run, wrong: str) -> TrainingError:
-    """Say what is not finite, when, and what to try."""
+    """Return an error that says what is not finite, when, and what to try."""
     training, step = run.config.training, run.progress.step
     clip = "a lower training.clip_norm" if training.clip_norm else "training.clip_norm 1.0 (clipping is off)"
     precision = ", training.precision float32 (now bfloat16)" if run.machine.bfloat16 else ""

@@ -15,19 +15,19 @@ from regard.text.cache import MANIFEST
 from regard.version import PACKAGE, __version__
 
 _MAY_DIFFER = {
-    "regard": "batches, defaults and formulas may differ, and with them everything from here on",
-    "torch": "sums may be rounded otherwise",
+    "regard": "batches, defaults and formulas may differ, and therefore all results from now on",
+    "torch": "sums may be rounded differently",
     "numpy": "batches may come in another order",
-    "tokenizers": "text may be cut otherwise where the model is used; the data's symbols are as they were",
+    "tokenizers": "text may be split differently when the model is used; the encoded data are unchanged",
     "python": "random numbers drawn for batches may differ",
-    "device": "sums are rounded otherwise, and dropout is another",
-    "threads": "sums are rounded otherwise",
-    "precision": "products are rounded otherwise",
+    "device": "sums are rounded differently, and dropout differs",
+    "threads": "sums are rounded differently",
+    "precision": "products are rounded differently",
 }
 
 
 def versions() -> dict[str, str]:
-    """Of everything that computes: packages, and regard's own code to the byte."""
+    """Return the versions of all packages that affect results, and a hash of regard's code."""
     packages = {name: version(name) for name in ("tokenizers",)}
     return {
         "regard": f"{__version__} ({_code()})",
@@ -47,10 +47,10 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def symbols_of(corpus: Any) -> str:
-    """Return a hash of what texts became symbols by: other versions may learn other vocabularies from the same bytes.
+    """Return a hash of the tokenizers, because other versions may learn other vocabularies from the same bytes.
 
     Args:
-        corpus: Encoded examples, which lie beside their tokenizers.
+        corpus: Encoded examples, in the folder of their tokenizers.
     """
     try:
         files = json.loads((Path(corpus.path).parent / MANIFEST).read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""Pictures of records: a heatmap file, a page, a terminal. The only package that imports matplotlib, and only when it draws."""
+"""Pictures of records: files, pages, and text in a terminal. Only this package imports matplotlib, and only when it draws."""

@@ -1,4 +1,4 @@
-"""The text below a picture: what it shows for this kind of model, how much weight is not drawn, and what it does not prove."""
+"""Captions: what a picture shows for this kind of model, how much weight is not drawn, and what it does not prove."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -27,7 +27,7 @@ _CAUSAL = "which words up to that word the model attended to when it read that w
 _MOST_NAMES = 4
 _LONGEST_NOTE = 800
 _TOLERANCE = 0.02
-"""Rows whose sums differ from one by no more than this count as normalised."""
+"""Rows count as normalised if their sums differ from one by no more than this."""
 
 
 def kind_of(record: AttentionRecord, site: str) -> Kind:
@@ -55,7 +55,7 @@ def write(
 
 
 def note(record: AttentionRecord) -> list[str]:
-    """Return the record's note on what the weights do not prove, or on what was measured about that."""
+    """Return the record's note on what the weights do not prove, or on a measurement of it."""
     return [label(record.note, _LONGEST_NOTE)] if record.note.strip() else []
 
 
@@ -79,7 +79,7 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
 
 
 def hides(views: Sequence[WordView]) -> list[str]:
-    """Return sentences that say how much weight is not drawn, and what rows sum to if not to one."""
+    """Return sentences that say how much weight is not drawn, and the sums of rows if they are not one."""
     shares = np.concatenate([view.hidden[view.totals > 0] for view in views])
     totals = np.concatenate([view.totals[view.totals > 0] for view in views])
     if not len(shares):

@@ -1,7 +1,7 @@
 """The colours of weights: white (or the paper's colour) is zero, and equal steps of weight are equal steps of lightness.
 
-The ramps are made in OKLab, whose first axis is perceived lightness: a value takes the lightness that lies as far between
-the ends, and hue and chroma from the anchor colours around it. One definition serves picture, page and terminal.
+The ramps are computed in OKLab, whose first axis is perceived lightness. Lightness is linear in the value, and hue and chroma
+are interpolated between the anchor colours. Pictures, pages and terminals share these definitions.
 
 Reference: Ottosson 2020, A perceptual color space for image processing.
 """
@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 LIGHT = ("#ffffff", "#9ecae1", "#3182bd", "#08306b")
-"""From zero to the greatest weight, on white."""
+"""Anchor colours from zero to the largest weight, on white."""
 LIGHT_NEGATIVE = ("#ffffff", "#fdae6b", "#d6604d", "#67001f")
-"""For matrices that are no attention weights: from zero to the least."""
+"""Anchor colours from zero to the lowest value, for matrices with negative values."""
 DARK = ("#16181d", "#1f4e79", "#4a9bd9", "#e3f1ff")
 DARK_NEGATIVE = ("#16181d", "#7a2e1d", "#e07a5f", "#ffe6dd")
 
@@ -40,16 +40,16 @@ def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
 
     Args:
         anchors: `#rrggbb`, in order of lightness.
-        steps: How many colours, at least 2; the first and last are the outer anchors.
+        steps: Number of colours, at least 2; the first and last are the outer anchors.
 
     Returns:
-        sRGB from 0 to 1, of lightness linear in the step.
+        sRGB values from 0 to 1, whose lightness is linear in the step.
     """
     srgb = np.array([[int(anchor[i : i + 2], 16) / 255 for i in (1, 3, 5)] for anchor in anchors])
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     lab = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
     lightness = np.linspace(lab[0, 0], lab[-1, 0], steps)
-    order = np.argsort(lab[:, 0])  # np.interp wants increasing places
+    order = np.argsort(lab[:, 0])  # np.interp needs increasing positions
     wanted = np.stack([lightness, *(np.interp(lightness, lab[order, 0], lab[order, axis]) for axis in (1, 2))], axis=1)
     linear = (wanted @ np.linalg.inv(_TO_LAB).T) ** 3 @ np.linalg.inv(_TO_LMS).T
     linear = linear.clip(0, 1)
@@ -57,7 +57,7 @@ def ramp(anchors: Sequence[str], steps: int) -> Float[np.ndarray, "steps 3"]:
 
 
 def ink(colour: Float[np.ndarray, " 3"]) -> str:
-    """Return black or white, whichever reads better on a colour: the contrast is at least 4.58, as WCAG asks (4.5)."""
+    """Return black or white, the colour with the higher contrast; it is at least 4.58, and WCAG requires 4.5."""
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.179 else "#ffffff"
 
@@ -68,9 +68,9 @@ def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
 
 
 def full_scale(*matrices: np.ndarray) -> float:
-    """Return the weight that gets the darkest colour: 1, unless all weights are far from it; then the next of 0.5, 0.2, 0.1, ….
+    """Return the weight with the darkest colour: 1, or the next of 0.5, 0.2, 0.1, … if all weights are small.
 
-    A round number, so that pictures of like sentences have like colours; the colour bar says which.
+    It is a round number, so that pictures of similar sentences have similar colours; the colour bar shows it.
     """
     top = max((float(np.abs(matrix).max()) for matrix in matrices if matrix.size), default=0.0)
     if top <= 0:

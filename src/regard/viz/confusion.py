@@ -1,7 +1,9 @@
-"""The confusion matrix as PNG, SVG or PDF: true labels down, predicted labels across, each row coloured by its shares.
+"""The confusion matrix as PNG, SVG or PDF.
 
-Few labels have their counts in the cells. Many have smaller letters and no figures; of a great many only the map is drawn. What
-is most often confused stands below in words in either case.
+Rows are true labels, columns are predicted labels, and colours show the shares of a row.
+
+With few labels, cells contain counts. With many, letters are smaller and there are no counts; with very many, there are no
+names. The most frequent confusions are listed below in all cases.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ from regard.viz.numbers import percent
 from regard.viz.picture import EDGE, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 6.5, 0.14), (120, 5.5, 0.1), (250, 4.5, 0.08))
-"""By the maximum number of labels: points of the letters, and inches of a cell's side. Beyond the last, names are left out."""
+"""Font size in points and side of a cell in inches, by the maximum number of labels. Beyond the last, names are left out."""
 _ROOMY, _WIDEST = 6, 1.2
 """Maximum number of labels for cells so wide that names are horizontal above them, and the width of such a cell in inches."""
 _FIGURES_FROM, _NAMELESS, _LARGEST = 0.29, 250, 20.0
@@ -34,7 +36,7 @@ _MIN_WIDTH, _NAME_ROOM, _BAR, _BAR_ROOM, _GAP = 4.6, 0.24, 0.14, 0.7, 0.18
 
 @dataclass(frozen=True)
 class _Layout:
-    """Inches, from the top left corner of the picture."""
+    """Layout of the picture in inches from the top left corner."""
 
     width: float
     height: float
@@ -58,18 +60,18 @@ def draw(
     caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
-    """Draw how often each true label (a row) was predicted as each (a column).
+    """Draw how often each true label (row) was predicted as each label (column).
 
     Args:
         counts: (C,C) Whole numbers from 0.
         names: C labels, in the order of rows and columns.
-        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        title: Text on top; the accuracy if left out.
+        path: File to write, as .png, .svg or .pdf; by default, no file is written.
+        title: Text at the top; by default, the accuracy.
         caption: If False, the picture has no text below it.
-        dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
+        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
-        ShapeError: If the counts are not square, or as many as the names.
+        ShapeError: If the counts are not square, or do not match the names.
         RequestError: If there are no labels, a count is not a whole number from 0, or the file has another ending.
         DataError: If the file cannot be written.
     """
@@ -92,9 +94,9 @@ def draw(
 
 
 def most_confused(counts: ArrayLike, limit: int = 5) -> list[tuple[int, int]]:
-    """Return the pairs (true label, predicted label) of the greatest counts off the diagonal, the greatest first.
+    """Return the pairs (true label, predicted label) with the largest counts off the diagonal, the largest first.
 
-    None of zero.
+    Pairs with a count of zero are left out.
     """
     errors = np.array(counts)
     np.fill_diagonal(errors, 0)

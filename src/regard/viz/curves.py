@@ -21,7 +21,7 @@ from regard.viz.labels import label
 from regard.viz.picture import EDGE, FRAME, GREY, SMALL, SMALL_LINE, Picture
 
 Columns = Mapping[str, Sequence[float | None]]
-"""Values by column, all of one length; None or NaN where a row has no value. `step` (the update) is required."""
+"""Values by column, all of equal length; None or NaN for missing values. `step` (the update) is required."""
 By = Literal["update", "epoch", "minute"]
 
 LOSSES = ("train_nll", "dev_nll")
@@ -159,7 +159,7 @@ def _arrays(name: str, run: Columns) -> dict[str, np.ndarray]:
         if len(values) != len(arrays["step"]):
             raise RequestError(
                 f"curves: column '{key:.60}' of {name!r:.80} has {len(values):,} values and 'step' {len(arrays['step']):,}, "
-                "expected as many"
+                "expected the same number"
             )
     return arrays
 
@@ -174,7 +174,7 @@ def _places(name: str, run: Mapping[str, np.ndarray], by: By) -> np.ndarray:
         raise RequestError(f"curves: {name!r:.80} has no column '{column}', which curves by {by} need; draw them by update")
     if by == "minute":
         return run["seconds"] / 60
-    # The last row of an epoch says how many updates it has: every epoch has the same number.
+    # The last row of an epoch gives its number of updates, which is the same for every epoch.
     with np.errstate(divide="ignore", invalid="ignore"):
         least = step / run["epoch"]
     length = np.ceil(np.max(least[np.isfinite(least)], initial=1.0) - 1e-9)

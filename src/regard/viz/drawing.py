@@ -1,4 +1,4 @@
-"""The picture that suits a record: a classification's words in colour, a grid of many sites, a heatmap of anything else."""
+"""The picture that suits a record: coloured words for a classification, a grid for many sites, else a heatmap."""
 
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ def draw(
     """Draw a record.
 
     Args:
-        record: What to draw.
-        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        site: Which weights; `cross`, `pool`, or the only site, if left out. Those among a classification's words are a heatmap.
-            What several sites' names begin with, such as `encoder` or `cross.*`, gives a grid of all their heads; so does
-            leaving it out where all sites are of one such family.
-        head: Which head, from 0; the mean over heads if left out.
-        title: Text on top; of a classification, the label and its probability if left out.
+        record: The record.
+        path: File to write, as .png, .svg or .pdf; by default, no file is written.
+        site: Site to draw; by default `cross`, `pool`, or the only site. Sites within the words of a classification are drawn
+            as heatmaps. A common prefix of several sites, such as `encoder` or `cross.*`, gives a grid of all their heads; this
+            is also the default if all sites have one prefix.
+        head: Head to draw, from 0; by default the mean over heads.
+        title: Text at the top; for a classification, the default is the label and its probability.
         special: If True, special tokens such as [CLS] and the end of the sentence are drawn like words.
         caption: If False, the picture has no text below it.
 
@@ -39,7 +39,7 @@ def draw(
     site = _only_family(record) if site is None and head is None else site
     asked: dict[str, Any] = {"title": title, "special": special, "caption": caption}
     if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
-        return grid.draw(record, path, family=site, **asked)  # `cross` alone may be a site of its own: a mean of others
+        return grid.draw(record, path, family=site, **asked)  # `cross` may also be a site, the mean of others
     if record.is_classification and sides(record.site(site)) == ("target", "source"):
         return words.draw(record, path, site=site, head=head, **asked)
     return heatmap.draw(record, path, site=site, head=head, **asked)

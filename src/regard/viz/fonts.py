@@ -1,4 +1,4 @@
-"""Which installed fonts draw a text, so that no letter becomes an empty box without a word about it."""
+"""Find installed fonts for a text, and the characters that no font has."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
 MAIN = "DejaVu Sans"
-"""Comes with matplotlib, so pictures are the same everywhere: Latin, Greek, Cyrillic, Hebrew, Arabic and more."""
+"""Font of matplotlib, which is available everywhere: Latin, Greek, Cyrillic, Hebrew, Arabic and more."""
 
 _PREFERRED = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB",
@@ -20,7 +20,7 @@ _INVISIBLE = ("Cf", "Mn", "Zs")
 
 
 class FontWarning(UserWarning):
-    """No installed font has a character that is to be drawn."""
+    """No installed font has a character of the picture."""
 
 
 @lru_cache(maxsize=256)
@@ -28,7 +28,7 @@ def _characters(path: str, index: int) -> frozenset[int]:
     try:
         font = FT2Font(path, face_index=index) if index else FT2Font(path)
         return frozenset(font.get_charmap())
-    except (OSError, RuntimeError, TypeError):  # broken, not scalable, or further faces on a matplotlib that knows one
+    except (OSError, RuntimeError, TypeError):  # broken, not scalable, or further faces that this matplotlib does not support
         return frozenset()
 
 
@@ -44,10 +44,10 @@ def _installed() -> dict[str, tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def _add_new_fonts() -> None:
-    """Add fonts that were installed after Matplotlib made its list, which it renews only in a new version."""
+    """Add fonts that were installed after Matplotlib built its list, which it renews only for a new version."""
     known = {entry.fname for entry in font_manager.fontManager.ttflist}
     for path in sorted(set(font_manager.findSystemFonts()) - known):
-        with suppress(OSError, RuntimeError, ValueError, NotImplementedError):  # broken fonts, and kinds it does not know
+        with suppress(OSError, RuntimeError, ValueError, NotImplementedError):  # broken fonts, and unsupported formats
             font_manager.fontManager.addfont(path)
 
 
@@ -55,7 +55,7 @@ def families(texts: Iterable[str]) -> tuple[list[str], str]:
     """Find fonts for texts.
 
     Args:
-        texts: All that will be drawn.
+        texts: All texts of the picture.
 
     Returns:
         Font families, to be tried in this order for each character, and the characters that none of them has.

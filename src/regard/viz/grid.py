@@ -1,7 +1,7 @@
-"""All layers and heads of one kind of attention in a picture: a row for each layer, a column for each head.
+"""All layers and heads of one kind of attention in one picture, with a row per layer and a column per head.
 
-Every map has the same words, so they stand at the outside only, and every map is named. All share one scale. A word's cell is
-as large as a letter that can be read, so that forty words a side are readable; the picture grows with layers and heads.
+All maps have the same words, so words are written at the outer edges only, and every map has a name. All share one scale. Cells
+are as large as readable letters, so forty words on a side are readable; the picture grows with layers and heads.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,18 @@ from regard.viz.labels import label, runs_right_to_left
 from regard.viz.picture import EDGE, FRAME, GREY, INK, SMALL_LINE, Picture
 
 _SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (48, 6.5, 0.108), (100, 5.0, 0.084), (160, 4.5, 0.076))
-"""By the maximum number of words on a side: points of the letters, and inches of a cell. With more words, none is written."""
+"""Font size in points and side of a cell in inches, by the maximum number of words on a side. With more words, none is
+written.
+"""
 _LARGEST = 60.0
 """Maximum length in inches of all maps in a row or column. If cells with words would be longer, no word is written."""
 _WORDLESS_SIDE, _WORDLESS_ROW, _WORDLESS_CELL = 8.0, 40.0, 2 / 150
-"""Without words: inches of the longest map, of all maps in a row or column, and of the smallest cell, if space allows."""
+"""Without words: lengths in inches of the longest map, of all maps in a row or column, and of the smallest cell."""
 _TITLE, _TITLE_LINE = 11.0, 0.22
 _GAP, _NAME, _NAME_ROOM, _LEAST, _MIN_WIDTH = 0.14, 7.5, 0.19, 0.9, 3.6
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_ROOM = 1.8, 0.1, 0.4
 _GUIDE = 5
-"""Number of words between the thin lines, which help the eye along a map."""
+"""Number of words between the thin guide lines of a map."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,14 @@ def draw(
     """Draw every head of every site of a family.
 
     Args:
-        record: What to draw.
-        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        family: What the sites' names begin with: `encoder`, `cross` or `decoder`. A site of just that name, the mean of others,
-            is drawn where there are no others.
-        title: Text on top.
+        record: The record.
+        path: File to write, as .png, .svg or .pdf; by default, no file is written.
+        family: Prefix of the sites' names: `encoder`, `cross` or `decoder`. A site with exactly this name, which is a mean, is
+            drawn only if there are no others.
+        title: Text at the top.
         special: If True, special tokens are rows and columns like words.
         caption: If False, the picture has no text below it.
-        dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
+        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
         RequestError: If there is no such family or ending.
@@ -148,7 +150,7 @@ def _heads(record: AttentionRecord, site: str, special: bool) -> list[tuple[str,
 
 
 def _cells(rows: int, columns: int, shape: tuple[int, int]) -> tuple[float, float]:
-    """Return the points of the words, 0 if no word is written, and the inches of a cell."""
+    """Return the font size of the words in points (0 if none is written), and the side of a cell in inches."""
     most = max(rows, columns)
     size = next((x[1:] for x in _SIZES if most <= x[0]), None)
     if size is not None and max(shape[0] * rows, shape[1] * columns) * size[1] <= _LARGEST:
@@ -206,7 +208,7 @@ def _draw_maps(
 
 
 def _draw_words(figure: Picture, layout: _Layout, maps: _Maps, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Row words at the left and right ends, column words above the first and below the last layer."""
+    """Draw row words at the left and right ends, and column words above the first and below the last layer."""
     if not layout.named:
         return
     style = {"fontsize": layout.font_size, "color": INK}

@@ -1,7 +1,7 @@
-"""The heatmap as PNG, SVG or PDF: source words across the top, output words down the side.
+"""The heatmap as PNG, SVG or PDF: columns are source words, rows are output words.
 
-Everything is laid out in inches from the measured size of the words, so that two words and a hundred are both readable and
-nothing is cut off.
+The layout in inches is computed from the measured size of the words, so that two or a hundred words are readable and nothing is
+cut off.
 """
 
 import math
@@ -73,19 +73,19 @@ def draw(
     """Draw the weights of a record over words.
 
     Args:
-        record: What to draw.
-        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        site: Which weights; `cross`, or the only site, if left out.
-        head: Which head, from 0; the mean over heads if left out.
-        title: Text on top.
+        record: The record.
+        path: File to write, as .png, .svg or .pdf; by default, no file is written.
+        site: Site to draw; by default `cross` or the only site.
+        head: Head to draw, from 0; by default the mean over heads.
+        title: Text at the top.
         special: If True, special tokens are rows and columns like words.
         caption: If False, the picture has no text below it.
-        cell: Side of a cell in inches; if left out, by the number of words.
-        dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
+        cell: Side of a cell in inches; by default, it depends on the number of words.
+        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Returns:
-        The figure. Weights are drawn as they are, even if rows do not sum to one; the caption says how much is not drawn.
-        Columns run from right to left if their words do.
+        The figure. Weights are not normalised, even if rows do not sum to one; the caption says how much is not drawn. Columns
+        run from right to left if their words do.
 
     Raises:
         RequestError: If there is no such site, head or ending.

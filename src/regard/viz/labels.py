@@ -1,4 +1,4 @@
-"""Words as labels: whatever a word holds, it can be drawn, and does nothing to what it is drawn on."""
+"""Words as labels that are safe to draw and to print."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -10,15 +10,14 @@ LEFT_TO_RIGHT = "\u200e"
 
 
 def label(word: str, limit: int = 48) -> str:
-    """Return a word as it is shown.
+    """Return a word in the form in which it is shown.
 
-    Control characters are written with a caret (escape is ^[), so that no word can move a terminal's cursor or break a
-    file; direction marks go, and lone surrogates become �; a word of nothing or of spaces shows as ␣; a long one is cut,
-    with an ellipsis.
+    Control characters are written with a caret (escape is ^[), so that no word can move a terminal's cursor or break a file.
+    Direction marks are removed, lone surrogates become �, empty words and spaces become ␣, and long words end with an ellipsis.
 
     Args:
         word: Any string.
-        limit: The most characters shown.
+        limit: Maximum number of shown characters.
     """
     shown = "".join(_visible(character) for character in word[: limit + 1])
     if not shown.strip():

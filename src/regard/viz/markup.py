@@ -1,4 +1,4 @@
-"""Shared by the parts of a page: text that stays text, shades as classes, and the legend."""
+"""Helpers for the parts of a page: escaped text, classes for shades, and the legend."""
 
 import html
 import json
@@ -13,7 +13,7 @@ from regard.viz import colour
 from regard.viz.labels import label
 
 LEVELS = 20
-"""Shades of weights above zero."""
+"""Number of shades of weights above zero."""
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class Options:
     """Options of a page."""
 
     budget: int
-    """Maximum number of cells of all matrices of a record; what exceeds it is left out, heads before sites."""
+    """Maximum number of cells of all matrices of a record. Beyond it, first heads and then sites are left out."""
     special: bool = False
     """Whether special tokens are shown like words."""
     caption: bool = True
-    """Whether to write a text on what the weights show."""
+    """Whether to write a text about what the weights show."""
 
 
 def text(words: str, limit: int = 5000) -> str:
-    """Whatever it holds, as text or as the value of an attribute."""
+    """Escape a string for use as text or as the value of an attribute."""
     return html.escape(label(words, limit), quote=True)
 
 
@@ -43,13 +43,13 @@ def _sentences(sentences: Sequence[str]) -> str:
 
 
 def script_data(data: object) -> str:
-    """Return JSON in a script element, which it cannot end."""
+    """Return a script element with JSON that cannot end the element."""
     content = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json">{content}</script>\n'
 
 
 def facts(items: Iterable[tuple[str, str]]) -> str:
-    """Return the names and what they stand for; nothing without items."""
+    """Return a list of names and values; empty without items."""
     rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(value)}</dd>' for name, value in items)
     return f"<dl>{rows}</dl>\n" if rows else ""
 
@@ -80,7 +80,7 @@ def _colours(light: Float[np.ndarray, " 3"], dark: Float[np.ndarray, " 3"]) -> s
 
 
 def legend(top: str, negative: bool) -> str:
-    """Return the bar of shades from zero, or from the least, to the full scale."""
+    """Return the bar of shades from zero, or from the lowest value, to the full scale."""
     bar = "".join(f'<i class="a{level}"></i>' for level in range(LEVELS + 1))
     low = "0"
     if negative:

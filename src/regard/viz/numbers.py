@@ -1,4 +1,4 @@
-"""Numbers in pictures, pages and terminals: rounded once, from the value itself, and the same way everywhere."""
+"""Numbers in pictures, pages and terminals, which are rounded once and in the same way everywhere."""
 
 import math
 
@@ -9,10 +9,10 @@ FEWEST, MOST = 2, 12
 
 
 def decimals(scale: float) -> int:
-    """Return the number of decimal places for weights up to a scale, so that the greatest has at least two significant digits.
+    """Return the number of decimal places for weights up to a scale, so that the largest has at least two significant digits.
 
     Args:
-        scale: The greatest weight; 0 without weights.
+        scale: The largest weight; 0 without weights.
     """
     if scale >= 100:
         return 0
@@ -21,7 +21,7 @@ def decimals(scale: float) -> int:
 
 
 def greatest(*matrices: np.ndarray) -> float:
-    """Return the greatest absolute value in some arrays; 0 without values."""
+    """Return the largest absolute value in some arrays; 0 without values."""
     return max((float(np.abs(matrix).max()) for matrix in matrices if matrix.size), default=0.0)
 
 

@@ -1,9 +1,8 @@
-"""Records as one self-contained HTML page: nothing is fetched, and nothing a word holds can run.
+"""Records as one self-contained HTML page. It makes no requests, and no text of a word can run as code.
 
-The page shows each translation as two lines of words, in which a word shades the words of the other side, and as a grid with
-a value in each cell; each classification as its words on the colours of their weights. That is in the markup, so that it is
-there without scripts; the script adds what moves. The content security policy allows the page's own style and script, by
-their hashes, and nothing else.
+The page shows each translation as two lines of words, in which a selected word shades the words of the other side, and as a
+grid with a value in each cell. It shows each classification as words with the colours of their weights. This works without
+scripts; the script adds interaction. The content security policy allows only the page's own style and script, by their hashes.
 """
 
 import base64
@@ -22,13 +21,13 @@ from regard.viz.numbers import fixed
 from regard.viz.summary import headline
 
 MAX_CELLS = 1_500_000
-"""Of all matrices of a page, about 5 MB; beyond it heads are left out, and then sites."""
+"""Maximum number of cells of all matrices of a page, about 5 MB. Beyond it, first heads and then sites are left out."""
 _LONGEST_HEADING = 240
 """Maximum number of characters of a heading."""
 
 
 def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True) -> str:
-    """Write the page.
+    """Build the page.
 
     Args:
         records: One record, or several for one page.
@@ -36,7 +35,7 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
         caption: If False, the page has no text about what the weights show.
 
     Returns:
-        A whole HTML document. The same records give the same text.
+        A complete HTML document. The same records give the same text.
 
     Raises:
         RequestError: If there is no record.
@@ -47,7 +46,7 @@ def render(records: AttentionRecord | Iterable[AttentionRecord], *, special: boo
 def build_document(
     records: AttentionRecord | Iterable[AttentionRecord], options: Options, more_style: str = "", more_script: str = ""
 ) -> str:
-    """Write the page, with additional style and script from regard itself.
+    """Build the page with additional style and script from regard itself.
 
     Args:
         records: One record, or several for one page.
@@ -86,7 +85,7 @@ def _hash(content: str) -> str:
 
 
 def _sites(record: AttentionRecord) -> list[str]:
-    """Return the sites, the one meant when none is named first."""
+    """Return the sites, beginning with the default site."""
     first = next((site for site in ("cross", "pool") if site in record.weights), record.sites[0])
     return [first, *(site for site in record.sites if site != first)]
 
@@ -103,7 +102,7 @@ def _contents(records: Sequence[AttentionRecord]) -> str:
 
 
 def heading(record: AttentionRecord) -> str:
-    """Return the text above a record: what the model was given, or what it wrote if it needs nothing; the words follow it."""
+    """Return the text above a record: the input of the model, or its output if it needs no input."""
     return label(record.target_text if _is_unprompted(record) else record.source_text, _LONGEST_HEADING)
 
 

@@ -1,4 +1,4 @@
-"""The part of a page that shows matrices: two lines of words that shade each other, and a grid with a value in each cell."""
+"""The part of a page with matrices: two lines of words that shade each other, and a grid with a value in each cell."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,15 +12,15 @@ from regard.viz.markup import LEVELS, Options, legend, script_data, shade, text
 from regard.viz.numbers import decimals, fixed, greatest, tick, units
 
 _NAMES = {"source": "source", "target": "output", "read": "output"}
-"""Names of the axes; `read` is what a decoder reads if that differs from what it writes."""
+"""Names of the axes; `read` are the words that a decoder reads, if they differ from those it writes."""
 
 
 def body(record: AttentionRecord, sites: Sequence[str], options: Options, *, with_note: bool = True) -> str:
-    """Write the matrices of some sites, the first of which is shown first.
+    """Return the HTML of the matrices of some sites, beginning with the site that is shown first.
 
     Args:
-        record: Whose they are.
-        sites: At least one.
+        record: The record.
+        sites: One or more sites.
         options: Options of the page.
         with_note: Whether to write the record's note; False if it is written elsewhere.
     """
@@ -115,7 +115,7 @@ def _table(view: dict[str, Any], data: dict[str, Any]) -> str:
         f"<tr>{head(word, 'row')}{''.join(map(cell, view['cells'][row * width : (row + 1) * width]))}</tr>"
         for row, word in enumerate(rows)
     )
-    letters = sum(min(len(word), 24) for word in columns)  # long names stand upright, so that the table is not too wide
+    letters = sum(min(len(word), 24) for word in columns)  # long names are vertical, so that the table is not too wide
     crowd = "many crowd" if width > 24 else "many" if width > 8 or letters > 100 else ""
     direction = "rtl" if view["columns"] in data["rtl"] else "ltr"
     heads = "".join(head(word, "col") for word in columns)

@@ -1,4 +1,4 @@
-"""The part of a page that shows a classification: its words on the colours of their weights, and a bar for each label."""
+"""The part of a page with a classification: words with the colours of their weights, and a bar for each label."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,11 +17,11 @@ MOST_LABELS = 20
 
 
 def body(record: AttentionRecord, sites: Sequence[str], options: Options) -> str:
-    """Write label, words and probabilities; below them the sites that hold words among words, as matrices.
+    """Return the HTML of label, words and probabilities, followed by the sites within the words as matrices.
 
     Args:
         record: A classification.
-        sites: Its sites, the one shown first in front.
+        sites: Its sites, beginning with the one that is shown first.
         options: Options of the page.
     """
     over_words = [site for site in sites if sides(site) == ("target", "source")]
@@ -82,7 +82,7 @@ def _weight(view: dict[str, Any], cell: int) -> float:
 
 
 def value(view: dict[str, Any], cell: int) -> str:
-    """Return a weight in figures, as the script writes it too."""
+    """Return a weight as a number, in the same form as the script."""
     return fixed(_weight(view, cell), view["places"])
 
 

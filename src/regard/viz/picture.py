@@ -1,7 +1,7 @@
-"""Shared by all pictures: the style, text that is measured and wrapped, and files that are there whole or not at all.
+"""Helpers for all pictures: the style, measured and wrapped text, and files that are written completely or not at all.
 
-Pictures are laid out in inches, from the top left corner, by the measured size of their words. pyplot is not used, the
-user's own style is left alone, and the same data give the same bytes.
+The layout of pictures is in inches from the top left corner, and is computed from the measured size of words. pyplot is not
+used, the user's own style is not changed, and the same data give the same bytes.
 """
 
 import io
@@ -29,13 +29,13 @@ from regard.viz.numbers import tick
 
 INK, GREY, FRAME = "#111111", "#555555", "#999999"
 SMALL = 7.0
-"""Points, of small print."""
+"""Font size of small print in points."""
 SMALL_LINE = SMALL * 1.35 / 72
-"""Inches from one line of small print to the next."""
+"""Distance of lines of small print in inches."""
 ASCENT = 0.76
-"""Height of tall letters above the line they stand on, as a share of the font size."""
+"""Height of tall letters above the baseline, as a share of the font size."""
 EDGE = 0.12
-"""Inches around everything."""
+"""Margin in inches."""
 _MAX_PIXELS = 30_000
 _EMPTY_WIDTH = 4.4
 _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same record, the same bytes
@@ -44,7 +44,9 @@ _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same
     ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
 }
 _UNHINTED: Any = {"text.hinting": "none"}
-"""Hinting changes the width of words, differently in each resolution: they would be wider than they were measured."""
+"""No hinting, because it changes the width of words with the resolution, so that they would differ from their measured
+width.
+"""
 _STYLE: Any = {
     "font.size": 10.0,
     "text.color": INK,
@@ -65,18 +67,18 @@ _STYLE: Any = {
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, pyplot or not."""
+    """A figure that a notebook shows, even without pyplot."""
 
     def _repr_png_(self) -> bytes:
         return _encode(self, ".png")
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draw everything, as it was measured, whoever asks for it."""
+        """Draw the figure with the style with which it was measured."""
         with matplotlib.rc_context(_UNHINTED):
             super().draw(renderer)
 
     def resize(self, width: float, height: float, dpi: float) -> None:
-        """Set the size in inches, and the pixels an inch as far as a file may have them."""
+        """Set the size in inches, and the pixels per inch within the limit for files."""
         self.set_size_inches(width, height)
         self.set_dpi(min(dpi, _MAX_PIXELS / max(width, height)))
 
@@ -86,9 +88,9 @@ class Picture(Figure):
         return left / whole, 1 - (top + height) / tall, width / whole, height / tall
 
     def write(self, text: str, left: float, top: float, **style: Any) -> None:
-        """Put text at a place in inches from the top left corner; nothing in it is read as mathematics.
+        """Write text at a position in inches from the top left corner; it is never read as mathematics.
 
-        Without `va`, `top` is where tall Latin letters begin. Letters of other scripts stand on the same line, however tall.
+        Without `va`, `top` is the top of tall Latin letters. Letters of other scripts have the same baseline.
         """
         whole, tall = self.get_size_inches()
         if "va" not in style:
@@ -96,14 +98,14 @@ class Picture(Figure):
         self.text(left / whole, 1 - top / tall, text, parse_math=False, **style)
 
     def write_foot(self, lines: Sequence[str]) -> None:
-        """Small print at the lower edge, line by line."""
+        """Write lines of small print at the lower edge."""
         tall = self.get_size_inches()[1]
         for number, line in enumerate(lines):
             top = tall - EDGE - (len(lines) - number) * SMALL_LINE
             self.write(left_to_right(line), EDGE, top, ha="left", fontsize=SMALL, color=GREY)
 
     def write_title(self, lines: Sequence[str], size: float, step: float, *, centred: bool = False) -> None:
-        """Lines at the upper edge, `step` inches apart; from left to right unless the title begins from right to left."""
+        """Write lines at the upper edge, `step` inches apart, in the writing direction of the title."""
         width, turned = self.get_size_inches()[0], runs_right_to_left(lines)
         left, side = (width / 2, "center") if centred else (width - EDGE, "right") if turned else (EDGE, "left")
         for number, line in enumerate(lines if turned else map(left_to_right, lines)):
@@ -121,7 +123,7 @@ class Picture(Figure):
         return widths
 
     def wrap(self, text: str, width: float, size: float = SMALL) -> list[str]:
-        """Break a text into lines of at most `width` inches; a word that is wider than a line is broken too."""
+        """Wrap a text into lines of at most `width` inches; a word that is wider than a line is split."""
         lines, line = [], ""
         for word in text.split():
             longer = f"{line} {word}" if line else word
@@ -136,17 +138,17 @@ class Picture(Figure):
         return [*lines, line]
 
     def _fitting(self, word: str, width: float, size: float) -> int:
-        """Return the number of a word's characters, at least one, that are not wider than a line."""
+        """Return the number of characters of a word, at least one, that fit into a line."""
         return max(1, bisect_right(range(1, len(word) + 1), width, key=lambda end: self.measure([word[:end]], size)[0]))
 
     def save(self, path: str | Path | None) -> None:
-        """Write the picture by the file's ending; nothing if there is no path."""
+        """Write the picture in the format of the file's ending; do nothing without a path."""
         if path is not None:
             disk.save(path, _encode(self, Path(path).suffix.lower()))
 
 
 def check(what: str, path: str | Path | None, dpi: float) -> str:
-    """Return the ending of the file to be written, "" for none.
+    """Return the ending of the file to write; "" for no file.
 
     Raises:
         RequestError: If it is not the ending of a picture, or `dpi` is out of range.
@@ -160,9 +162,9 @@ def check(what: str, path: str | Path | None, dpi: float) -> str:
 
 
 def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str], list[str]]:
-    """Return the font families that draw the texts, and small print on characters that none has; that is warned of, too."""
+    """Return the font families for the texts, and small print about missing characters, for which a warning is also raised."""
     families, missing = fonts.families(texts)
-    if not missing or ending == ".svg":  # an SVG keeps its text, and is drawn with the fonts of whoever looks at it
+    if not missing or ending == ".svg":  # an SVG contains text, which is drawn with the viewer's fonts
         return families, []
     shown = " ".join(missing[:12]) + (" …" if len(missing) > 12 else "")
     text = (
@@ -175,9 +177,9 @@ def find_fonts(what: str, texts: Iterable[str], ending: str) -> tuple[list[str],
 
 @contextmanager
 def blank(families: Sequence[str]) -> Iterator[Picture]:
-    """An empty picture, and the style while it is drawn on."""
+    """Yield an empty picture, with the style for drawing while the context is open."""
     with matplotlib.rc_context({**_STYLE, "font.family": list(families)}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `find_fonts` says it, once, with a way out
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `find_fonts` warns once, with advice
         picture = Picture(facecolor="white")
         FigureCanvasAgg(picture)
         yield picture
@@ -192,7 +194,7 @@ def _encode(picture: Picture, ending: str) -> bytes:
 
 
 def colours(values: np.ndarray, scale: float) -> tuple[ListedColormap, Normalize]:
-    """Return the colours from zero to the full scale, and on both sides of zero where there are negative values."""
+    """Return the colours from zero to the full scale, and those below zero if there are negative values."""
     positive = colour.ramp(colour.LIGHT, 256)
     if (values >= 0).all():
         return ListedColormap(positive, "regard"), Normalize(0, scale)
@@ -205,10 +207,10 @@ def draw_empty(what: str, lines: Sequence[str], path: str | Path | None, title: 
 
     Args:
         what: The kind of picture, for warnings.
-        lines: The first is the reason, in large letters; the others are small print.
-        path: Where to write it; nowhere if None.
-        title: Text on top.
-        dpi: Pixels an inch.
+        lines: The reason, in large letters, followed by lines of small print.
+        path: File to write; None for no file.
+        title: Text at the top.
+        dpi: Pixels per inch.
     """
     families, complaint = find_fonts(what, [*lines, title or ""], "" if path is None else Path(path).suffix.lower())
     with blank(families) as figure:

@@ -1,4 +1,4 @@
-"""The reliability diagram as PNG, SVG or PDF: how often a classifier is right, by how sure it is.
+"""The reliability diagram as PNG, SVG or PDF: the accuracy of a classifier by its confidence.
 
 Reference: Guo et al. 2017, On calibration of modern neural networks, figure 1 and equation 3.
 """
@@ -45,19 +45,19 @@ def draw(
 
     Args:
         edges: (M + 1) edges of the bins, increasing, from 0 to 1.
-        confidence: (M) Mean probability of the predicted label in each bin; of an empty bin, anything.
-        accuracy: (M) Share of right predictions in each bin; of an empty bin, anything.
-        counts: (M) Predictions in each bin.
-        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
+        confidence: (M) Mean probability of the predicted label in each bin; any number for an empty bin.
+        accuracy: (M) Share of correct predictions in each bin; any number for an empty bin.
+        counts: (M) Number of predictions in each bin.
+        path: File to write, as .png, .svg or .pdf; by default, no file is written.
         title: Text before the error.
-        counted: Noun for what is predicted, in the singular: "text", or "decision" if a text has one for each label.
+        counted: Singular noun for a prediction: "text", or "decision" if there is one for each label of a text.
         lowest: The lowest possible confidence, such as 0.5 for two labels, at which the axis begins. If None, it begins before
             the first bin with predictions.
         caption: If False, the picture has no text below it.
-        dpi: Pixels an inch.
+        dpi: Pixels per inch.
 
     Raises:
-        ShapeError: If the bins differ in number.
+        ShapeError: If the numbers of bins differ.
         RequestError: If the edges do not increase from 0 to 1, a share or `lowest` is out of range, or the file's ending is
             not one of these.
         DataError: If the file cannot be written.

@@ -1,4 +1,4 @@
-"""Colours of weights in a terminal, and the colours and letters that it can show."""
+"""Colours of weights in a terminal, and checks of the colours and letters that it can show."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ _STEPS = 20
 
 
 def colourless(console: Console) -> bool:
-    """Return whether colours are not shown: no terminal, one without, or NO_COLOR is set."""
+    """Return whether no colours are shown: there is no terminal, it has no colours, or NO_COLOR is set."""
     return console.color_system is None or console.no_color
 
 
 def can_encode(console: Console, letters: str) -> bool:
-    """Return whether the output's encoding has the letters."""
+    """Return whether the encoding of the output can represent the letters."""
     try:
         letters.encode(console.encoding)
     except (UnicodeEncodeError, LookupError):
@@ -26,7 +26,7 @@ def can_encode(console: Console, letters: str) -> bool:
 
 
 def paint(share: float) -> Style:
-    """Return the style of a weight that is this share of the full scale, from −1 to 1."""
+    """Return the style of a weight, given as a share of the full scale from −1 to 1."""
     back, ink = _BACKS[share < 0][round(min(1.0, abs(share)) * _STEPS)]
     return Style(color=Color.parse(ink), bgcolor=Color.parse(back))
 

@@ -1,4 +1,4 @@
-"""A classification in words: its label, the words with the most weight, and the other labels."""
+"""Sentences about a classification: its label, the words with the most weight, and the other labels."""
 
 from collections.abc import Sequence
 
@@ -21,14 +21,14 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
     """
     chosen, own = label(record.target_text, 100), record.probabilities.get(record.target_text)
     if record.reference is None and (own is None or not with_probability):
-        return chosen  # a label alone runs as its letters do
+        return chosen  # a single label keeps its own writing direction
     parts = isolated(chosen) + (f" · {probability(own)}" if own is not None and with_probability else "")
     parts += "" if record.reference is None else f" (true label: {isolated(label(record.reference, 100))})"
     return left_to_right(parts)
 
 
 def top_words(words: Sequence[str], weights: np.ndarray, count: int = 5) -> list[tuple[str, str]]:
-    """Return the words with the most weight and their weights, the greatest first, without those that are rounded to zero."""
+    """Return the words with the most weight and their weights, in descending order, without those that are rounded to zero."""
     places = decimals(greatest(weights))
     order = np.argsort(-np.abs(weights), kind="stable")[:count]
     found = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]

@@ -1,6 +1,6 @@
-"""The heatmap in a terminal: source words across, output words down, in colour where there is colour.
+"""The heatmap in a terminal: columns are source words, rows are output words, with colours if the terminal has them.
 
-Wide sentences come in blocks of source words. Where the terminal has no colour, shades and digits say the same.
+Wide sentences are split into blocks of source words. Without colours, shades and digits show the weights.
 """
 
 from collections.abc import Sequence
@@ -33,15 +33,15 @@ def render(
     special: bool = False,
     caption: bool = True,
 ) -> None:
-    """Print the weights of a record over words: a classification's words on colours, else hundredths.
+    """Print the weights of a record over words: coloured words for a classification, else a matrix of hundredths.
 
     Args:
-        record: What to show.
-        console: Where; standard output if left out. Its width and colours decide the form.
-        site: Which weights; `cross`, `pool`, or the only site, if left out.
-        head: Which head, from 0; the mean over heads if left out.
+        record: The record.
+        console: Console to print to; by default, standard output. Its width and colours decide the form.
+        site: Site to show; by default `cross`, `pool`, or the only site.
+        head: Head to show, from 0; by default the mean over heads.
         special: If True, special tokens are shown like words.
-        caption: If False, nothing is written below.
+        caption: If False, no caption is printed.
 
     Raises:
         RequestError: If there is no such site or head.
@@ -62,7 +62,7 @@ def render(
 
 
 def _print_matrix(view: WordView, site: str, console: Console) -> None:
-    """Print words and weights in hundredths, in blocks of columns that fit, and say what the digits mean."""
+    """Print words and weights in hundredths, in blocks of columns that fit, with a line that explains the digits."""
     matrix = view.matrix
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     room = console.width - 1  # a full line would make some terminals wrap
@@ -93,7 +93,7 @@ def _print(console: Console, text: Text) -> None:
 
 
 def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Cut the columns into runs that fit; a column that is wider than the console has a block of its own."""
+    """Split the columns into blocks that fit; a column that is wider than the console is a block of its own."""
     blocks, first, used = [], 0, 0
     for index, width in enumerate(widths):
         if used + width > room and index > first:

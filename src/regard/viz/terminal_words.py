@@ -1,4 +1,4 @@
-"""A classification in a terminal: its words on the colours of their weights, or with figures where there is no colour."""
+"""A classification in a terminal: words with the colours of their weights, or with numbers if there are no colours."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from regard.viz.summary import further_labels, headline, most_weight
 
 _MOST_LABELS = 10
 _FIGURES = 8
-"""Maximum number of words with figures if there is no colour; each has at least a tenth of the greatest weight."""
+"""Maximum number of words with numbers if there are no colours; each has at least a tenth of the largest weight."""
 
 
 def render(record: AttentionRecord, console: Console, view: WordView, prints: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ def _coloured(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 
 def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
-    """Return the words with the greatest weights underlined, where a terminal can, and their figures after them in any case."""
+    """Return the words, with the largest weights underlined if possible and followed by their numbers."""
     top = greatest(weights)
     least, places = 0.1 * top, decimals(top)
     marked = [index for index in np.argsort(-np.abs(weights), kind="stable")[:_FIGURES] if abs(weights[index]) >= least > 0]
@@ -51,7 +51,7 @@ def _plain(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 
 def _flow(chips: Sequence[Text], room: int) -> list[Text]:
-    """Return the lines of words; no word is broken, and one that is wider than a line is cut."""
+    """Return lines of words without splitting words; a word that is wider than a line is truncated."""
     lines = [Text()] if chips else [Text("The text has no words.", style="dim")]
     for chip in chips:
         chip.truncate(room, overflow="ellipsis")

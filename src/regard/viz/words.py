@@ -1,7 +1,7 @@
-"""A text whose words are coloured by how much the model attended to them, as PNG, SVG or PDF.
+"""A text with words coloured by their attention weights, as PNG, SVG or PDF.
 
-The text flows over lines of a page that grows with it, so that one word and four hundred are both readable. White is zero and
-the darkest colour is the greatest weight of this text: the bar says what that is.
+The text is wrapped into lines, and the picture grows with it, so that one or four hundred words are readable. White is zero,
+and the darkest colour is the full scale, which the colour bar shows.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from regard.viz.picture import ASCENT, EDGE, GREY, SMALL, SMALL_LINE, Picture
 from regard.viz.summary import headline, most_weight, other_labels
 
 _SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
-"""By the maximum number of words: points of the letters, and inches of the picture's width."""
+"""Font size in points and width of the picture in inches, by the maximum number of words."""
 _PAD, _GAP, _BAR_WIDTH, _BAR_HEIGHT = 0.04, 0.045, 1.5, 0.1
 _TITLE_SIZE, _TITLE_LINE, _BAR_ROOM = 12.0, 0.24, 0.36
 
@@ -36,7 +36,7 @@ class _Layout:
     line: float
     title: list[str]
     boxes: list[tuple[float, float, float]]
-    """For each word its left, its top and its width."""
+    """Left, top and width of each word."""
     bar_top: float
     foot: list[str]
 
@@ -52,17 +52,17 @@ def draw(
     caption: bool = True,
     dpi: float = 150,
 ) -> Picture:
-    """Draw the source words, each on the colour of its weight.
+    """Draw the source words with the colours of their weights.
 
     Args:
-        record: What to draw.
-        path: Where to write it, as .png, .svg or .pdf; nowhere if left out.
-        site: Which weights; `pool`, or the only site, if left out. Of several rows, their mean is shown.
-        head: Which head, from 0; the mean over heads if left out.
-        title: Text on top; the label and its probability if left out.
+        record: The record.
+        path: File to write, as .png, .svg or .pdf; by default, no file is written.
+        site: Site to draw; by default `pool` or the only site. If it has several rows, their mean is shown.
+        head: Head to draw, from 0; by default the mean over heads.
+        title: Text at the top; by default, the label and its probability.
         special: If True, special tokens are drawn as words of their own.
         caption: If False, the picture has no text below it.
-        dpi: Pixels an inch, less where a picture would have more than 30,000 a side.
+        dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 
     Raises:
         RequestError: If there is no such site, head or ending.

@@ -247,7 +247,7 @@ def test_numbers_choose_what_is_drawn(model):
     prompts = ["the", "the", "the"]
     first = [one.text for [one] in model.generate(prompts, seed=2)]
     assert [one.text for [one] in model.generate(prompts, seed=2, numbers=[2, 0, 1])] == [first[2], first[0], first[1]]
-    with pytest.raises(RequestError, match="got 3 prompts and 1 numbers, expected as many of each"):
+    with pytest.raises(RequestError, match="got 3 prompts and 1 numbers, expected the same number of each"):
         model.generate(prompts, numbers=[1])
 
 

@@ -134,7 +134,7 @@ def test_score_is_force_without_attention(echo):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prefix": ["one"]}, "translate: got 2 texts and 1 of prefix, expected as many of each"),
+        ({"prefix": ["one"]}, "translate: got 2 texts and 1 of prefix, expected the same number of each"),
         ({"prefix": []}, "translate: got 2 texts and 0 of prefix"),
         ({"constraints": []}, "translate: got 2 texts and 0 of constraints"),
         ({"constraints": [["one"]]}, "translate: got 2 texts and 1 of constraints"),

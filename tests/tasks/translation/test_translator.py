@@ -281,7 +281,7 @@ def test_the_same_twice(echo):
         (lambda t: t.translate(["one"], beam_size=2, n_best=3), "n_best is 3, expected 1 to the beam size, 2"),
         (lambda t: t.translate(["one"], record=["encoder"]), r"record names the attention 'encoder'; this model has: cross"),
         (lambda t: t.translate(["one"], record="cross"), r"record is the text 'cross', expected a list .* record=\['cross'\]"),
-        (lambda t: t.force(["one"], []), "force: got 1 sources and 0 targets, expected as many of each"),
+        (lambda t: t.force(["one"], []), "force: got 1 sources and 0 targets, expected the same number of each"),
         (lambda t: t.evaluate([], []), "evaluate: there are no pairs"),
     ],
 )

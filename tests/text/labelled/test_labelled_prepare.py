@@ -190,8 +190,8 @@ def test_labels_that_cannot_be_learned(data, tmp_path):
         "another with data.label, or add texts with other labels"
     )
     assert train([*ROWS, ("odd", "odd"), ("odd", "odd")]) == (
-        f"{path}: one text alone has the label 'odd' (line 201), expected two different ones at least, to learn from and to "
-        "check with; add texts, merge the label with another, or remove it"
+        f"{path}: only one text has the label 'odd' (line 201), expected at least two different texts, for training and "
+        "validation; add texts, merge the label with another, or remove it"
     )
     assert train([(text, f"id {number}") for number, (text, _) in enumerate(ROWS)]).startswith(
         f"{path}: 200 of 200 labels have one text each: 'id 0', 'id 1', "

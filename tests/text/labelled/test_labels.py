@@ -36,14 +36,14 @@ def test_labels_survive_json():
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        ({"names": ["a"]}, "labels are to be names, multiple and counts"),
+        ({"names": ["a"]}, "expected labels with names, multiple and counts"),
         ({"names": "ab", "multiple": False, "counts": [1, 2]}, "lists of names and counts"),
-        ({"names": ["a", "a"], "multiple": False, "counts": [1, 2]}, "one of them is there twice"),
+        ({"names": ["a", "a"], "multiple": False, "counts": [1, 2]}, "one of them occurs twice"),
         ({"names": [], "multiple": False, "counts": []}, "expected names"),
         ({"names": ["a", 1], "multiple": True, "counts": [1, 2]}, "expected names"),
         ({"names": ["a", "b"], "multiple": True, "counts": [1]}, "expected 2 numbers of texts"),
         ({"names": ["a", "b"], "multiple": True, "counts": [1, -1]}, "expected 2 numbers of texts"),
-        ([], "labels are to be"),
+        ([], "expected labels with"),
     ],
 )
 def test_labels_of_a_damaged_file(plain, message):

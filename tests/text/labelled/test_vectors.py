@@ -71,7 +71,7 @@ def test_what_was_written_comes_back(tmp_path, table, header):
         ("a 1 2\nb 1 2\nc 1.5 2 3.5\n", "line 3: has 3 numbers, expected 2 as in the other lines"),
         ("a 1 x\nb 1 2\n", "line 1: could not convert string to float: 'x'; expected a word and its numbers"),
         ("a 1 nan\nb 1 2\n", "line 1: holds a number that is not finite"),
-        ("3 2\na 1 2\nb 3 4\n", "its first line promises 3 vectors and there are 2; was it cut short?"),
+        ("3 2\na 1 2\nb 3 4\n", "its first line announces 3 vectors, but there are 2; copy it again"),
         ("3 2\na 1\nb 3 4\nc 5 6\n", "line 2: has 1 numbers, expected 2"),
         ("word\nother\n", "holds no word vectors; expected lines of a word and its numbers"),
         ("a 1 \0\x80\n", "line 1: holds a NUL byte; expected the text format, not a binary one"),

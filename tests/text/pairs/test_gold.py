@@ -74,8 +74,8 @@ def test_a_corpus_goes_to_workers_and_the_cache_stays_the_same(data):
     [
         (["0-0", "0:0"], r"pairs.align, line 2: '0:0' is not a link, expected source-target counted from 0, such as 0-0 1-2"),
         (["0-2"], r"line 1: the link 0-2 is beyond the 3 and 2 words that the tokenizers find in this pair \('a b c'\)"),
-        ([""] * 5 + ["0-0"], "line 6 holds an alignment, and the pairs end at line 5; expected one line for each"),
-        ([" "], "links no words of the training pairs; is it the file that belongs to them"),
+        ([""] * 5 + ["0-0"], "line 6 has an alignment, but the pairs end at line 5; expected one line for each"),
+        ([" "], "links no words of the training pairs; check that the file belongs to them"),
     ],
 )
 def test_refusals(data, lines, message):

@@ -61,7 +61,7 @@ def test_parallel_files_of_different_length(tmp_path):
     source, target = write(tmp_path, "a\nb\nc\n", "x.en"), write(tmp_path, "a\nb", "x.de")
     for first, second, counts in ((source, target, (3, 2)), (target, source, (2, 3))):
         message = fail(first, second)
-        assert f"{first} has {counts[0]} lines and {second} has {counts[1]}, expected as many" in message
+        assert f"{first} has {counts[0]} lines and {second} has {counts[1]}, expected the same number" in message
         assert "check that neither was cut" in message
 
 

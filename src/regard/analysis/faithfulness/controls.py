@@ -63,7 +63,9 @@ def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"])
         Kendall 1945, The Treatment of Ties in Ranking Problems.
     """
     if first.shape != second.shape:
-        raise ShapeError(f"kendall_tau: the first has {first.shape} values, the second {second.shape}, expected as many")
+        raise ShapeError(
+            f"kendall_tau: the first has {first.shape} values, the second {second.shape}, expected the same number"
+        )
     one, two = (np.sign(values[:, None] - values[None, :]) for values in (first, second))
     untied = float((one**2).sum()) * float((two**2).sum())
     return float((one * two).sum() / untied**0.5) if untied else float("nan")
@@ -83,7 +85,9 @@ def divergence(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) 
         ShapeError: If their lengths differ.
     """
     if first.shape != second.shape:
-        raise ShapeError(f"divergence: the first has {first.shape} weights, the second {second.shape}, expected as many")
+        raise ShapeError(
+            f"divergence: the first has {first.shape} weights, the second {second.shape}, expected the same number"
+        )
     if not first.sum() or not second.sum():
         return float("nan")
     p, q = first / first.sum(), second / second.sum()

@@ -54,7 +54,7 @@ def measure_faithfulness(
         DataError: If a label did not occur in training.
     """
     if len(texts) != len(labels):
-        raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected as many")
+        raise RequestError(f"faithfulness: got {len(texts):,} texts and {len(labels):,} labels, expected the same number")
     chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()
     given = [texts[number] for number in chosen]
     worded = worded_texts(classifier, given)

@@ -1,4 +1,4 @@
-"""Learning to classify texts, and classifying."""
+"""Text classification: training and prediction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WORDS = TaskWords(
         ("data.text", "the text's column, by name or number"),
         ("data.label", "the label's column, by name or number"),
         ("vectors", "word vectors to start from (GloVe, fastText, word2vec as text): data.vectors"),
-        ("folds", "train that many times, each time holding out another part, and report mean and spread"),
+        ("folds", "number of folds of a cross-validation; mean and spread of the scores are reported"),
     ),
     short={"vectors": "data.vectors", "folds": "data.folds"},
 )

@@ -1,4 +1,4 @@
-"""A trained classifier on disk: tokenizer, labels and temperature beside the model, and the text of its card."""
+"""A trained classifier on disk: model, tokenizer, labels and temperature, and the text of its card."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class ClassificationBundle(Bundle):
     temperature: float = 1.0
     """Divisor of the scores before they become probabilities (Guo et al. 2017)."""
     faithfulness: str = ""
-    """Sentence on how far the attention can be trusted; empty if it was not measured."""
+    """Sentence on how well the attention can be trusted; empty if it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ClassifierParts:
 
 
 class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, ClassificationBundle]):
-    """As `BundleFormat`, for classifiers."""
+    """The `BundleFormat` of classifiers."""
 
     def write_parts(self, bundle: ClassificationBundle, folder: Path) -> None:
         """Write the tokenizer, and the labels with the temperature."""
@@ -65,7 +65,7 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
         return ClassifierParts(tokenizer, *_read_labels(files.content[LABELS], files.path(LABELS)))
 
     def build_model(self, config: ClassificationConfig, parts: ClassifierParts, attention: Any = None) -> TextClassifier:
-        """Build the classifier that the configuration describes; `attention` is a pooling of the user's own."""
+        """Build the configured classifier; `attention` is the user's own pooling."""
         return build_classifier(
             config.model,
             vocabulary_size=parts.tokenizer.size,
@@ -82,7 +82,7 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
     def bundle(
         self, config: ClassificationConfig, model: Any, parts: ClassifierParts, files: BundleFiles, facts: Mapping[str, Any]
     ) -> ClassificationBundle:
-        """Put a classifier together."""
+        """Build the bundle of a classifier."""
         return ClassificationBundle(
             config=config,
             model=model,
@@ -130,17 +130,17 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
             examples="texts",
             limits=[
                 f"It knows texts like those it was trained on; it reads only the first {data.max_tokens} tokens of a text.",
-                "It gives one of its labels to any text, also to one that none of them fits.",
-                f"Attention shows what the model read, and proves no cause: {found}.",
-                "Its training data may hold private or biased text; nothing was filtered for it.",
+                "It gives one of its labels to any text, even if no label fits.",
+                f"Attention shows what the model read, but it does not prove causes: {found}.",
+                "Its training data may contain private or biased text; regard does not filter it.",
             ],
         )
 
 
 def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str) -> None:
-    """Keep a measurement of a model's attention beside the model.
+    """Save a measurement of a model's attention in the model's folder.
 
-    It counts for these weights only: a run that replaces its model by a better one makes it invalid.
+    It is valid for these weights only, and becomes invalid when a run replaces its model.
 
     Args:
         folder: The model's folder.
@@ -148,7 +148,7 @@ def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str
         weights: Checksum of the weights that were measured, as in the model's signature.
 
     Raises:
-        BundleError: If there is no model, or another one by now, or the file cannot be written. Nothing has changed then.
+        BundleError: If there is no model, its weights are others, or the file cannot be written. Nothing has changed then.
     """
     add_file(folder, FAITHFULNESS, found, weights=weights)
 

@@ -30,7 +30,7 @@ _MODELS: Mapping[str, type] = {
     "hierarchical": HierarchicalClassifierConfig,
 }
 _PRESETS = {"recurrent": "bilstm"}
-"""Presets by the kind of their model, where the two names differ."""
+"""Presets by kind of model, if the two names differ."""
 _EPOCHS = {"combined": 5, "bag": 8, "recurrent": 8, "transformer": 8, "hierarchical": 8}
 _BATCHES = {"recurrent": 32}
 """Texts per batch, for kinds of model that do not use 64."""
@@ -78,6 +78,6 @@ class ClassificationTable(SettingsTable[ClassificationConfig, LabelledDataConfig
         return choose_for_labelled(survey_labelled(data), data, given)
 
     def describe(self, config: ClassificationConfig) -> tuple[str, ...]:
-        """As `SettingsTable.describe`."""
+        """Describe a configuration; see `SettingsTable.describe`."""
         units = describe_tokenizer(config.tokenizer)
         return f"model: {config.model.kind}", f"tokenizer: {units}", describe_training(config)

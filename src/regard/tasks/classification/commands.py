@@ -26,7 +26,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 
 
 class ClassificationCommands(Commands["Classifier"]):
-    """As `Commands`, for classifiers."""
+    """The `Commands` of classifiers."""
 
     evaluate_options: ClassVar[Sequence[Option]] = (
         Option("--confusion", f"draw the confusion matrix ({' '.join(_PICTURES)})", "FILE", endings=_PICTURES),
@@ -36,7 +36,7 @@ class ClassificationCommands(Commands["Classifier"]):
     layout: ClassVar[Sequence[str]] = TEXT_LAYOUT
 
     def look(self, predictor: Classifier, options: Namespace, sites: list[str] | None) -> Look:
-        """Label a text."""
+        """Return the label of a text with its attention."""
         record = None if sites is None else list(dict.fromkeys(["pool", *sites]))
         [result] = predictor.classify([options.sentence], record=record)
         return Look(result.text, result.attention)  # the probabilities are printed below the words
@@ -90,7 +90,7 @@ def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: s
 
     bins = found.calibration.bins
     num_labels = len(classifier.labels.names)
-    several = classifier.labels.multiple  # each label is a decision of its own
+    several = classifier.labels.multiple  # each label is a separate decision
     num_texts = sum(one.count for one in bins) // (num_labels if several else 1)
     draw(
         np.array([bins[0].low, *(one.high for one in bins)]),
@@ -106,10 +106,10 @@ def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: s
 
 
 def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[str], list[tuple[str, ...]], ReadingReport]:
-    """Read labelled texts in the layout of the model's own, unless the files or the user's options say otherwise.
+    """Read labelled texts in the layout of the training data, or as the files or the user's options define.
 
     Args:
-        options: With `files` (`FILE`, a folder, or with one text file for each label `FILE,FILE`) and the layout options.
+        options: Options with `files` (`FILE`, a folder, or `FILE,FILE` with one text file per label) and the layout options.
         classifier: The model.
 
     Returns:

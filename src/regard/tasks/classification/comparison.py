@@ -1,4 +1,4 @@
-"""Two classifiers on the same texts: which is better, and whether that is more than chance."""
+"""Comparison of two classifiers on the same texts, with tests of significance."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
@@ -16,18 +16,18 @@ from regard.tasks.classification.predictor import Classifier
 
 @dataclass(frozen=True)
 class ClassifierComparison:
-    """Two classifiers on the same texts."""
+    """Comparison of two classifiers on the same texts."""
 
     names: tuple[str, str]
     texts: int
     accuracy: Bootstrap
     macro_f1: Bootstrap
     mcnemar: McNemar
-    """Of the texts that only one of them labels rightly."""
+    """Test of the texts that only one of them labels correctly."""
 
     @property
     def conclusion(self) -> str:
-        """One sentence. Accuracy is judged by McNemar's exact test, macro F1 by the bootstrap."""
+        """One sentence, from McNemar's exact test of accuracy and the bootstrap of macro F1."""
         points = f"{100 * self.accuracy.difference:+.2f} points of accuracy, {describe_p(self.mcnemar.p)}"
         if self.mcnemar.p < CERTAIN:
             better = self.names[self.accuracy.difference > 0]
@@ -78,21 +78,23 @@ def compare_classifiers(
     """Test whether one classifier is better than another: McNemar's exact test and a paired bootstrap.
 
     Args:
-        first: One.
-        second: The other, with the same labels.
+        first: A classifier.
+        second: Another classifier with the same labels.
         texts: Texts that neither was trained on.
-        labels: The label of each, or where texts have several the labels of each.
-        names: What to call the two.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        labels: The label of each text, or a list of labels if texts have several.
+        names: Names of the two.
+        resamples: Number of samples of the bootstrap.
+        seed: Seed of the bootstrap.
         progress: Whether to show bars on standard error.
 
     Raises:
-        RequestError: If there are no texts, not as many labels, or the models know different labels.
-        DataError: If a label was not met in training.
+        RequestError: If there are no texts, the number of labels differs, or the models have different labels.
+        DataError: If a label did not occur in training.
     """
     if not texts or len(texts) != len(labels):
-        raise RequestError(f"compare: got {len(texts):,} texts and {len(labels):,} labels, expected as many, at least one")
+        raise RequestError(
+            f"compare: got {len(texts):,} texts and {len(labels):,} labels, expected the same number, at least one"
+        )
     _check_labels(first, second, names)
     size = len(first.labels.names)
     gold = _indicators(first.labels.encode(labels), size)
@@ -121,5 +123,5 @@ def _decide(classifier: Classifier, texts: Sequence[str], progress: bool) -> np.
 
 
 def _indicators(chosen: np.ndarray, size: int) -> np.ndarray:
-    """Return the numbers of labels (N,) as rows with a single one; rows of several labels as they are."""
+    """Convert numbers of labels (N,) to one-hot rows; rows of several labels stay unchanged."""
     return np.eye(size, dtype=bool)[chosen] if chosen.ndim == 1 else chosen.astype(bool)

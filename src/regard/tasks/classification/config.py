@@ -18,17 +18,22 @@ from regard.config.training import TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationTrainingConfig(TrainingConfig):
-    """How a classifier is trained: length, batches, optimizer and what is kept."""
+    """Training of a classifier: length, batches, optimizer and checkpoints."""
 
     class_weights: Literal["none", "balanced"] = "none"
-    """`balanced`: each label counts in the loss by the inverse of how often it comes, so that rare ones are not drowned."""
+    """Weights of the labels in the loss; `balanced` uses the inverse of each label's frequency, so that rare labels are
+    learned.
+    """
     score_folds: int = 0
-    """Folds of the cross-validation that estimates the scores before training, if no text is held out; 0 for no estimate. The
-    model itself is trained on all texts."""
+    """Number of folds of the cross-validation that estimates the scores before training, if no text is held out; 0 for no
+    estimate. The model itself is trained on all texts.
+    """
     monitor: Literal["accuracy", "macro_f1", "loss"] = "accuracy"
-    """Score that the best checkpoint is chosen by."""
+    """Score that decides which checkpoint is the best."""
     calibrate: bool = True
-    """At the end, choose the temperature of the probabilities on the dev texts (Guo et al. 2017); labels do not change."""
+    """Whether to fit the temperature of the probabilities to the dev texts at the end (Guo et al. 2017); labels do not
+    change.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +42,16 @@ class ClassificationConfig(RunConfig):
 
     task: Literal["classification"] = "classification"
     data: LabelledDataConfig = field(default_factory=LabelledDataConfig)
-    """Data to learn from."""
+    """Training data."""
     tokenizer: TokenizerConfig = field(default_factory=lambda: AutoConfig(lowercase=True))
-    """How texts become symbols."""
+    """Tokenizer of the texts."""
     model: ClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     """Architecture of the model."""
     training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
-    """How the model is trained."""
+    """Settings of the training."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """As `RunConfig.misfits`, for this task's own settings too."""
+        """Yield the misfits of all settings of the run; see `RunConfig.misfits`."""
         yield from super().misfits()
         data, model = self.data, self.model
         if self.training.score_folds == 1:

@@ -2,4 +2,4 @@
 
 LABELS = "labels.json"
 FAITHFULNESS = "faithfulness.json"
-"""Measured after training, and not signed; it may be missing."""
+"""File with a measurement after training. It is not signed and may be missing."""

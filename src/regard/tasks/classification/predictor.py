@@ -1,4 +1,4 @@
-"""A trained classifier: text in, labels out."""
+"""A trained classifier, which predicts the labels of texts."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
@@ -28,13 +28,13 @@ from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BLOCK = 4096
-"""Lines of a stream that are classified together."""
+"""Number of lines of a stream that are classified together."""
 _BATCH_TOKENS = 8192
 _SHOWN_LABELS = 6
 
 
 class Classifier:
-    """Labels texts with a trained model.
+    """A trained model that labels texts.
 
     Args:
         bundle: The model, its tokenizer and its labels. The model is put into evaluation mode and stays on its device.
@@ -69,7 +69,7 @@ class Classifier:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """How texts become symbols."""
+        """Tokenizer of the texts."""
         return self.bundle.tokenizer
 
     @property
@@ -95,12 +95,12 @@ class Classifier:
         record: Collection[str] | None = None,
         progress: bool = False,
     ) -> list[Classification]:
-        """Label texts, in their order.
+        """Label texts, and return the results in the same order.
 
         Args:
-            texts: The texts. One without words is labelled too; of one too long, its beginning counts (`cut_at`).
-            reweight: Maps attention weights to those used in their place: one function for the pooling, or some by site; see
-                `regard.reweight`.
+            texts: The texts. A text without words is labelled too; of a text that is too long, only the beginning is read
+                (`cut_at`).
+            reweight: Function that replaces the pooling weights, or functions by site; see `regard.reweight`.
             record: Attention sites to record, `pool` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
@@ -127,10 +127,10 @@ class Classifier:
         return found
 
     def classify_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Classification]:
-        """Label lines from anywhere, in order, without holding more than some thousand of them.
+        """Label lines of an iterable in order, with at most a few thousand of them in memory.
 
         Args:
-            lines: Such as an open file; their line ends are cut off.
+            lines: Iterable of lines, such as an open file; their line ends are removed.
             options: As for `classify`.
         """
         remaining = iter(lines)
@@ -148,11 +148,13 @@ class Classifier:
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If there are no texts, or not as many labels.
+            RequestError: If there are no texts, or the number of labels differs.
             DataError: If a label did not occur in training.
         """
         if not texts or len(texts) != len(labels):
-            raise RequestError(f"evaluate: got {len(texts):,} texts and {len(labels):,} labels, expected as many, at least one")
+            raise RequestError(
+                f"evaluate: got {len(texts):,} texts and {len(labels):,} labels, expected the same number, at least one"
+            )
         return evaluate_labels(
             self.scores(texts, progress=progress),
             self.labels.encode(labels),
@@ -163,7 +165,7 @@ class Classifier:
         )
 
     def scores(self, texts: Sequence[str], *, progress: bool = False) -> Float[np.ndarray, "N C"]:
-        """Return the scores of the labels before the temperature and the softmax, or the sigmoid where texts have several."""
+        """Return the scores of the labels before temperature and softmax (or sigmoid, if texts have several labels)."""
         return self._run(self.encode(check_texts("scores", texts)), [], progress=progress)[0]
 
     def probabilities(self, scores: Float[np.ndarray, "N C"]) -> Float[np.ndarray, "N C"]:
@@ -176,7 +178,7 @@ class Classifier:
         return self._encode(texts)[0]
 
     def save(self, folder: str | Path) -> None:
-        """Write the model into a folder, from which `regard.load` reads it.
+        """Save the model to a folder, from which `regard.load` loads it.
 
         Raises:
             BundleError: If it cannot be written.
@@ -226,7 +228,7 @@ class Classifier:
 
 
 def _rows(maps: dict[str, Tensor], lengths: list[int]) -> Iterator[dict[str, np.ndarray]]:
-    """Yield each text's own part of a batch's attention: (…,S) as one row for the label, (…,S,S) as it is."""
+    """Yield the attention of each text in a batch: (…,S) as one row for the label, (…,S,S) unchanged."""
     arrays = {site: weights.float().cpu().numpy() for site, weights in maps.items()}
     for row, length in enumerate(lengths):
         own = {}

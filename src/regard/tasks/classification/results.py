@@ -1,4 +1,4 @@
-"""One classification: label, probabilities, and where the model looked."""
+"""One classification: label, probabilities and attention."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,28 +17,28 @@ class Classification:
     """Classification of one text."""
 
     text: str
-    """As it was given."""
+    """The original text."""
     label: str
-    """The most probable one."""
+    """The most probable label."""
     probability: float
-    """Of `label`."""
+    """Probability of `label`."""
     labels: tuple[str, ...]
-    """The label; where texts have several, those of more than ½, the most probable first."""
+    """The label; if texts have several, all labels with a probability above ½, the most probable first."""
     _names: tuple[str, ...] = field(repr=False, compare=False)
     _values: np.ndarray = field(repr=False, compare=False)
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
     cut_at: int | None = None
-    """Of a text with more tokens than the model reads: how many it read. None of a text that was read whole."""
+    """Number of tokens that the model read if it truncated the text; None if it read the whole text."""
 
     @cached_property
     def probabilities(self) -> dict[str, float]:
-        """Of every label, the most probable first. They sum to one, unless texts have several labels."""
+        """Probability of every label, the most probable first. They sum to one, unless texts have several labels."""
         order = np.argsort(-self._values, kind="stable").tolist()
         return {self._names[place]: float(self._values[place]) for place in order}
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, made when first asked for; None where no attention was recorded."""
+        """The record, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self)
 
     def __repr__(self) -> str:
@@ -60,15 +60,15 @@ class Origin:
     num_tokens: int
     """Number of tokens that the model read; long texts are truncated."""
     attention: Mapping[str, np.ndarray]
-    """By site, with a row for the label or, of an encoder, for each token."""
+    """Attention by site, with a row for the label or, for an encoder, for each token."""
     note: str
-    """Statement on how far the attention can be trusted; empty if it was not measured."""
+    """Sentence on how well the attention can be trusted; empty if it was not measured."""
 
     def record(self, found: Classification) -> AttentionRecord:
-        """Assemble the record, whose one output word is the label."""
+        """Build the record, whose only output word is the label."""
         encoding = self.tokenizer.encode(found.text)
         tokens, word_of = list(encoding.tokens[: self.num_tokens]), list(encoding.word_of[: self.num_tokens])
-        if not tokens:  # a text without words goes to the model as one unknown word
+        if not tokens:  # the model gets one unknown word for an empty text
             tokens, word_of = [""] * self.num_tokens, [-1] * self.num_tokens
         words = encoding.words[: max(word_of, default=-1) + 1]
         note = self.note or NOTE

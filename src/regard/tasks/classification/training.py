@@ -1,4 +1,4 @@
-"""Learning to label texts."""
+"""Training of classifiers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,13 +28,13 @@ from regard.text.symbols import PAD, SPECIAL_TOKENS
 from regard.training.contexts import fitting_into_memory
 from regard.training.starting import check_vocabulary, custom_part
 
-_PRIMING = 512  # texts at once that a model looks at before training
+_PRIMING = 512  # texts per batch in the pass before training
 
 OwnClassifier = TextClassifier | Callable[[int, int], TextClassifier]
 
 
 class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, LabelledBatch, ClassificationBundle]):
-    """−log p(label | text), summed over texts; with several labels, over labels too."""
+    """Objective −log p(label | text), summed over texts and, for several labels, over labels."""
 
     unit: ClassVar[str] = "texts"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy", "macro_f1")
@@ -49,11 +49,11 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
-        """Texts."""
+        """Return the number of texts."""
         return len(indices)
 
     def loss(self, batch: LabelledBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """With label smoothing and class weights, and without."""
+        """Return the loss with label smoothing and class weights, and without them."""
         parts = [logits.float() for logits in self.model.parts(batch.tokens, batch.mask)]
         with torch.no_grad():
             plain = label_loss(torch.stack(parts).mean(dim=0), batch.label)
@@ -63,7 +63,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return torch.stack(losses).sum(), plain
 
     def validator(self, machine: Machine) -> "ClassificationValidator | None":
-        """Return the loss, accuracy, macro F1 and calibration of all dev texts."""
+        """Return the validator of loss, accuracy, macro F1 and calibration on all dev texts."""
         if not len(self.data.dev):
             return None
         training = self.config.training
@@ -72,7 +72,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         )
 
     def scoring_runs(self) -> Sequence[ClassificationConfig]:
-        """Return the folds of a cross-validation; none if texts are held out, or if a fold would hold out too few."""
+        """Return the runs of a cross-validation; none if texts are held out, or if the folds would be too small."""
         folds, data = self.config.training.score_folds, self.config.data
         if not folds or len(self.data.dev) or data.folds or len(self.data.train) < folds:
             return ()
@@ -103,9 +103,9 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         }
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Describe loss, accuracy beside that of the most frequent label, and macro F1."""
+        """Describe loss, accuracy (with that of the most frequent label), and macro F1."""
         baseline = ""
-        if "majority_label" in scores:  # a run that began with an older regard has none
+        if "majority_label" in scores:  # missing if the run began with an older regard
             baseline = f" (always answering '{scores['majority_label']:.60}' gives {scores['majority_share']:.1%})"
         spread = f" ± {100 * scores['accuracy_sd']:.1f} points" if "folds" in scores else ""
         shown = (
@@ -116,7 +116,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
         return f"estimate by cross-validation in {scores['folds']} folds (± standard deviation of the folds): {shown}"
 
     def describe_start(self, start: Start[ClassifierParts]) -> list[str]:
-        """Describe which labels are new to the trained model, and which of its labels are no longer there."""
+        """Describe which labels are new to the trained model, and which of its labels are missing."""
         labels, old = self.data.labels, start.parts.labels.names
         if labels.names == old:
             return []
@@ -153,7 +153,7 @@ class TrainableClassifier(Trainable[ClassificationConfig, TextClassifier, Labell
 
 
 class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, ClassificationBundle]):
-    """As `Training`, for classifiers."""
+    """The `Training` of classifiers."""
 
     fold_scores: ClassVar[tuple[FoldScore, ...]] = (
         FoldScore("loss", "loss", ".4f"),
@@ -162,7 +162,7 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
     )
 
     def check(self, config: ClassificationConfig, model: object, attention: object) -> None:
-        """As `Training.check`."""
+        """Check settings and objects; see `Training.check`."""
         if not config.data.train:
             raise ConfigError("data.train is empty; name a file of labelled texts to learn from")
         if attention is not None and not isinstance(attention, Pooling):
@@ -203,13 +203,13 @@ class ClassificationTraining(Training[ClassificationConfig, ClassifierParts, Cla
         if start:
             build = partial(_build_model, config, model=model, pooling=attention)
             _load_start(start, built, data.labels, lambda labels: build(replace(parts, labels=labels)))
-        look = built.refine if start else built.prime  # most models do not look
+        look = built.refine if start else built.prime  # most models do nothing here
         look(_examples(data.train), label_weight=_label_weight(config, data))
         return TrainableClassifier(config, data, built, custom_part(model, attention))
 
 
 def _label_weight(config: ClassificationConfig, data: LabelledData) -> Tensor | None:
-    """Return N / (C · n_c), so that the mean over texts is 1; None where all labels count alike."""
+    """Return N / (C · n_c), whose mean over texts is 1; None if all labels have equal weights."""
     if config.training.class_weights == "none":
         return None
     counts = torch.tensor(data.labels.counts, dtype=torch.float32).clamp(min=1)
@@ -235,7 +235,7 @@ def _build_model(
 def _load_start(
     start: Start[ClassifierParts], model: TextClassifier, labels: Labels, build: Callable[[Labels], TextClassifier]
 ) -> None:
-    """Load the weights of a trained classifier; in its output layer, only those of the labels that both models have."""
+    """Load the weights of a trained classifier; in the output layer, only those of labels that both models have."""
     old = start.parts.labels.names
     if old == labels.names:
         start.load_into(model)
@@ -253,7 +253,7 @@ def _load_start(
         name: axis
         for name, shape in shapes.items()
         for axis, size in enumerate(shape)
-        if wider[name][axis] == size + 1  # other axes may be cut to the memory that many labels need
+        if wider[name][axis] == size + 1  # other axes may be smaller if there are many labels
     }
     start.load_into(model, lambda tensors: _match_labels(tensors, model, axes, old, labels.names))
 
@@ -261,9 +261,9 @@ def _load_start(
 def _match_labels(
     tensors: dict[str, Tensor], model: TextClassifier, axes: Mapping[str, int], old: Sequence[str], names: Sequence[str]
 ) -> None:
-    """Bring the tensors of a trained classifier into the shapes of one with other labels, matching labels by their names.
+    """Convert the tensors of a trained classifier to the shapes of one with other labels, matched by name.
 
-    Labels that the trained model does not know keep the weights that the new model has.
+    Labels that the trained model does not have keep the weights of the new model.
 
     Args:
         tensors: Tensors of the trained model; those with an axis of labels are replaced.
@@ -299,7 +299,7 @@ def _describe(vectors: Vectors) -> str:
 
 
 def _put_in(vectors: Vectors, model: TextClassifier) -> None:
-    """Start the embedding from word vectors; words without one keep their random start, scaled alike."""
+    """Initialise the embedding with word vectors. Words without a vector keep random values of the same scale."""
     width = vectors.matrix.shape[1]
     words = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.padding_idx == PAD]
     if not words or any(embedding.embedding_dim != width for embedding in words):

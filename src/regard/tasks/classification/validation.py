@@ -27,12 +27,12 @@ from regard.training.data import to_device
 def label_loss(
     logits: Float[Tensor, "B C"], label: Tensor, *, weight: Tensor | None = None, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Return Σ −log p(label), by a softmax where a text has one label (B,), by a sigmoid each where it has several (B,C).
+    """Return Σ −log p(label), with a softmax for one label per text (B,), or a sigmoid for each of several labels (B,C).
 
     Args:
         logits: Scores of the labels.
         label: Numbers of the labels, or ones and zeros.
-        weight: (C,), what each label's loss is multiplied by.
+        weight: Weight (C,) of each label's loss.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/C; for several labels, (1 − ε)·gold + ε/2.
     """
     if label.ndim == 1:
@@ -43,19 +43,19 @@ def label_loss(
 
 @dataclass(frozen=True)
 class ClassificationScores(LikelihoodScores):
-    """Scores of one validation; `nll` is per text, of its label or labels, before the temperature."""
+    """Scores of one validation; `nll` is per text, before the temperature."""
 
     accuracy: float
-    """From 0 to 1; of texts with several labels, the part that has exactly the right ones."""
+    """Accuracy from 0 to 1; for several labels, the share of texts whose labels are all correct."""
     macro_f1: float
-    """From 0 to 1: the mean over labels."""
+    """Mean F1 over the labels, from 0 to 1."""
     majority: Share
-    """The most frequent label; its share is the accuracy of always giving it."""
+    """The most frequent label; its share is the accuracy of always predicting it."""
     predicted: Share
     """The label that the model gives most often."""
     num_texts: int
     temperature: float
-    """That minimizes the loss of the dev texts; 1 where it was not asked for."""
+    """Temperature that minimises the loss on the dev texts; 1 if it was not fitted."""
     calibration_error: float
     """Expected calibration error of the probabilities at this temperature, over 15 bins."""
 
@@ -79,7 +79,7 @@ class ClassificationScores(LikelihoodScores):
         return {"dev_nll": self.nll, "accuracy": self.accuracy, "macro_f1": self.macro_f1}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return the figures."""
+        """Describe the scores."""
         return f"dev loss {self.nll:.3f}, accuracy {self.accuracy:.1%}, macro F1 {self.macro_f1:.3f}", []
 
 
@@ -93,11 +93,11 @@ class ClassificationValidator(Validator[TextClassifier]):
 
     @property
     def num_batches(self) -> int:
-        """Batches of one validation, for progress bars."""
+        """Number of batches of one validation, for progress bars."""
         return len(self._batches)
 
     def validate(self, model: TextClassifier, *, after_batch: Callable[[], None] = lambda: None) -> ClassificationScores:
-        """Score a model on all dev texts; it is left in the mode it came in."""
+        """Score a model on all dev texts; its mode (training or evaluation) is the same afterwards."""
         logits, labels = [], []
         with evaluating(model):
             for indices in self._batches:

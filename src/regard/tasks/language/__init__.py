@@ -1,4 +1,4 @@
-"""Learning to continue texts, and generating them."""
+"""Language modelling: training and generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained language model on disk: its tokenizer beside the model, and the text of its card."""
+"""A trained language model on disk: model, tokenizer, and the text of its card."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class LanguageBundle(Bundle):
 
 
 class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
-    """As `BundleFormat`, for language models."""
+    """The `BundleFormat` of language models."""
 
     def write_parts(self, bundle: LanguageBundle, folder: Path) -> None:
         """Write the tokenizer."""
@@ -38,7 +38,7 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
         return read_tokenizer(files, TOKENIZER)
 
     def build_model(self, config: LanguageConfig, parts: Tokenizer, attention: Any = None) -> Seq2Seq:
-        """Build the language model that the configuration describes."""
+        """Build the configured language model."""
         return build_language_model(config.model, vocabulary_size=parts.size)
 
     def vocabulary(self, parts: Tokenizer) -> str:
@@ -48,7 +48,7 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
     def bundle(
         self, config: LanguageConfig, model: Any, parts: Tokenizer, files: BundleFiles, facts: Mapping[str, Any]
     ) -> LanguageBundle:
-        """Put a language model together."""
+        """Build the bundle of a language model."""
         return LanguageBundle(config=config, model=model, tokenizer=parts, **facts)
 
     def inventory(self, parts: Tokenizer) -> Inventory:
@@ -83,7 +83,7 @@ class LanguageFormat(BundleFormat[LanguageConfig, Tokenizer, LanguageBundle]):
             limits=[
                 f"It continues texts like those it was trained on, of which it saw at most {data.max_tokens} tokens at once.",
                 "Its output is probable, not true; it may repeat its training texts word for word.",
-                "Attention shows what the model read at a word, and proves no cause.",
-                "Its training data may hold private or biased text; nothing was filtered for it.",
+                "Attention shows what the model read at a word, but it does not prove causes.",
+                "Its training data may contain private or biased text; regard does not filter it.",
             ],
         )

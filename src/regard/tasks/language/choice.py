@@ -70,7 +70,7 @@ class LanguageTable(SettingsTable[LanguageConfig, TextDataConfig]):
         return choose_for_texts(survey_plain(data), given)
 
     def describe(self, config: LanguageConfig) -> tuple[str, ...]:
-        """As `SettingsTable.describe`."""
+        """Describe a configuration; see `SettingsTable.describe`."""
         model = config.model
         size = f"Transformer, {count(model.num_layers, 'layer')}, {model.hidden_size} wide"
         return (

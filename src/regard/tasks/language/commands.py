@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class LanguageCommands(Commands["LanguageModel"]):
-    """As `Commands`, for language models."""
+    """The `Commands` of language models."""
 
     layout: ClassVar[Sequence[str]] = ("encoding", "allow_skipped")
 
     def look(self, predictor: LanguageModel, options: Namespace, sites: list[str] | None) -> Look:
-        """Read a text; all sites are recorded, and the last layer's is shown."""
+        """Score a text with all sites recorded; the last layer is shown."""
         [result] = predictor.score([options.sentence], record=predictor.model.sites)
         headline = f"{result.text}   (log probability {result.log_probability:.2f}, perplexity {result.perplexity:,.2f})"
         site = result.attention.sites[-1] if result.attention is not None else None
@@ -38,10 +38,10 @@ class LanguageCommands(Commands["LanguageModel"]):
 
 
 def read_plain_texts(options: Namespace, config: LanguageConfig) -> tuple[list[str], ReadingReport]:
-    """Read texts as those of the model's training were read.
+    """Read texts in the same way as the training data.
 
     Args:
-        options: With `files` (`FILE` or `FILE,FILE`) and the layout options.
+        options: Options with `files` (`FILE` or `FILE,FILE`) and the layout options.
         config: The run's configuration.
 
     Raises:

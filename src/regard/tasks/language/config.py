@@ -1,4 +1,4 @@
-"""Settings of a language model's run."""
+"""Settings of the run of a language model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from regard.config.training import TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageTrainingConfig(TrainingConfig):
-    """How a language model is trained: length, batches, optimizer and what is kept."""
+    """Training of a language model: length, batches, optimizer and checkpoints."""
 
     monitor: Literal["loss"] = "loss"
-    """Score that the best checkpoint is chosen by."""
+    """Score that decides which checkpoint is the best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +25,17 @@ class LanguageConfig(RunConfig):
 
     task: Literal["language"] = "language"
     data: TextDataConfig = field(default_factory=TextDataConfig)
-    """Data to learn from."""
+    """Training data."""
     tokenizer: TokenizerConfig = field(default_factory=BPEConfig)
-    """How texts become symbols."""
+    """Tokenizer of the texts."""
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
     """Architecture of the model."""
     training: LanguageTrainingConfig = field(default_factory=LanguageTrainingConfig)
-    """How the model is trained."""
+    """Settings of the training."""
     generation: GenerationConfig = field(default_factory=GenerationConfig)
-    """How texts are generated."""
+    """Settings of generation."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """As `RunConfig.misfits`, for this task's own settings too."""
+        """Yield the misfits of all settings of the run; see `RunConfig.misfits`."""
         yield from super().misfits()
         yield from transformer_misfits(self.model, self.model.hidden_size)

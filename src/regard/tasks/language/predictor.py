@@ -1,4 +1,4 @@
-"""A trained language model: the beginning of a text in, the text out."""
+"""A trained language model, which continues texts."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,11 +32,11 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
 _TEXTS_AT_ONCE = 64
-"""Texts that are generated together, all samples counted."""
+"""Number of texts that are generated together, including all samples."""
 
 
 class LanguageModel:
-    """Goes on with texts, and says how likely given ones are.
+    """A trained model that continues texts and computes the probability of given ones.
 
     Args:
         bundle: The model and its tokenizer. The model is put into evaluation mode and stays on its device.
@@ -67,7 +67,7 @@ class LanguageModel:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """How texts become symbols."""
+        """Tokenizer of the texts."""
         return self.bundle.tokenizer
 
     @property
@@ -94,32 +94,32 @@ class LanguageModel:
         progress: bool = False,
         follow: Callable[[int, int, str], None] | None = None,
     ) -> list[list[Generation]]:
-        """Go on with prompts.
+        """Continue prompts.
 
-        What stands in the model's configuration (`generation`) holds where an argument is None.
+        If an argument is None, the setting of the model's configuration (`generation`) is used.
 
         Args:
-            prompts: Beginnings of texts; an empty one for a text of the model's own.
-            samples: How many texts for each prompt.
-            temperature: What scores are divided by before words are drawn; 0 for the most probable word at each step.
+            prompts: Beginnings of texts; an empty one for a text without a given beginning.
+            samples: Number of texts for each prompt.
+            temperature: Divisor of the scores before words are drawn; 0 for the most probable word at each step.
             top_k: Draw from the k most probable words only; 0 for all.
             top_p: Draw from the most probable words that together have this probability, more than 0 and at most 1.
-            max_length: Most tokens that are added to a prompt, the end included; 0 for as many as a text had in training.
-            no_repeat_ngrams: n: no sequence of n tokens occurs twice in a text, its prompt included; 0 for no restriction.
-            repetition_penalty: θ ≥ 1: log probabilities of tokens that the text or its prompt already has are multiplied by it;
-                1 for no penalty.
-            seed: With a prompt's number, it decides what is drawn.
-            first: Number of the first prompt, so that a file may be worked through in parts.
+            max_length: Maximum number of tokens that are added to a prompt, including the end symbol; 0 for `data.max_tokens`.
+            no_repeat_ngrams: n: no sequence of n tokens occurs twice in a text, including its prompt; 0 for no restriction.
+            repetition_penalty: θ ≥ 1, by which log probabilities of tokens that already occur in the text or its prompt are
+                multiplied; 1 for no penalty.
+            seed: Seed, which is combined with the number of each prompt.
+            first: Number of the first prompt, so that a file can be processed in parts.
             numbers: Numbers of the prompts, counted from `first`; None for 0, 1, …
-            reweight: Maps attention weights to those used in their place: one function for all layers, or some by site; see
-                `regard.reweight`. The tokens of a prompt are steps too.
-            record: Attention sites to record, `decoder.0` and so on.
+            reweight: Function that replaces the attention weights in all layers, or functions by site; see `regard.reweight`.
+                The tokens of a prompt are steps too.
+            record: Attention sites to record, such as `decoder.0`.
             progress: Whether to show a bar on standard error.
-            follow: Function that is called after each word with the position of the prompt, that of the sample, and the text so
-                far, to show a text while it is written.
+            follow: Function that is called after each word with the index of the prompt, the index of the sample, and the text
+                so far, to show a text while it is generated.
 
         Returns:
-            For each prompt its samples, in the order drawn. What is drawn for a prompt does not depend on the other prompts.
+            For each prompt its samples, in the order drawn. They do not depend on the other prompts.
 
         Raises:
             RequestError: If an argument is out of range.
@@ -149,7 +149,9 @@ class LanguageModel:
             )
         named = list(range(len(prompts)) if numbers is None else numbers)
         if len(named) != len(prompts):
-            raise RequestError(f"generate: got {len(prompts)} prompts and {len(named)} numbers, expected as many of each")
+            raise RequestError(
+                f"generate: got {len(prompts)} prompts and {len(named)} numbers, expected the same number of each"
+            )
         ids, offsets = self.tokenizer.encode_batch(prompts)
         rows = [ids[start:stop] for start, stop in pairwise(offsets.tolist())]
         found: list[list[Generation]] = [[]] * len(prompts)
@@ -173,12 +175,12 @@ class LanguageModel:
         record: Collection[str] = (),
         progress: bool = False,
     ) -> list[ScoredText]:
-        """Return how likely given texts are, word by word.
+        """Return the log probability of each token of given texts.
 
         Args:
             texts: The texts; one of more than `data.max_tokens` tokens is read in blocks, as in training.
             reweight: As for `generate`.
-            record: Attention sites to record, `decoder.0` and so on. Those of several blocks stand in blocks of the record.
+            record: Attention sites to record, such as `decoder.0`. If a text is read in blocks, so is its attention.
             progress: Whether to show a bar on standard error.
 
         Raises:
@@ -242,7 +244,7 @@ class LanguageModel:
     def _follower(
         self, places: list[int], prompts: Sequence[str], rows: Sequence[np.ndarray], follow: Callable[[int, int, str], None]
     ) -> Callable[[Tensor, Tensor], None]:
-        """Return a function that collects the words of these prompts and tells `follow` the texts."""
+        """Return a function that collects the words of these prompts and calls `follow` with the texts."""
         written: dict[tuple[int, int], list[int]] = {}
 
         def step(going: Tensor, tokens: Tensor) -> None:
@@ -259,7 +261,7 @@ class LanguageModel:
         return step
 
     def _draw(self, rows: list[np.ndarray], numbers: list[int], request: "_Request") -> list[list[Hypothesis]]:
-        """Go on with prompts of one length, as targets that begin with them."""
+        """Continue prompts of equal length, as targets that begin with them."""
         source = torch.full((len(rows), 1), END, device=self.device)
         mask, length = torch.ones_like(source, dtype=torch.bool), len(rows[0])
         settings = request.settings
@@ -285,9 +287,9 @@ class LanguageModel:
         )
 
     def _joined(self, prompt: str, row: np.ndarray, tokens: Sequence[int]) -> str:
-        """Return the prompt as it was given, and what was added.
+        """Return the original prompt followed by the added text.
 
-        The model may not know all of the prompt, or see it in lower case.
+        The model may not know all words of the prompt, or may read it in lower case.
         """
         known, whole = self.tokenizer.decode(row.tolist()), self.tokenizer.decode(tokens)
         return prompt.rstrip() + whole[len(known) :] if whole.startswith(known) else whole
@@ -303,7 +305,7 @@ class LanguageModel:
         )
 
     def _settings(self, **given: Any) -> GenerationConfig:
-        """Return the configuration's, but for what is given."""
+        """Return the settings of the configuration, replaced by the given ones."""
         settings = replace(self.config.generation, **{name: value for name, value in given.items() if value is not None})
         try:
             check_config(settings)
@@ -325,7 +327,7 @@ class LanguageModel:
 
 @dataclass
 class _Request:
-    """How texts are drawn."""
+    """Settings of one generation."""
 
     settings: GenerationConfig
     sampling: Sampling | None
@@ -335,7 +337,7 @@ class _Request:
 
 
 def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
-    """Yield the places of rows of one length, at most so many together: the length of a prompt decides how far it may go."""
+    """Yield groups of indices of rows with equal length, because the maximum length depends on that of the prompt."""
     by_length: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         by_length.setdefault(len(row), []).append(place)
@@ -345,7 +347,7 @@ def _alike(rows: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
 
 
 def _in_blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return square maps (…,T,T) along the diagonal of one."""
+    """Return one matrix with the square maps (…,T,T) along its diagonal."""
     if len(parts) == 1:
         return parts[0]
     size = sum(part.shape[-1] for part in parts)

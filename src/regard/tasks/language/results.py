@@ -13,23 +13,25 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 @dataclass(frozen=True, repr=False)
 class Generation:
-    """One way of going on with a prompt."""
+    """One continuation of a prompt."""
 
     prompt: str
-    """As it was given."""
+    """The original prompt."""
     text: str
-    """The prompt and what was added."""
+    """The prompt with the added text."""
     log_probability: float
-    """log p(what was added | prompt), the end symbol's included where `finished`; the model's own, whatever was drawn from."""
+    """log p(added text | prompt) under the model, regardless of the settings of sampling, including the end symbol if
+    `finished`.
+    """
     num_tokens: int
     """Number of tokens that were added, without the end symbol."""
     finished: bool
-    """Whether the model ended the text; False where the length limit cut it off."""
+    """Whether the model ended the text; False if the length limit cut it off."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, made when first asked for; None where no attention was recorded."""
+        """The record, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self.prompt, self.text, self.log_probability)
 
     def __repr__(self) -> str:
@@ -48,9 +50,9 @@ class ScoredText:
 
     text: str
     log_probability: float
-    """log p(text), the end symbol's included."""
+    """log p(text), including the end symbol."""
     token_log_probabilities: np.ndarray
-    """(T + 1) float32, the last for the end symbol."""
+    """Float32 numbers (T + 1), the last for the end symbol."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
     @property
@@ -60,7 +62,7 @@ class ScoredText:
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, made when first asked for; None where no attention was recorded."""
+        """The record, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self.text, self.text, self.log_probability)
 
 
@@ -72,12 +74,12 @@ class Origin:
     fed: Sequence[int]
     """Input of the model: the start symbol and T tokens. The last token is missing if no word follows it."""
     attention: Mapping[str, np.ndarray]
-    """By site, with a row and a column for each of `fed`."""
+    """Attention by site, with a row and a column for each token of `fed`."""
     given: str | None = None
-    """The text where it was given and not generated: its words are shown, known to the model or not."""
+    """The text if it was given and not generated. Its original words are shown, even unknown ones."""
 
     def record(self, before: str, text: str, log_probability: float) -> AttentionRecord:
-        """Assemble the record: the words are those that were read, and special symbols belong to no word."""
+        """Build the record of the words that the model read; special symbols belong to no word."""
         read = self.tokenizer.describe(self.fed)
         words, word_of = read.words, read.word_of
         if self.given is not None:

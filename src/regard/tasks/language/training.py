@@ -1,4 +1,4 @@
-"""Learning to go on with a text."""
+"""Training of language models."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ OwnLanguageModel = Seq2Seq | Callable[[int], Seq2Seq]
 
 
 class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageBundle]):
-    """−log p(text), summed over tokens, end symbols included."""
+    """Objective −log p(text), summed over tokens including end symbols."""
 
     unit: ClassVar[str] = "tokens"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
@@ -37,21 +37,21 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
         return BucketBatchSampler.of_run(self.config, self.data.train.lengths)
 
     def count(self, indices: np.ndarray) -> int:
-        """Tokens."""
+        """Return the number of tokens."""
         return int(self.data.train.lengths[indices].sum())
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """With label smoothing, and without."""
+        """Return the loss with label smoothing, and without it."""
         return objective(self.model, batch, label_smoothing=self.config.training.label_smoothing)
 
     def validator(self, machine: Machine) -> "LanguageValidator | None":
-        """Return the loss and perplexity of all dev texts."""
+        """Return the validator of loss and perplexity on all dev texts."""
         if not len(self.data.dev):
             return None
         return LanguageValidator(self.data.dev, machine, batch_tokens=self.config.training.batch_tokens)
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Return the loss and perplexity."""
+        """Describe loss and perplexity."""
         return f"loss {scores['loss']:.3f}, perplexity {scores['perplexity']:,.2f}"
 
     def bundle(self, signature: dict[str, Any]) -> LanguageBundle:
@@ -71,7 +71,7 @@ class LanguageScores(LikelihoodScores):
     """Scores of one validation; `nll` is per token, over all dev texts."""
 
     num_tokens: int
-    """Number of tokens, end symbols included."""
+    """Number of tokens, including end symbols."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a bundle's signature."""
@@ -82,7 +82,7 @@ class LanguageScores(LikelihoodScores):
         return {"dev_nll": self.nll, "dev_perplexity": self.perplexity}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return the figures."""
+        """Describe the scores."""
         return f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})", []
 
 
@@ -95,27 +95,27 @@ class LanguageValidator(Validator[Seq2Seq]):
 
     @property
     def num_batches(self) -> int:
-        """Batches of one validation, for progress bars."""
+        """Number of batches of one validation, for progress bars."""
         return len(self._batches)
 
     def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> LanguageScores:
-        """Score a model on all dev texts; it is left in the mode it came in."""
+        """Score a model on all dev texts; its mode (training or evaluation) is the same afterwards."""
         with evaluating(model):
             nll = mean_nll(model, self._corpus, self._batches, self._machine, after_batch)
         return LanguageScores(nll, int(self._corpus.lengths.sum()))
 
 
 class LanguageTraining(Training[LanguageConfig, Tokenizer, LanguageBundle]):
-    """As `Training`, for language models."""
+    """The `Training` of language models."""
 
     def check(self, config: LanguageConfig, model: object, attention: object) -> None:
-        """As `Training.check`."""
+        """Check settings and objects; see `Training.check`."""
         if not config.data.train:
             raise ConfigError("data.train is empty; name a text file to learn from")
         if attention is not None:
             raise ConfigError(
-                "a language model has an attention in every layer, and one object cannot take the place of all: build a "
-                "regard.models.language.TransformerLanguageModel of layers that hold your own, and give that as `model`"
+                "a language model has an attention in every layer, and one object cannot replace all of them: build a "
+                "regard.models.language.TransformerLanguageModel with your own layers, and give it as `model`"
             )
 
     def prepare(

@@ -1,4 +1,4 @@
-"""Learning to translate, and translating."""
+"""Translation: training and prediction."""
 
 from __future__ import annotations
 

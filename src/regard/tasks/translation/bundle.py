@@ -1,4 +1,4 @@
-"""A trained translator on disk: its tokenizers beside the model, and the text of its card."""
+"""A trained translator on disk: model, tokenizers, and the text of its card."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Tokenizers:
 
 
 class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationBundle]):
-    """As `BundleFormat`, for translators."""
+    """The `BundleFormat` of translators."""
 
     def write_parts(self, bundle: TranslationBundle, folder: Path) -> None:
         """Write one tokenizer, or one for each side."""
@@ -55,7 +55,7 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
         return Tokenizers(read_tokenizer(files, SOURCE_TOKENIZER), read_tokenizer(files, TARGET_TOKENIZER))
 
     def build_model(self, config: TranslationConfig, parts: Tokenizers, attention: Any = None) -> Seq2Seq:
-        """Build the translator that the configuration describes."""
+        """Build the configured translator."""
         sizes = {"source_size": parts.source.size, "target_size": parts.target.size}
         return build_translator(config.model, **sizes, attention=attention)
 
@@ -66,7 +66,7 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
     def bundle(
         self, config: TranslationConfig, model: Any, parts: Tokenizers, files: BundleFiles, facts: Mapping[str, Any]
     ) -> TranslationBundle:
-        """Put a translator together."""
+        """Build the bundle of a translator."""
         return TranslationBundle(
             config=config, model=model, source_tokenizer=parts.source, target_tokenizer=parts.target, **facts
         )
@@ -110,10 +110,10 @@ class TranslationFormat(BundleFormat[TranslationConfig, Tokenizers, TranslationB
             data_rows=[("languages", f"{data.source} → {data.target}")],
             examples="pairs",
             limits=[
-                f"It knows sentences like those it was trained on, of at most {data.max_tokens} tokens; others come out worse.",
+                f"It is for sentences like those in training, of up to {data.max_tokens} tokens; others are translated worse.",
                 "It translates each line by itself and may leave out, repeat or invent words.",
-                "Attention shows what the model read when it wrote a word, and proves no cause.",
-                "Its training data may hold private or biased text; nothing was filtered for it.",
+                "Attention shows what the model read when it wrote a word, but it does not prove causes.",
+                "Its training data may contain private or biased text; regard does not filter it.",
             ],
         )
 
@@ -130,6 +130,6 @@ def check_same_vocabularies(bundles: Sequence[TranslationBundle]) -> None:
             same = (wanted.kind, wanted.lowercase, wanted.symbols) == (got.kind, got.lowercase, got.symbols)
             if not same:
                 raise RequestError(
-                    f"ensemble: the {side} vocabulary of model {number} ({got}) is not that of model 1 ({wanted}): members "
-                    "must share theirs, so train them on the same data with the same tokenizers, and other seeds"
+                    f"ensemble: the {side} vocabulary of model {number} ({got}) differs from that of model 1 ({wanted}): "
+                    "members must share their vocabularies, so train them on the same data with the same tokenizers"
                 )

@@ -46,7 +46,7 @@ _ROWS = (
 _RECURRENT_BETWEEN = (10_000, 100_000)
 """Range of the number of target words in which a recurrent model translates better than a Transformer."""
 _TOKENS_TO_TRAIN_ON = 4_600_000
-"""Target tokens to train on in all epochs together: about twelve minutes on two cores for the smaller rows."""
+"""Number of target tokens in all epochs together: about twelve minutes on two cores for the smaller rows."""
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
@@ -155,7 +155,7 @@ class TranslationTable(SettingsTable[TranslationConfig, DataConfig]):
         return choose_for_pairs(survey_pairs(data), given)
 
     def describe(self, config: TranslationConfig) -> tuple[str, ...]:
-        """As `SettingsTable.describe`."""
+        """Describe a configuration; see `SettingsTable.describe`."""
         tokenizers = config.tokenizers
         source, target = describe_tokenizer(tokenizers.source), describe_tokenizer(tokenizers.target)
         units = f"{source}, one vocabulary for both sides" if tokenizers.joint else f"{source}; {target}"

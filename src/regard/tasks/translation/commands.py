@@ -36,14 +36,14 @@ LENGTH_REWARD = Option(
 )
 ENSEMBLE = Option(
     "--ensemble",
-    "another model of the same vocabularies, whose probabilities are averaged with DIR's; may be given several times",
+    "another model with the same vocabularies, whose probabilities are averaged with DIR's; may be given several times",
     "DIR",
     {"action": "append"},
 )
 
 
 class TranslationCommands(Commands["Translator"]):
-    """As `Commands`, for translators."""
+    """The `Commands` of translators."""
 
     look_options: ClassVar[Sequence[Option]] = (
         Option("--target", "look at this translation of the sentence instead of the model's own", "TEXT"),
@@ -55,7 +55,7 @@ class TranslationCommands(Commands["Translator"]):
     layout: ClassVar[Sequence[str]] = PAIR_LAYOUT
 
     def look(self, predictor: Translator, options: Namespace, sites: list[str] | None) -> Look:
-        """Translate a sentence, or take a given translation."""
+        """Translate a sentence, or score a given translation, with attention."""
         record = None if sites is None else list(dict.fromkeys(["cross", *sites]))
         if options.target is None:
             [result] = predictor.translate([options.sentence], beam_size=options.beam, record=record)
@@ -109,10 +109,10 @@ def read_all_pairs(options: Namespace, config: TranslationConfig) -> tuple[list[
 
 
 def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Iterator[PairChunk], ReadingReport]:
-    """Read pairs in the layout of the model's own, unless the files' names or the user's options say otherwise.
+    """Read pairs in the layout of the training data, or as the files' names or the user's options define.
 
     Args:
-        options: With `files` (`FILE` or `FILE,FILE`) and the layout options.
+        options: Options with `files` (`FILE` or `FILE,FILE`) and the layout options.
         config: The run's configuration.
 
     Returns:
@@ -123,7 +123,7 @@ def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Ite
 
     report = ReadingReport()
     paths = split_files(options.files)
-    # Columns and header belong to the file that was trained on; another file may be laid out in another way.
+    # Columns and header are those of the training file; another file may have another layout.
     same = len(paths) == len(config.data.train) == 1 and file_ending(paths[0]) == file_ending(config.data.train[0])
     data = replace(config.data, format="auto") if same else replace(config.data, format="auto", columns=(), header="auto")
     data = replace(data, encoding=trained_encoding(paths, data.encoding))

@@ -1,4 +1,4 @@
-"""Two translators on the same pairs: which is better, and whether that is more than chance."""
+"""Comparison of two translators on the same pairs, with tests of significance."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,24 +14,24 @@ from regard.tasks.translation.predictor import Translator
 
 @dataclass(frozen=True)
 class TranslationScore:
-    """A score of two translators, as sacrebleu's paired bootstrap has it."""
+    """A score of two translators from sacrebleu's paired bootstrap."""
 
     name: str
     first: float
-    """From 0 to 100."""
+    """Score of the first translator, from 0 to 100."""
     first_interval: float
-    """Half of the 95% interval around it."""
+    """Half of its 95% interval."""
     second: float
     second_interval: float
     p: float
-    """Of the difference."""
+    """p-value of the difference."""
     signature: str
-    """How sacrebleu computed it; quote it with the scores."""
+    """sacrebleu's signature, which describes how the scores were computed; quote it with them."""
 
 
 @dataclass(frozen=True)
 class TranslatorComparison:
-    """Two translators on the same pairs."""
+    """Comparison of two translators on the same pairs."""
 
     names: tuple[str, str]
     pairs: int
@@ -41,7 +41,7 @@ class TranslatorComparison:
 
     @property
     def conclusion(self) -> str:
-        """One sentence: better by a score that chance explains badly, and worse by none."""
+        """One sentence; a translator is better if one score is significantly higher and none is significantly lower."""
         sure = [score for score in self.scores if score.p < CERTAIN and score.first != score.second]
         told = ", ".join(f"{score.second - score.first:+.2f} {score.name}, {describe_p(score.p)}" for score in self.scores)
         if not sure:
@@ -85,20 +85,20 @@ def compare_translators(
     resamples: int = 1000,
     progress: bool = False,
 ) -> TranslatorComparison:
-    """Test whether one translator is better than another, by sacrebleu's paired bootstrap of BLEU and chrF.
+    """Test whether one translator is better than another with sacrebleu's paired bootstrap of BLEU and chrF.
 
     Args:
-        first: One.
-        second: The other. Where one of the two writes in lower case, both are compared without case.
-        sources: Sources that neither was trained on.
-        targets: A reference of each.
-        names: What to call the two.
+        first: A translator.
+        second: Another translator. If one of the two has lower-case output, case is ignored.
+        sources: Sources that are not in the training data of either.
+        targets: A reference translation of each source.
+        names: Names of the two.
         beam_size: As for `Translator.translate`.
-        resamples: Of the bootstrap.
+        resamples: Number of samples of the bootstrap.
         progress: Whether to show bars on standard error.
 
     Raises:
-        RequestError: If there are no pairs, or not as many targets as sources.
+        RequestError: If there are no pairs, or the numbers of sources and targets differ.
 
     Reference:
         Koehn 2004, Statistical Significance Tests for Machine Translation Evaluation.
@@ -107,7 +107,7 @@ def compare_translators(
 
     if not sources or len(sources) != len(targets):
         raise RequestError(
-            f"compare: got {len(sources):,} sources and {len(targets):,} targets, expected as many, at least one"
+            f"compare: got {len(sources):,} sources and {len(targets):,} targets, expected the same number, at least one"
         )
     found = [
         [one.text for one in each.translate(sources, beam_size=beam_size, record=(), progress=progress)]
@@ -128,7 +128,7 @@ def compare_translators(
 
 
 def _score(name: str, signature: str, first: Any, second: Any) -> TranslationScore:
-    """Return one metric of sacrebleu's results; it calls chrF chrF2, by its β."""
+    """Return one metric of sacrebleu's results, in which chrF is called chrF2, after its β."""
     return TranslationScore(
         name=name.rstrip("2"),
         first=float(first.score),

@@ -13,19 +13,20 @@ from regard.config.training import DecodingConfig, TeacherForcingConfig, Trainin
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationTrainingConfig(TrainingConfig):
-    """How a translator is trained: length, batches, optimizer and what is kept."""
+    """Training of a translator: length, batches, optimizer and checkpoints."""
 
     teacher_forcing: TeacherForcingConfig = field(default_factory=TeacherForcingConfig)
-    """How often the decoder is fed the gold word."""
+    """Probability that the gold word is fed to the decoder."""
     alignment_weight: float = 0.05
-    """λ of the loss of attention that differs from the links of `data.alignments` (Garg et al. 2019); without effect where
-    that names no file."""
+    """λ of the loss for attention that differs from the links of `data.alignments` (Garg et al. 2019); no effect if no file
+    is set there.
+    """
     attention_loss_weight: float = 1.0
-    """λ of the attention's own loss, which kind `coverage` has (See et al. 2017); 0 to leave it out."""
+    """λ of the attention's own loss, which only kind `coverage` has (See et al. 2017); 0 to leave it out."""
     validation_pairs: int = 500
     """Number of dev pairs that are translated for BLEU and chrF at each validation (the loss is computed on all of them)."""
     monitor: Literal["bleu", "chrf", "loss"] = "bleu"
-    """Score that the best checkpoint is chosen by."""
+    """Score that decides which checkpoint is the best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,18 +35,18 @@ class TranslationConfig(RunConfig):
 
     task: Literal["translation"] = "translation"
     data: DataConfig = field(default_factory=DataConfig)
-    """Data to learn from."""
+    """Training data."""
     tokenizers: TokenizersConfig = field(default_factory=TokenizersConfig)
-    """How texts become symbols."""
+    """Tokenizers of both sides."""
     model: ModelConfig = field(default_factory=RecurrentConfig)
     """Architecture of the model."""
     training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
-    """How the model is trained."""
+    """Settings of the training."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    """How translations are searched for."""
+    """Settings of the search."""
 
     def misfits(self) -> Iterator[tuple[str, str]]:
-        """As `RunConfig.misfits`, for this task's own settings too."""
+        """Yield the misfits of all settings of the run; see `RunConfig.misfits`."""
         yield from super().misfits()
         tokenizers, model, data = self.tokenizers, self.model, self.data
         if tokenizers.joint and tokenizers.source != tokenizers.target:
@@ -65,10 +66,10 @@ class TranslationConfig(RunConfig):
                 if chosen >= count:
                     yield f"model.{name}", f"model.{name} is {chosen}, expected less than model.{what} ({count}), or -1"
         elif (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
-            message = "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends"
+            message = "model.decoder.readout is 'output', which a decoder of kind 'luong' computes before it attends"
             yield (
                 "model.decoder.readout",
-                f"{message}: the attention would do nothing; expected one of: concat, attentional, deep",
+                f"{message}: the attention would have no effect; expected one of: concat, attentional, deep",
             )
         for name, value in (("train", data.train), ("dev", data.dev)):
             if len(value) > 2:

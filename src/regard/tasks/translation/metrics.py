@@ -1,4 +1,4 @@
-"""The metrics that suit a translator, the same in validation, evaluation and comparison."""
+"""The metrics of translators, the same in validation, evaluation and comparison."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLEU, CHRF]":
-    """Build BLEU and chrF as they suit the references, and what a target tokenizer writes.
+    """Build BLEU and chrF with the options that suit the references and the target tokenizer.
 
-    Text that is tokenised already is taken as it is, other text is tokenised by WMT's `13a`. A model that writes in lower case
-    is compared without case.
+    Tokenised text stays unchanged; other text is tokenised with WMT's `13a`. Case is ignored for a model with lower-case
+    output.
 
     Args:
-        target: Tokenizer of the translations. One of kind `whitespace` reads any text as tokenised.
-        references: References to compare with; whether they are tokenised is judged by the first few thousand.
+        target: Tokenizer of the translations. With kind `whitespace`, all text counts as tokenised.
+        references: References. The first few thousand show whether they are tokenised.
     """
-    keeps_spaces = bool(target.scheme.space)  # others set punctuation by their own rules
+    keeps_spaces = bool(target.scheme.space)  # others attach punctuation by their own rules
     tokenised = target.kind == "whitespace" or (keeps_spaces and is_tokenised(references[:SAMPLE_SIZE]))
     return build_metrics(tokenised=tokenised, lowercase=target.lowercase)

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of several translations, the one that is most like all of them."""
+"""Minimum Bayes risk: choose the translation that is most similar to all others."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized
     """Compute the expected utility of each candidate: (1/N) Σ_j u(candidate_i, candidate_j).
 
     Args:
-        candidates: Translations of one source. Each is evidence too; one that comes twice counts twice.
+        candidates: Translations of one source. Each also serves as a reference; duplicates count several times.
         utility: `chrf` (Popović 2015; β = 2, up to 6 characters) or `bleu` (smoothed, of a sentence), both as in sacrebleu.
-        tokenized: Whether BLEU's words are what stands between spaces, and not cut by the rules of `13a`.
+        tokenized: Whether BLEU splits words at spaces, and not by the rules of `13a`.
 
     Returns:
         Values from 0 to 100.
@@ -37,9 +37,10 @@ def expected_utilities(candidates: Sequence[str], utility: Utility, *, tokenized
 
 
 def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-    """Return chrF of each text (rows) against each other (columns), as `sacrebleu.sentence_chrf` gives it.
+    """Return chrF of each text (rows) against each other (columns), equal to `sacrebleu.sentence_chrf`.
 
-    chrF = 100·(1 + β²)·P·R / (β²·P + R), with the means P and R of precision and recall over the orders that both texts have.
+    chrF = 100·(1 + β²)·P·R / (β²·P + R), with the means P and R of precision and recall over the n-gram orders that both texts
+    have.
     """
     precision, recall, orders = (np.zeros((len(texts), len(texts))) for _ in range(3))
     each = [extract_all_char_ngrams(text, _CHARACTERS, False) for text in texts]
@@ -55,7 +56,7 @@ def sentence_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
 
 
 def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.ndarray, "N N"]:
-    """Return BLEU of each text (rows) against each other (columns), as `sacrebleu.sentence_bleu` gives it."""
+    """Return BLEU of each text (rows) against each other (columns), equal to `sacrebleu.sentence_bleu`."""
     cut = Tokenizer13a()
     words = [(text if tokenized else cut(text.rstrip())).split() for text in texts]
     found = [_matches([extract_word_ngrams(own, order) for own in words]) for order in range(1, _WORDS + 1)]
@@ -71,7 +72,7 @@ def sentence_bleu(texts: Sequence[str], *, tokenized: bool = False) -> Float[np.
 def _matches(grams: Sequence[Counter[object]]) -> tuple[Float[np.ndarray, "N N"], Float[np.ndarray, " N"]]:
     """Count the n-grams that two texts share, and those of each text.
 
-    min(a, b) = Σ_t [a ≥ t][b ≥ t], so that one product of zeros and ones counts all the pairs.
+    Because min(a, b) = Σ_t [a ≥ t][b ≥ t], one product of zeros and ones counts all pairs.
     """
     number: dict[tuple[object, int], int] = {}
     rows = [

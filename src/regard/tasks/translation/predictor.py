@@ -1,4 +1,4 @@
-"""A trained translator: text in, translations out."""
+"""A trained translator, which translates texts."""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -34,11 +34,11 @@ from regard.text.batching import length_batches
 from regard.text.symbols import END, START
 
 _BLOCK = 2048
-"""Lines of a stream that are translated together."""
+"""Number of lines of a stream that are translated together."""
 
 
 class Translator:
-    """Translates with a trained model.
+    """A trained model that translates texts.
 
     Args:
         bundle: The model and its tokenizers. The model is put into evaluation mode and stays on its device.
@@ -102,39 +102,42 @@ class Translator:
         record: Collection[str] | None = None,
         progress: bool = False,
     ) -> list[Translation]:
-        """Translate texts, one translation each, in their order.
+        """Translate texts, and return one translation of each in the same order.
 
-        What stands in the model's configuration (`decoding`) holds where an argument is None.
+        If an argument is None, the setting of the model's configuration (`decoding`) is used.
 
         Args:
-            texts: One sentence each. An empty one has an empty translation; a very long one is translated in pieces.
+            texts: Texts of one sentence each. An empty text has an empty translation; a very long one is translated in parts.
             beam_size: Hypotheses kept at each step; 1 is greedy.
-            n_best: How many translations of each, at most the beam size; all but the best are its `alternatives`.
+            n_best: Number of translations of each text, at most the beam size; all except the best are its `alternatives`.
             length_penalty: α ≥ 0 of the score (log p + r·length) / ((5 + length) / 6)^α.
             length_reward: r ≥ 0.
-            max_length: Most tokens of a translation, its end included; 0 for twice the source and 20 more.
+            max_length: Maximum number of tokens of a translation, including the end symbol; 0 for twice the source plus 20.
             min_length: Minimum number of tokens of a translation.
             no_repeat_ngrams: n: no sequence of n tokens occurs twice in a translation; 0 for no restriction.
-            repetition_penalty: θ ≥ 1: log probabilities of tokens that the translation already has are multiplied by it.
+            repetition_penalty: θ ≥ 1, by which log probabilities of tokens that already occur in the translation are
+                multiplied.
             suppress_unknown: If True, the unknown symbol is never produced.
-            groups: Number of groups of a diverse beam search, which divides the beam size (Vijayakumar et al. 2018).
-            diversity: Cost, in nats, of each choice of the same token by an earlier group.
-            replace_unknown: Whether the source word most attended to takes an unknown symbol's place.
-            precision: What products run in. bfloat16 is quicker where the processor computes in it, and now and then chooses
-                another word.
-            prefix: What translations begin with: one text for all, or one for each, empty for none.
-            constraints: For each text a list of words and phrases that its translation holds; what is listed twice comes twice.
-                The beam should be wider than they have tokens together: a narrow one puts them first.
-            sampling: Draw translations instead of searching for the best; all but the first drawn are its `alternatives`.
-            minimum_risk: Choose, of the samples or else of the `n_best`, the translation that is most like all of them by this
-                measure, and order its `alternatives` so (Eikema and Aziz 2020).
-            reweight: Maps attention weights to those used in their place: one function for attention to the source, in every
-                layer, or functions by site; see `regard.reweight`.
+            groups: Number of groups of a diverse beam search, a divisor of the beam size (Vijayakumar et al. 2018).
+            diversity: Penalty, in nats, for each earlier group that chose the same token.
+            replace_unknown: Whether to replace an unknown symbol by the source word most attended to.
+            precision: Number format of matrix products. bfloat16 is faster on processors that support it, and rarely changes a
+                word.
+            prefix: Beginning of the translations: one text for all, or one for each; empty for none.
+            constraints: For each text a list of words and phrases that its translation must contain; one listed twice must
+                occur twice. Use a beam size above their total number of tokens: with a small beam, they come first in the
+                translation.
+            sampling: Settings to sample translations instead of searching for the best; all except the first are its
+                `alternatives`.
+            minimum_risk: Measure by which to choose, among the samples or the `n_best`, the translation that is most similar to
+                all others; its `alternatives` are ordered by it too (Eikema and Aziz 2020).
+            reweight: Function that replaces the attention weights to the source in every layer, or functions by site; see
+                `regard.reweight`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If an argument is out of range, or two do not go together.
+            RequestError: If an argument is out of range, or two cannot be combined.
         """
         texts = check_texts("translate", texts)
         if precision not in (None, "float32", "bfloat16"):
@@ -186,11 +189,11 @@ class Translator:
         return made if minimum_risk is None else [self._least_risky(one, minimum_risk) for one in made]
 
     def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:
-        """Translate lines from anywhere, in order, without holding more than some thousand of them.
+        """Translate lines of an iterable in order, with at most a few thousand of them in memory.
 
         Args:
-            lines: Such as an open file; their line ends are cut off.
-            options: As for `translate`; prefixes and constraints of each line may come from anywhere too.
+            lines: Iterable of lines, such as an open file; their line ends are removed.
+            options: As for `translate`; prefixes and constraints of the lines may be iterables too.
         """
         remaining, done = iter(lines), 0
         guides = {name: options[name] for name in ("prefix", "constraints") if not isinstance(options.get(name), str | None)}
@@ -212,17 +215,17 @@ class Translator:
         record: Collection[str] | None = None,
         progress: bool = False,
     ) -> list[Translation]:
-        """Score given translations, and record where the model looks when it has to write them.
+        """Score given translations, and record the attention of the model.
 
         Args:
             sources: The sources.
-            targets: As many targets.
+            targets: The target of each source.
             reweight: As for `translate`.
             record: Attention sites to record, `cross` by default; an empty tuple for none.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If there are not as many targets as sources.
+            RequestError: If the numbers of sources and targets differ.
         """
         sources, targets = check_texts("force", sources), check_texts("force", targets)
         changes = reweight_by_site(reweight, "cross")
@@ -233,15 +236,15 @@ class Translator:
         ]
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, progress: bool = False) -> list[ScoredPair]:
-        """Score given translations, quicker than `force` for it looks at no attention.
+        """Score given translations without attention, which is faster than `force`.
 
         Args:
             sources: The sources.
-            targets: As many targets.
+            targets: The target of each source.
             progress: Whether to show a bar on standard error.
 
         Raises:
-            RequestError: If there are not as many targets as sources.
+            RequestError: If the numbers of sources and targets differ.
         """
         sources, targets = check_texts("score", sources), check_texts("score", targets)
         found = self._force("score", sources, targets, [], None, progress=progress)
@@ -269,7 +272,7 @@ class Translator:
             progress: Whether to show bars on standard error.
 
         Raises:
-            RequestError: If there are no pairs, or not as many targets as sources.
+            RequestError: If there are no pairs, or the numbers of sources and targets differ.
         """
         if not sources:
             raise RequestError("evaluate: there are no pairs, expected at least one")
@@ -287,18 +290,18 @@ class Translator:
         )
 
     def decoding(self, **given: Any) -> DecodingConfig:
-        """Return how a search goes: as the configuration says, but for what is given and not None."""
+        """Return the settings of a search: those of the configuration, replaced by arguments that are not None."""
         return replace(self.config.decoding, **{name: value for name, value in given.items() if value is not None})
 
     def save(self, folder: str | Path) -> None:
-        """Write the model into a folder, from which `regard.load` reads it.
+        """Save the model to a folder, from which `regard.load` loads it.
 
         Raises:
             BundleError: If it cannot be written.
             RequestError: If it is an ensemble.
         """
         if isinstance(self.model, Ensemble):
-            raise RequestError("save: this is an ensemble of models that are saved already; load their folders together again")
+            raise RequestError("save: this is an ensemble of saved models; load their folders together again instead")
         save_bundle(folder, self.bundle)
 
     def _force(
@@ -311,9 +314,11 @@ class Translator:
         *,
         progress: bool,
     ) -> list[tuple[np.ndarray, Hypothesis]]:
-        """Return the ids of each source, and its target as the model sees it."""
+        """Score the given targets, and return the ids of each source with its hypothesis."""
         if len(sources) != len(targets):
-            raise RequestError(f"{caller}: got {len(sources)} sources and {len(targets)} targets, expected as many of each")
+            raise RequestError(
+                f"{caller}: got {len(sources)} sources and {len(targets)} targets, expected the same number of each"
+            )
         ids = [
             _with_end(*tokenizer.encode_batch(texts))
             for tokenizer, texts in zip(self._tokenizers, (sources, targets), strict=True)
@@ -342,7 +347,7 @@ class Translator:
         return [(own, found[number]) for number, own in enumerate(ids[0])]
 
     def _search(self, sources: list[Source], request: SearchRequest, *, progress: bool) -> list[list[Hypothesis]]:
-        """Search for each source's pieces in batches of similar length, and put them together again."""
+        """Search for the parts of each source in batches of similar length, and join the results."""
         pieces = [piece for source in sources for piece in source.pieces]
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
         found: list[list[Hypothesis]] = [[]] * len(pieces)
@@ -361,13 +366,13 @@ class Translator:
         joined = []
         for source in sources:
             own = list(islice(remaining, len(source.pieces)))
-            ranks = zip(*own, strict=False)  # the best of each piece together, then the second best of each
+            ranks = zip(*own, strict=False)  # join the best of each part, then the second best of each
             whole = [join(rank, decoding.length_penalty, decoding.length_reward) for rank in ranks]
             joined.append(whole or [empty_hypothesis(request.sites)])
         return joined
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
-        """Return the translation that is most like all of them, and the others by falling likeness; of equal ones the first."""
+        """Return the translation that is most similar to all others, with the others by decreasing similarity."""
         from regard.tasks.translation.minimum_risk import expected_utilities
 
         candidates = [translation, *translation.alternatives]
@@ -378,7 +383,7 @@ class Translator:
 
     @contextmanager
     def _running(self, precision: str) -> Iterator[Seq2Seq]:
-        """The model as products of this precision want it."""
+        """Prepare the model for products in this precision while the context is open."""
         if precision == "float32":
             yield self.model
             return
@@ -398,17 +403,17 @@ class Translator:
     def _replacing_site(self) -> str:
         sites = self._sites(None)
         if not sites:
-            raise RequestError("replace_unknown needs attention over the source, which this model has none of: turn it off")
+            raise RequestError("replace_unknown needs attention over the source, which this model does not have: turn it off")
         return sites[-1]
 
 
 def ensemble(translators: Sequence[Translator]) -> Translator:
-    """Return one translator of several, whose probabilities are averaged at each step.
+    """Return an ensemble of translators, which averages their probabilities at each step.
 
-    The rest of its settings are the first's.
+    Its other settings are those of the first translator.
 
     Args:
-        translators: One or more, of the same vocabularies and on one device.
+        translators: One or more translators with the same vocabularies, on the same device.
 
     Raises:
         RequestError: If no translator is given, or vocabularies differ.

@@ -1,4 +1,4 @@
-"""Requests for translations: what they must begin with and hold, and how they are searched for or drawn."""
+"""Requests for translations: their constraints, and the settings of search or sampling."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +21,10 @@ class TargetConstraints:
     """Prefixes and constraints of several translations.
 
     Args:
-        count: How many translations.
-        tokenizer: The target's.
-        prefix: What they begin with: one text for all, or one for each; empty for none.
-        constraints: Words and phrases that each holds: a list for each.
+        count: Number of translations.
+        tokenizer: Tokenizer of the target.
+        prefix: Beginning of the translations: one text for all, or one for each; empty for none.
+        constraints: For each translation a list of words and phrases that it must contain.
 
     Raises:
         RequestError: If their number differs from the number of translations, if something is not a text, or if a constraint is
@@ -43,7 +43,7 @@ class TargetConstraints:
         demands = [[]] * count if constraints is None else [check_texts("constraints", each) for each in constraints]
         for name, given in (("prefix", prefixes), ("constraints", demands)):
             if len(given) != count:
-                raise RequestError(f"translate: got {count} texts and {len(given)} of {name}, expected as many of each")
+                raise RequestError(f"translate: got {count} texts and {len(given)} of {name}, expected the same number of each")
         for number, texts in enumerate(demands):
             if not all(text.strip() for text in texts):
                 raise RequestError(f"translate: a constraint of text {number} is empty; leave it out")
@@ -57,16 +57,16 @@ class TargetConstraints:
         return bool(self._prefixes[number].ids or self._phrases[number])
 
     def take(self, numbers: Iterable[int | None]) -> Guidance:
-        """Return the constraints of a search for these; None for a search without any."""
+        """Return the constraints for the given translations; None if there are none."""
         chosen = list(numbers)
         prefixes = [[] if number is None else self._prefixes[number].ids for number in chosen]
         phrases = [[] if number is None else [each.ids for each in self._phrases[number]] for number in chosen]
         return Guidance(prefixes, phrases, self._continues)
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
-        """Return the words with unknown symbols that a translation was made to hold, by position.
+        """Return the required words with unknown symbols in a translation, by position.
 
-        Empty where a word goes on.
+        Further symbols of the same word have an empty text.
         """
         replaced = _unknown_at(self._tokenizer, self._prefixes[number], 0)
         for phrase in self._phrases[number]:
@@ -80,9 +80,9 @@ class TargetConstraints:
 def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[int, str]:
     """Return the words that are unknown in part or whole, by the position of the first symbol.
 
-    Nothing at that of their others.
+    Further symbols of the same word have an empty text.
     """
-    space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space  # a symbol of its own, which stays
+    space = "" if tokenizer.scheme.leading_space else tokenizer.scheme.space  # a separate symbol, which stays
     replaced: dict[int, str] = {}
     for word in {owner for owner, number in zip(encoding.word_of, encoding.ids, strict=True) if number == UNKNOWN}:
         symbols = enumerate(zip(encoding.word_of, encoding.tokens, strict=True), start)
@@ -92,7 +92,7 @@ def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[in
 
 
 def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
-    """Return the symbols that go on with a word: letters and digits without the mark of a space before them."""
+    """Return the symbols that continue a word: letters and digits without the mark of a preceding space."""
     if not tokenizer.scheme.leading_space:
         return None
     mark = tokenizer.scheme.space
@@ -101,7 +101,7 @@ def _continuing(tokenizer: Tokenizer) -> torch.Tensor | None:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """Settings of one search for translations, or of drawing them."""
+    """Settings of one search for translations, or of sampling."""
 
     decoding: DecodingConfig
     n_best: int
@@ -112,20 +112,20 @@ class SearchRequest:
 
     @property
     def width(self) -> int:
-        """Hypotheses of a sentence at once."""
+        """Number of hypotheses of a sentence."""
         return max(1, self.sampling.count if self.sampling else self.decoding.beam_size)
 
     def run(self, model: Seq2Seq, ids: Tensor, mask: Tensor, places: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-        """Search, or draw.
+        """Search for translations, or sample them.
 
         Args:
             model: The model.
-            ids: Pieces of texts.
-            mask: Where they are.
-            places: For each the number of its text, and which of its pieces it is.
+            ids: Ids of parts of texts.
+            mask: True at the ids, False at padding.
+            places: For each part the number of its text, and its number within the text.
         """
         guidance = None
-        if self.guide is not None:  # a long text begins with and holds what it has to in its first piece
+        if self.guide is not None:  # constraints of a long text apply to its first part
             guidance = self.guide.take(None if later else number for number, later in places)
         common: dict[str, Any] = {"guidance": guidance, "record": self.sites, "reweight": self.reweight}
         if self.sampling is None:
@@ -135,10 +135,10 @@ class SearchRequest:
             ids,
             mask,
             self.sampling,
-            numbers=[number + (later << 40) for number, later in places],  # chance of its own for each piece
+            numbers=[number + (later << 40) for number, later in places],  # separate random numbers for each part
             length_penalty=self.decoding.length_penalty,
             length_reward=self.decoding.length_reward,
             max_length=self.decoding.max_length,
-            restrictions=restrictions_of(replace(self.decoding, beam_size=1)),  # draws have no groups
+            restrictions=restrictions_of(replace(self.decoding, beam_size=1)),  # sampling has no groups
             **common,
         )

@@ -1,4 +1,4 @@
-"""One translation: text, scores, and where the model looked."""
+"""One translation: text, scores and attention."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Translation:
     """One translation of one source."""
 
     source: str
-    """As it was given."""
+    """The original text."""
     text: str
     """The translation."""
     score: float
@@ -28,14 +28,14 @@ class Translation:
     log_probability: float
     """log p(translation | source)."""
     finished: bool = True
-    """False where the length limit cut it off."""
+    """Whether the model ended the translation; False if the length limit cut it off."""
     alternatives: list["Translation"] = field(default_factory=list, repr=False)
-    """The other ones that were asked for by `n_best`, by falling score."""
+    """The other translations for `n_best`, by decreasing score."""
     _origin: "Origin | None" = field(default=None, repr=False, compare=False)
 
     @cached_property
     def attention(self) -> AttentionRecord | None:
-        """The record, made when first asked for; None where no attention was recorded."""
+        """The record, built at the first access; None if no attention was recorded."""
         return None if self._origin is None else self._origin.record(self)
 
     def __repr__(self) -> str:
@@ -61,11 +61,11 @@ class ScoredPair:
     log_probability: float
     """log p(target | source), natural logarithm."""
     token_log_probabilities: np.ndarray
-    """Of each token of the target, (T + 1); the last is for the end symbol."""
+    """Log probability of each token of the target, (T + 1); the last is that of the end symbol."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the target, the end symbol included."""
+        """Number of tokens of the target, including the end symbol."""
         return len(self.token_log_probabilities)
 
 
@@ -77,12 +77,12 @@ class Origin:
     source: Source
     tokenizers: tuple[Tokenizer, Tokenizer]
     replaced: dict[int, str]
-    """Words in place of the symbols at these positions; nothing where the word before goes on."""
+    """Words that replace the symbols at these positions; an empty text for further symbols of the same word."""
     given: str | None = None
-    """The target's text where it was given and not searched for: its words are shown, known to the model or not."""
+    """The text of the target if it was given and not searched for. Its original words are shown, even unknown ones."""
 
     def record(self, translation: Translation) -> AttentionRecord:
-        """Assemble the record; the end symbols are its tokens, but belong to no word."""
+        """Build the record. The end symbols are tokens, but belong to no word."""
         source_tokens, source_words, source_word_of = self.source.describe(self.tokenizers[0])
         tokens = self.hypothesis.tokens
         ended = len(self.hypothesis.token_log_probabilities) > len(tokens)
@@ -91,7 +91,7 @@ class Origin:
         if self.given is not None:
             encoding = self.tokenizers[1].encode(self.given)
             target_words, target_word_of = list(encoding.words), [*encoding.word_of, -1]
-        # Several may stand in what the output's rules take for one word.
+        # One word of the output may contain several of them.
         for number, parts in groupby(sorted(self.replaced.items()), key=lambda item: output.word_of[item[0]]):
             target_words[number] = "".join(part for _, part in parts)
         return AttentionRecord(
@@ -118,16 +118,15 @@ def translation_of(
     text: str | None = None,
     held: Callable[[Sequence[int]], dict[int, str]] | None = None,
 ) -> Translation:
-    """Turn what the search found for a source into a translation and its alternatives.
+    """Build a translation with its alternatives from the hypotheses for a source.
 
     Args:
         source: The source.
-        hypotheses: The best first.
-        tokenizers: The source's and the target's.
-        replace_unknown: The attention site that says which source word takes an unknown symbol's place; None for no
-            replacing.
-        text: The target's text where it was given and not searched for.
-        held: The required words in place of unknown symbols, by position.
+        hypotheses: The hypotheses, the best first.
+        tokenizers: Tokenizers of source and target.
+        replace_unknown: Attention site that chooses the source word for an unknown symbol; None for no replacement.
+        text: The text of the target if it was given and not searched for.
+        held: The required words for unknown symbols, by position.
     """
     made = []
     for hypothesis in hypotheses:
@@ -148,12 +147,12 @@ def translation_of(
 
 
 def _replacements(hypothesis: Hypothesis, source: Source, tokenizer: Tokenizer, site: str) -> dict[int, str]:
-    """For each unknown symbol, the source word most attended to when it was predicted (Luong et al. 2015b)."""
+    """Return for each unknown symbol the source word most attended to when it was predicted (Luong et al. 2015b)."""
     unknown = [position for position, token in enumerate(hypothesis.tokens) if token == UNKNOWN]
     if not unknown:
         return {}
     _, words, word_of = source.describe(tokenizer)
-    if not words:  # the model was asked for an empty source, because of what its translation has to hold
+    if not words:  # an empty source whose translation has required words
         return {}
     weights = hypothesis.attention[site]
     weights = weights if weights.ndim == 2 else weights.mean(0)

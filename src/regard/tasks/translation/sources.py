@@ -1,8 +1,8 @@
-"""Sources on their way to the model: encoded, cut where they are too long, and put into batches.
+"""Prepare sources for the model: encode them, split long ones, and build batches.
 
-A source with more tokens than any the model was trained on is cut into pieces, at the ends of its sentences where there are
-any and between words else. The pieces are translated by themselves and put together again: nothing of a line is lost, and the
-attention of each piece stands in its own block.
+A source with more tokens than the sources in training is split into parts, at ends of sentences if there are any, else between
+words. The parts are translated separately and joined, so no part of a line is lost. The attention of each part is a block of
+the joined record.
 """
 
 from bisect import bisect_right
@@ -25,11 +25,11 @@ _SENTENCE_ENDS = frozenset(".!?…;。！？；")
 
 @dataclass(frozen=True)
 class Source:
-    """A text, and the ids it goes to the model as: one piece, unless it is very long; none where it is empty."""
+    """A text with its ids in one part, or in several parts for a very long text; an empty text has no part."""
 
     text: str
     pieces: tuple[np.ndarray, ...]
-    """Ids, each with an end symbol."""
+    """Ids of each part, with an end symbol."""
 
     def describe(self, tokenizer: Tokenizer) -> tuple[list[str], list[str], list[int]]:
         """Return the tokens with the end symbols, words, and the word of each token (−1 for end symbols)."""
@@ -44,7 +44,7 @@ class Source:
 
 
 def encode_sources(texts: Sequence[str], tokenizer: Tokenizer, longest: int) -> list[Source]:
-    """Return encode texts, and cut those of more than `longest` tokens."""
+    """Encode texts, and split those of more than `longest` tokens."""
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
     for number, text in enumerate(texts):
@@ -61,7 +61,7 @@ def guided(source: Source) -> Source:
 
 
 def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Return the rows of ids as one tensor, and the mask of what is not padding."""
+    """Return the rows of ids as one tensor, and a mask that is False at padding."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
     ids = np.full(mask.shape, PAD, dtype=np.int64)
@@ -70,9 +70,9 @@ def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "
 
 
 def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
-    """Return the hypotheses of a source's pieces as one, with end symbols between them and their attention in blocks.
+    """Join the hypotheses of a source's parts, with end symbols between them and their attention in blocks.
 
-    Finished if all are; whether it ends with an end symbol is the last one's affair.
+    The result is finished if all parts are. It ends with an end symbol if the last part does.
     """
     if len(pieces) == 1:
         return pieces[0]
@@ -95,14 +95,16 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
     parts = [piece.attention[site] for piece in pieces]
     if site.startswith("decoder"):
         for number, before in enumerate(pieces[:-1], 1):
-            if not before.finished:  # no end symbol between them: the column of the start would be that of the word before
+            if (
+                not before.finished
+            ):  # without an end symbol between them, the column of the start symbol would be that of the previous word
                 parts[number] = parts[number].copy()
                 parts[number][..., 0] = 0
     return parts
 
 
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
-    """Return where to cut a long text: the last end of a sentence in reach, else the last end of a word, else anywhere."""
+    """Return the positions at which to split a long text: the last end of a sentence within reach, else of a word, else any."""
     words, owner = encoding.words, encoding.word_of
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
     sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]
@@ -126,7 +128,7 @@ def _blocks(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def empty_hypothesis(sites: Collection[str]) -> Hypothesis:
     """Return the translation of an empty source, for which the model is not run."""
-    size = {"source": 0, "target": 1}  # the end symbol; a site within the source has nothing at all
+    size = {"source": 0, "target": 1}  # the end symbol; sites within the source are empty
     shapes = {site: [size[side] for side in sides(site)] for site in sites}
     maps = {site: np.zeros(shape, dtype=np.float32) for site, shape in shapes.items() if shape[0]}
     return Hypothesis([], 0.0, 0.0, True, np.zeros(1, dtype=np.float32), maps)

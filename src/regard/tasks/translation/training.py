@@ -1,4 +1,4 @@
-"""Learning to translate."""
+"""Training of translators."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,11 +30,11 @@ Model = Seq2Seq | Callable[[int, int], Seq2Seq]
 
 
 class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, TranslationBundle]):
-    """−log p(target | source), summed over target words, end symbols included."""
+    """Objective −log p(target | source), summed over target words including end symbols."""
 
     unit: ClassVar[str] = "target tokens"
     _attention_loss: tuple[Tensor, Tensor] | None = None
-    """The sum over words, and their number, since the last row; in this process, of several."""
+    """The sum over words, and their number, since the last row of the logs, for this process only."""
     columns: ClassVar[tuple[str, ...]] = (
         "gold_probability",
         "attention_loss",
@@ -52,11 +52,11 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
 
     def count(self, indices: np.ndarray) -> int:
-        """Return target words."""
+        """Return the number of target words."""
         return int(self.data.train.target_lengths[indices].sum())
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """With label smoothing, and without."""
+        """Return the loss with label smoothing, and without it."""
         training = self.config.training
         probability = gold_probability(training.teacher_forcing, step, total_steps)
         use_gold = draw_gold(batch.target_in, probability, training.teacher_forcing.unit)
@@ -71,12 +71,12 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         )
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
-        """Add to the sum of the attention's losses since the last row of the logs; nobody waits for a GPU here."""
+        """Add to the sum of the attention's losses since the last row of the logs, without waiting for a GPU."""
         before = self._attention_loss or (torch.zeros_like(total), torch.zeros_like(count))
         self._attention_loss = before[0] + total, before[1] + count
 
     def validator(self, machine: Machine) -> TranslationValidator | None:
-        """Return the loss of all dev pairs, BLEU and chrF of some."""
+        """Return the validator of the loss on all dev pairs, and of BLEU and chrF on some."""
         if not len(self.data.dev):
             return None
         return TranslationValidator(
@@ -89,7 +89,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         )
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:
-        """Return how often the gold word is fed, and the mean loss of the attention since the last row."""
+        """Return the probability of feeding the gold word, and the mean loss of the attention since the last row."""
         row = {"gold_probability": gold_probability(self.config.training.teacher_forcing, step, total_steps)}
         if self._attention_loss is not None:
             total, count = self._attention_loss
@@ -98,7 +98,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return row
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
-        """Return the loss, and BLEU and chrF if there are some."""
+        """Describe the loss, and BLEU and chrF if they were computed."""
         how = scores["decoding"]
         bleu = f", BLEU {scores['bleu']:.1f} ({how}), chrF {scores['chrf']:.1f} ({how})" if scores["translated_pairs"] else ""
         return f"loss {scores['loss']:.3f}{bleu}"
@@ -117,10 +117,10 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
 
 
 class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBundle]):
-    """As `Training`, for translators."""
+    """The `Training` of translators."""
 
     def check(self, config: TranslationConfig, model: object, attention: object) -> None:
-        """As `Training.check`."""
+        """Check settings and objects; see `Training.check`."""
         training = config.training
         if not config.data.train:
             raise ConfigError("data.train is empty; name a file of sentence pairs to learn from")
@@ -135,7 +135,7 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         if training.monitor != "loss" and not training.validation_pairs:
             raise ConfigError(
                 f"training.monitor is '{training.monitor}', which is computed on training.validation_pairs pairs, "
-                "and that is 0; set it to more, or monitor the loss"
+                "which is 0; increase it, or monitor the loss"
             )
 
     def prepare(

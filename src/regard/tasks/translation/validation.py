@@ -26,7 +26,7 @@ _DECODING = "greedy"
 
 @dataclass(frozen=True)
 class Sample:
-    """One validation pair and what the model makes of it."""
+    """One validation pair with the model's translation."""
 
     source: str
     prediction: str
@@ -38,16 +38,16 @@ class TranslationScores(LikelihoodScores):
     """Scores of one validation; `nll` is per target word, over all dev pairs."""
 
     bleu: float
-    """From 0 to 100, of greedy translations."""
+    """Score of greedy translations, from 0 to 100."""
     chrf: float
-    """From 0 to 100, of greedy translations."""
+    """Score of greedy translations, from 0 to 100."""
     bleu_signature: str
-    """How sacrebleu computed it."""
+    """sacrebleu's signature, which describes how the score was computed."""
     chrf_signature: str
     num_pairs: int
-    """Pairs behind `nll`."""
+    """Number of pairs for `nll`."""
     num_translated: int
-    """Pairs behind `bleu` and `chrf`, decoded greedily."""
+    """Number of pairs for `bleu` and `chrf`, which are decoded greedily."""
     samples: tuple[Sample, ...] = ()
 
     def to_dict(self) -> dict[str, float | int | str]:
@@ -69,7 +69,7 @@ class TranslationScores(LikelihoodScores):
         return {"dev_nll": self.nll, "dev_perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
 
     def describe(self, *, first: bool) -> tuple[str, list[str]]:
-        """Return the figures, and a few translations."""
+        """Describe the scores, and show a few translations."""
         head = f"dev loss {self.nll:.3f} (perplexity {self.perplexity:,.2f})"
         lines = []
         if self.num_translated:
@@ -104,11 +104,11 @@ class TranslationValidator(Validator[Seq2Seq]):
 
         Args:
             corpus: The dev pairs.
-            target_tokenizer: Turns output into text, and says how BLEU is to read it.
-            decoding: For the length limit; validation decodes greedily.
-            machine: What it is computed with.
-            num_translated: How many pairs to translate.
-            batch_tokens: Tokens in a batch, padding included.
+            target_tokenizer: Tokenizer that converts output to text, and determines how BLEU splits it.
+            decoding: Settings of the search, of which only the length limit is used; validation decodes greedily.
+            machine: Device and number format.
+            num_translated: Number of pairs to translate.
+            batch_tokens: Maximum number of tokens in a batch, including padding.
         """
         self._corpus, self._tokenizer, self._machine = corpus, target_tokenizer, machine
         self._decoding = replace(decoding, beam_size=1, length_reward=0.0)
@@ -122,18 +122,18 @@ class TranslationValidator(Validator[Seq2Seq]):
 
     @property
     def num_batches(self) -> int:
-        """Batches of one validation, for progress bars."""
+        """Number of batches of one validation, for progress bars."""
         return len(self._loss_batches) + len(self._translated_batches)
 
     def validate(self, model: Seq2Seq, *, after_batch: Callable[[], None] = lambda: None) -> TranslationScores:
         """Compute the loss over all pairs, and translate some.
 
         Args:
-            model: The model; it is left in the mode it came in.
-            after_batch: Called after each batch; what it raises ends the validation.
+            model: The model; its mode (training or evaluation) is the same afterwards.
+            after_batch: Function that is called after each batch; an exception from it ends the validation.
 
         Returns:
-            The scores; where the loss is not finite, nothing was translated.
+            The scores; if the loss is not finite, nothing is translated.
 
         Raises:
             RequestError: If the model's scores for a next word are not finite.

@@ -43,7 +43,7 @@ class Column:
 
     @cached_property
     def content(self) -> Content:
-        """Summary of what the column holds."""
+        """Summary of the content of the column."""
         return describe_cells(self.cells)
 
     @cached_property

@@ -1,6 +1,7 @@
 """Columns of tab-separated and comma-separated files.
 
-Sentences hold quotes as a matter of course, so tabs are split plainly; only real CSV has quoting, and that strictly.
+Because sentences often contain quotation marks, tab-separated lines are split at tabs without quoting. Only CSV has quoting,
+with strict rules.
 """
 
 import csv
@@ -18,14 +19,14 @@ from regard.text.files.report import EMPTY_LINE, OVER_LONG, TOO_FEW_COLUMNS, TOO
 
 NumberedRow = tuple[int, list[str]]
 RawChunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
-"""The wanted columns and the line numbers, before cleaning. Values are text, other kinds only where these were wanted."""
+"""The wanted columns and the line numbers, before cleaning. Values are text, unless other types were requested."""
 
 HEAD_ROWS = 1000
-"""Rows that a file's layout is judged by."""
+"""Number of rows from which the layout of a file is found."""
 
 CHUNK_ROWS = 4096
 LONGEST_FIELD = 1 << 22
-"""Characters of a quoted field, which a quote that is not closed could make as long as the file."""
+"""Maximum number of characters of a quoted field, because a missing closing quote would make it as long as the file."""
 
 _SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-separated"}
 """Separators of CSV files, and their names in reports."""
@@ -33,7 +34,7 @@ _CLEAR_SHARE = 0.5
 """Minimum share of the first rows that a separator must split into as many columns as the first row."""
 
 _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
-"""First line with which Excel and its relatives name the separator of a CSV file."""
+"""First line in which spreadsheet programs such as Excel name the separator of a CSV file."""
 
 _LONE_RETURN = re.compile(r"\r(?!\n|$)")
 _STAND_IN = "\ud800"
@@ -42,10 +43,10 @@ _STAND_IN = "\ud800"
 
 
 def read_fast_align(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read lines of two sides with `|||` between them, as fast_align does.
+    """Read lines with two sides separated by `|||`, as in fast_align.
 
     Raises:
-        DataError: As `read_tsv`.
+        DataError: As for `read_tsv`.
     """
     return read_tsv(path, wanted, report, separator="|||")
 
@@ -56,11 +57,11 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
     Args:
         path: The file.
         wanted: The columns to look for.
-        report: Filled while reading.
+        report: Report, which is filled while reading.
         separator: Separator of the columns.
 
     Raises:
-        DataError: As `opening.line_blocks` and `header.find_layout`.
+        DataError: As for `opening.line_blocks` and `header.find_layout`.
     """
     layout: Layout | None = None
     for first, lines in line_blocks(path, wanted.encoding):
@@ -85,10 +86,10 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
 
 
 def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Yield comma-separated rows with real quoting; or separated by semicolons or tabs where that fits better.
+    """Yield rows of a CSV file with quoting; the separator is a comma, a semicolon or a tab.
 
     Raises:
-        DataError: If a quote is not closed, or something follows a closing one; else as `read_tsv`.
+        DataError: If a quote is not closed, or text follows a closing quote; else as for `read_tsv`.
     """
     report.unit = "rows"
     numbered = _csv_rows(path, wanted.encoding, report)
@@ -104,7 +105,7 @@ def read_csv(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[
 
 
 def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
-    """Return the next rows, fewer where they are long."""
+    """Return the next rows; fewer if they are long."""
     taken, size = [], 0
     for row in islice(rows, most):
         taken.append(row)
@@ -117,7 +118,7 @@ def _take(rows: Iterator[NumberedRow], most: int) -> list[NumberedRow]:
 def _fitting(
     rows: Sequence[list[str]], numbers: Sequence[int], layout: Layout, report: ReadingReport
 ) -> tuple[list[list[str]], list[int]]:
-    """Return the rows with enough columns, and not too many."""
+    """Return the rows with a valid number of columns."""
     width = layout.width or max(layout.places) + 1
     kept, places = [], []
     for row, number in zip(rows, numbers, strict=True):
@@ -150,7 +151,7 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[Numb
     head: list[str] = []
     while len(head) < 50 and sum(map(len, head)) < CHUNK_CHARACTERS and (line := next(lines, None)) is not None:
         head.append(line)
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # the module's own is 131,072, for all readers at once
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # the module's limit of 131,072 holds for all readers
     named = _EXCEL_SEPARATOR.fullmatch(head[0]) if head else None
     head = head[1:] if named else head
     separator = named[1] if named else _find_separator(head)

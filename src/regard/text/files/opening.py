@@ -1,7 +1,7 @@
-"""Opening files, plain or gzip, in any encoding, as bytes, as UTF-8, or as blocks of numbered lines.
+"""Open plain or gzip files in any encoding, as bytes, as UTF-8, or as blocks of numbered lines.
 
-A line ends at `\\n` and nowhere else: a lone `\\r`, U+2028 or U+0085 inside a sentence does not split it. The `\\r` of CRLF is
-left at the end, where stripping takes it away.
+A line ends only at `\\n`: a single `\\r`, U+2028 or U+0085 inside a sentence does not split it. The `\\r` of CRLF stays at
+the end, and is stripped later.
 """
 
 import codecs
@@ -23,14 +23,14 @@ def check_file(path: str | Path, what: str = "sentence pairs") -> Path:
         what: Expected content of the file, for messages.
 
     Raises:
-        DataError: If it is missing, a folder or empty, or may not be read.
+        DataError: If it is missing, a folder, empty or unreadable.
     """
     path = Path(path)
     try:
         if not path.exists():
             beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
             raise DataError(f"{path}: there is no such file{nearest(path.name, beside) or '; check the path'}")
-    except (OSError, ValueError) as error:  # a name that no file can have, or a folder that may not be looked into
+    except (OSError, ValueError) as error:  # an invalid name, or a folder without permission
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', error)}); check the path") from error
     if path.is_dir():
         raise DataError(f"{path}: is a folder, expected a file of {what}; name the file in it")
@@ -55,16 +55,16 @@ _ARCHIVES = {
 
 
 _OFFICE_ZIP = (b"[Content_Types].xml", b"application/vnd.oasis.opendocument")
-"""What the first bytes of office documents contain, which are zip archives."""
+"""Bytes at the beginning of office documents, which are zip archives."""
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1"
 
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file, through gzip if its first bytes say so, and turn errors while reading into a DataError.
+    """Open a file, unpack it if it begins like gzip, and convert errors while reading to a DataError.
 
     Raises:
-        DataError: As `check_file`; or the file is cut short or damaged.
+        DataError: As for `check_file`, or if the file is truncated or damaged.
     """
     path = check_file(path)
     with path.open("rb") as plain:
@@ -99,7 +99,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _UNREADABLE = "\udcff"
-"""Placeholder for what cannot be decoded. It is not a valid character, so the readers can detect it."""
+"""Placeholder for bytes that cannot be decoded. It is not a valid character, so the readers can detect it."""
 
 
 class Bytes(Protocol):
@@ -121,7 +121,7 @@ codecs.register_error("regard-unreadable", _mark_unreadable)
 
 
 class _Recoded:
-    """A file converted to UTF-8. What cannot be decoded becomes bytes that are not valid UTF-8."""
+    """A file converted to UTF-8. Bytes that cannot be decoded become bytes that are not valid UTF-8."""
 
     def __init__(self, file: IO[bytes], encoding: str, begin: bytes) -> None:
         self._file, self._begin, self._first = file, begin, True
@@ -133,7 +133,7 @@ class _Recoded:
             data, self._begin = self._begin or self._file.read(size), b""
             try:
                 text = self._decoder.decode(data, final=not data)
-            except UnicodeError:  # some codecs refuse a file as a whole
+            except UnicodeError:  # some codecs raise an error for the whole file
                 return b"\xff" * len(data)
             if text and self._first:
                 text, self._first = text.removeprefix("\ufeff"), False
@@ -157,11 +157,11 @@ class _Begun:
 
 @contextmanager
 def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
-    """Open a file, through gzip if need be, so that it reads as UTF-8 without a byte order mark.
+    """Open a file, unpack it if necessary, and read it as UTF-8 without a byte order mark.
 
     Args:
         path: The file.
-        encoding: Its encoding; `auto` for the one that its byte order mark gives, else UTF-8.
+        encoding: Its encoding; `auto` for that of the byte order mark, else UTF-8.
 
     Raises:
         DataError: As `open_bytes`.
@@ -178,7 +178,7 @@ def open_utf8(path: str | Path, encoding: str = "auto") -> Iterator[Bytes]:
         else:
             found = encoding
             if not marked and codecs.lookup(encoding).name in ("utf-16", "utf-32"):
-                found = f"{codecs.lookup(encoding).name}-le"  # as Windows writes it; Python refuses files without a mark
+                found = f"{codecs.lookup(encoding).name}-le"  # as on Windows; Python needs a mark otherwise
             if marked and is_utf8(encoding):
                 begin = begin.removeprefix(codecs.BOM_UTF8)
         yield _Begun(file, begin) if is_utf8(found) else _Recoded(file, found, begin)
@@ -227,13 +227,15 @@ def show_encoding(path: str | Path, encoding: str) -> str:
 
 
 BLOCK_BYTES = 1 << 19
-"""Read at once: so little that the lines of a block stay in the processor's cache (a block of 4 MB is half as fast)."""
+"""Number of bytes read at once, so few that the lines of a block fit into the processor's cache (4 MB is half as fast)."""
 LONGEST_LINE = 1 << 24
-"""Bytes of a line that is still held in memory; more are passed over, so that a file without line ends cannot fill it."""
+"""Maximum number of bytes of a line in memory. Longer lines are skipped, so that a file without line ends cannot fill the
+memory.
+"""
 LONGEST_SIDE = 1 << 16
 """Maximum number of characters in a sentence or text; longer ones would only cost memory in tokenizers."""
 CHUNK_CHARACTERS = 1 << 22
-"""Of the rows that are held at once, where a row can be long; always one row at least."""
+"""Maximum number of characters of rows in memory at once if rows can be long; at least one row is read."""
 
 OVER_LONG_LINE = "\x00over-long line"
 """Placeholder for a line that is longer than `LONGEST_LINE`; recognised by identity."""
@@ -242,12 +244,12 @@ OVER_LONG_LINE = "\x00over-long line"
 def line_blocks(path: str | Path, encoding: str = "auto") -> Iterator[tuple[int, list[str]]]:
     """Read the lines of a file in small blocks.
 
-    What cannot be decoded becomes lone surrogates (`surrogateescape`), which the readers find and report. A byte order
+    Bytes that cannot be decoded become lone surrogates (`surrogateescape`), which the readers find and report. A byte order
     mark at the start is removed.
 
     Args:
         path: The file.
-        encoding: Its encoding; `auto` for the one that a byte order mark gives, else UTF-8.
+        encoding: Its encoding; `auto` for that of the byte order mark, else UTF-8.
 
     Yields:
         The number of the block's first line, from 1, and the lines.

@@ -47,7 +47,7 @@ NOT_DATA = (EMPTY_LINE, HEADER, COLUMN_NUMBERS)
 
 @dataclass
 class Skipped:
-    """How often one reason applied, and where first."""
+    """Count of a reason, and the first lines where it applied."""
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
@@ -56,9 +56,9 @@ class Skipped:
 
 @dataclass
 class ReadingReport:
-    """Report on the reading of one file, or of several that belong together.
+    """Report on reading one file, or several that belong together.
 
-    Always `read == kept + the sum of all skipped counts` once reading is over.
+    After reading, `read == kept + sum of all skipped counts`.
     """
 
     files: list[str] = field(default_factory=list)
@@ -76,12 +76,12 @@ class ReadingReport:
     encoding: str = "UTF-8"
     """Encoding of the files."""
     first: str = ""
-    """The first pair or text that was kept, as it was understood; shortened and in quotation marks."""
+    """The first kept pair or text as it was read, shortened and in quotation marks."""
     advice: str = ""
     """Advice about skipped lines; empty for no advice."""
 
     def skip(self, reason: str, line: int) -> None:
-        """Count one line that is not kept."""
+        """Count a skipped line."""
         entry = self.skipped.setdefault(reason, Skipped())
         entry.count += 1
         if len(entry.lines) < FIRST_LINES:
@@ -89,11 +89,11 @@ class ReadingReport:
 
     @property
     def locates(self) -> bool:
-        """Whether a line number alone says where a line is: in one file, or in two parallel ones."""
+        """Whether a line number identifies a line, as in one file or two parallel files."""
         return len(self.files) < 2 or self.form == FORMS["text"]
 
     def withdraw(self, reason: str, lines: Sequence[int] | npt.NDArray[np.int64]) -> None:
-        """Count examples that the reader kept and a later step leaves out.
+        """Count examples that the reader kept but a later step leaves out.
 
         Args:
             reason: Why they are left out.
@@ -109,7 +109,7 @@ class ReadingReport:
 
     @property
     def num_skipped(self) -> int:
-        """All that was not kept."""
+        """Total number of skipped lines."""
         return sum(entry.count for entry in self.skipped.values())
 
     def count(self, reasons: Iterable[str]) -> int:
@@ -140,7 +140,7 @@ class ReadingReport:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "ReadingReport":
-        """Return the report that `to_dict` was called on."""
+        """Build a report from the result of `to_dict`."""
         skipped = {reason: Skipped(**entry) for reason, entry in plain["skipped"].items()}
         return cls(**{**plain, "skipped": skipped})
 

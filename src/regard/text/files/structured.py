@@ -21,7 +21,7 @@ from regard.text.files.report import EMPTY_LINE, OVER_LONG, ReadingReport
 Keys = tuple[str, ...]
 
 LARGEST_UNPACKED = 1 << 34
-"""Bytes of a Parquet file within a gzip file."""
+"""Maximum size in bytes of a Parquet file within a gzip file."""
 
 
 def read_jsonl(path: Path, wanted: TwoColumns, report: ReadingReport) -> Iterator[RawChunk]:
@@ -189,7 +189,7 @@ def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Itera
     """Yield the columns of a Parquet file. A null is an empty text.
 
     Raises:
-        DataError: If the file is no Parquet or damaged, has fewer than two columns that would do, or not those asked for.
+        DataError: If the file is not Parquet or is damaged, has fewer than two usable columns, or lacks the requested columns.
     """
     report.unit = "rows"
     with open_bytes(path) as file, tempfile.TemporaryFile() as plain:
@@ -224,7 +224,7 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: Readi
     chosen = [columns[place] for place in choose_columns(names, _sample(file, columns, schema), wanted, path)]
     report.columns = [".".join(keys) for keys in chosen]
     number = 1
-    # A text that stands in a page once and in every row is held once.
+    # A text that a page stores once for all its rows is kept in memory once.
     shared = [name for name, keys in zip(names, columns, strict=True) if keys in chosen and _is_text(schema, keys)]
     table = pq.ParquetFile(file, read_dictionary=shared)
     for batch in table.iter_batches(CHUNK_ROWS, columns=report.columns):
@@ -236,7 +236,7 @@ def _parquet_rows(file: IO[bytes], path: Path, wanted: TwoColumns, report: Readi
 
 
 def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema) -> list[list[Any]]:
-    """Return the first rows, by which columns are judged."""
+    """Return the first rows, from which columns are chosen."""
     names = [".".join(keys) for keys in columns]
     shared = [name for name, keys in zip(names, columns, strict=True) if _is_text(schema, keys)]
     table = pq.ParquetFile(file, read_dictionary=shared)
@@ -247,7 +247,7 @@ def _sample(file: IO[bytes], columns: Sequence[Keys], schema: pa.Schema) -> list
 
 
 def _parts(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of rows with not too many characters in each."""
+    """Yield ranges of rows with a limited number of characters in each."""
     begin = size = 0
     for end, row in enumerate(zip(*columns, strict=True)):
         size += sum(len(value) for value in row if isinstance(value, str | list))
@@ -274,7 +274,7 @@ def _is_text(schema: pa.Schema, keys: Keys) -> bool:
 
 
 def _kind_of(kind: pa.DataType) -> type | None:
-    """Return the Python type of a column's values, where it is a plain one."""
+    """Return the Python type of a column's values, if it is a simple type."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -301,7 +301,7 @@ def _values(batch: pa.RecordBatch, keys: Keys) -> Sequence[Any]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Return the values, and in place of over-long texts their beginning, which is still over-long."""
+    """Return the values; of an over-long text, only the beginning, which is still over-long."""
     empty: Any = [] if _kind_of(column.type) is list else ""
     try:
         values = [empty if value is None else value for value in column.to_pylist()]

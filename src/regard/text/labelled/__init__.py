@@ -1,1 +1,1 @@
-"""Labelled texts: files in, encoded corpora out."""
+"""Labelled texts: from files to encoded corpora."""

@@ -23,19 +23,21 @@ class Labels:
     """
 
     names: tuple[str, ...]
-    """In natural order (`sort_names`); a label's number is its place."""
+    """Names in natural order (`sort_names`); the number of a label is its index."""
     multiple: bool
-    """Whether a text may have none, one or many of them; else it has exactly one."""
+    """Whether a text may have any number of labels; if False, it has exactly one."""
     counts: tuple[int, ...]
-    """Texts with each label in training. It can be 0 where a fold holds out all of them."""
+    """Number of training texts with each label. It can be 0 if a fold holds out all of them."""
 
     def __post_init__(self) -> None:
         if not self.names or not all(isinstance(name, str) and name for name in self.names):
             raise DataError(f"labels are {self.names!r:.200}, expected names")
         if any("\ud800" <= character <= "\udfff" for name in self.names for character in name):
-            raise DataError(f"labels are {self.names!r:.200}, and one holds half of a surrogate pair, which is no character")
+            raise DataError(
+                f"labels are {self.names!r:.200}, and one contains half of a surrogate pair, which is not a character"
+            )
         if len(set(self.names)) != len(self.names):
-            raise DataError(f"labels are {self.names!r:.200}, and one of them is there twice")
+            raise DataError(f"labels are {self.names!r:.200}, and one of them occurs twice")
         if len(self.counts) != len(self.names) or not all(type(count) is int and count >= 0 for count in self.counts):
             raise DataError(f"the labels' counts are {self.counts!r:.200}, expected {len(self.names)} numbers of texts")
 
@@ -47,7 +49,7 @@ class Labels:
 
         Args:
             name: The label.
-            where: What has this label, for the message, such as `reviews.tsv, line 3`.
+            where: Place of this label for messages, such as `reviews.tsv, line 3`.
 
         Raises:
             DataError: If training had no such label.
@@ -85,18 +87,18 @@ class Labels:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Labels":
-        """Return the labels that `to_dict` was called on.
+        """Build labels from the result of `to_dict`.
 
         Raises:
-            DataError: If they are not.
+            DataError: If the data have another form.
         """
         try:
             names, multiple, counts = plain["names"], plain["multiple"], plain["counts"]
         except (KeyError, TypeError) as error:
-            raise DataError(f"labels are to be names, multiple and counts, got {plain!r:.200}") from error
+            raise DataError(f"expected labels with names, multiple and counts, got {plain!r:.200}") from error
         if not isinstance(names, list) or not isinstance(counts, list) or not isinstance(multiple, bool):
             raise DataError(
-                f"labels are to be lists of names and counts, and whether a text may have several; got {plain!r:.200}"
+                f"expected labels with lists of names and counts, and a flag for several labels per text; got {plain!r:.200}"
             )
         return cls(tuple(names), multiple, tuple(counts))
 
@@ -106,15 +108,15 @@ class Labels:
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-    """Return natural order: numbers by their value, before words.
+    """Sort names in natural order: numbers by value, before words.
 
-    Numbers inside words by theirs too (`class 2`, `class 10`).
+    Numbers inside words are sorted by value too (`class 2`, `class 10`).
     """
     return sorted(names, key=_natural)
 
 
 def show_names(names: Sequence[str]) -> str:
-    """Return the names, or the first of them and how many there are."""
+    """Return the names as text; of many, the first ones and their number."""
     shown = ", ".join(f"'{name[:60]}'" for name in names[:_SHOWN])
     return f"{shown}, … ({len(names):,} in all)" if len(names) > _SHOWN else shown
 
@@ -123,6 +125,6 @@ def _natural(name: str) -> tuple[int, float, list[tuple[int, str]], str]:
     if _NUMBER.fullmatch(name):
         return 0, float(name), [], name
     parts = re.split(r"(\d+)", name.casefold())
-    # A number of more digits is the greater one, once its zeros are gone.
+    # Without leading zeros, a number with more digits is the larger one.
     digits = [part.lstrip("0") if place % 2 else part for place, part in enumerate(parts)]
     return 1, 0.0, [(len(part) if place % 2 else 0, part) for place, part in enumerate(digits)], name

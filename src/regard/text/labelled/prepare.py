@@ -42,8 +42,8 @@ def prepare_labelled(
 
     Args:
         data: The files, how to read them, and which texts to use.
-        tokenizer: How texts become symbols. The tokenizer is learned from the training texts only.
-        seed: Decides which texts are held out.
+        tokenizer: Settings of the tokenizer, which is learned from the training texts only.
+        seed: Seed of the choice of held-out texts.
         progress: If True, show progress bars on standard error.
         learned: The tokenizer and the labels of a model that training starts from. The tokenizer is used instead of a new one,
             and so are the labels if they include all labels of these texts.

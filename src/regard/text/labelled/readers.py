@@ -1,4 +1,4 @@
-"""Labelled texts out of files, whatever they hold, with a report on every line that is not one."""
+"""Read labelled texts from files of any format, with a report on every skipped line."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from regard.text.labelled.columns import LabelledColumns
 
 WHAT = "labelled texts"
 LONGEST_LABEL = 200
-"""Characters of a label; what is longer is a text."""
+"""Maximum number of characters of a label; longer values are texts."""
 _MOST_KNOWN = 50_000
 _MARK = '"'
 _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>", "null", "NULL", "Null"))
@@ -40,21 +40,21 @@ _NONE = "None"
 
 @dataclass(frozen=True)
 class LabelFile:
-    """A file, and the label of all its texts where it is one for each label."""
+    """A file, and the label of its texts if there is one file per label."""
 
     path: Path
     label: str = ""
 
 
 def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> tuple[list[LabelFile], str]:
-    """Return the files that were named or lie in the folders that were named, and how to read them.
+    """Return the given files, or the files in the given folders, and their format.
 
     Args:
         paths: One table, one text file for each label, or a folder of such files.
         data: `format`.
 
     Returns:
-        The files, in the order of their labels where they have some, and the format.
+        The files, in order of their labels if they have labels, and the format.
 
     Raises:
         DataError: If no file is given, a file cannot be read, or the number of files does not fit the format.
@@ -97,7 +97,7 @@ def _expand(path: Path) -> list[Path]:
 def _name_labels(files: Sequence[Path]) -> list[str]:
     """Return the files' names without their endings.
 
-    Or the endings, where only these differ (`polarity.pos`, `polarity.neg`).
+    If only the endings differ (`polarity.pos`, `polarity.neg`), return these.
     """
     names = [file.name.removesuffix(".gz").removesuffix(".GZ") for file in files]
     stems = [name.rpartition(".")[0] or name for name in names]
@@ -126,15 +126,15 @@ def is_missing(label: str, *, typed: bool) -> bool:
 
 @dataclass(frozen=True)
 class LabelledChunk:
-    """Some texts and their labels, in the file's order; lists of one length."""
+    """Texts and their labels in the file's order; lists of equal length."""
 
     text: list[str]
     labels: list[tuple[str, ...]]
-    """Of each text, without repeats: one, or where `multiple` none, one or many."""
+    """Labels of each text, without duplicates: one, or any number if `multiple`."""
     line: list[int]
-    """Number of the line (or row) each text stands on in its file, from 1."""
+    """Line (or row) number of each text in its file, from 1."""
     multiple: bool
-    """Whether texts may have several labels, as far as has been read."""
+    """Whether texts may have several labels, according to the lines read so far."""
 
     @property
     def columns(self) -> tuple[list[str]]:
@@ -145,16 +145,15 @@ class LabelledChunk:
 def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report: ReadingReport) -> Iterator[LabelledChunk]:
     """Read labelled texts, chunk by chunk, so that memory does not grow with the file.
 
-    Texts and labels come stripped and in the Unicode normal form that `data.normalization` asks for; nothing else about them is
-    changed. Labels that are numbers or true and false in JSON or Parquet are spelled `1`, `0.5`, `true`; `1.0` is `1` in every
-    form. A cell such as `NaN` or `null` means that the label is missing. With `data.label_separator`, or if JSON or Parquet
-    holds lists, a text may have several labels or none; otherwise a text without a label is skipped. Only the first 65,536
-    characters of a text are read.
+    Texts and labels are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. Numeric
+    and boolean labels in JSON or Parquet are written as `1`, `0.5`, `true`; `1.0` is `1` in every format. A cell such as `NaN`
+    or `null` means that the label is missing. With `data.label_separator`, or if JSON or Parquet holds lists, a text may have
+    several labels or none; otherwise a text without a label is skipped. Only the first 65,536 characters of a text are read.
 
     Args:
         paths: One table, one text file for each label, or a folder of such files.
         data: `format`, `text`, `label`, `label_separator`, `header`, `encoding`, `allow_skipped`, `normalization`.
-        report: Filled while reading: every line is either kept or skipped with a reason.
+        report: Report, which is filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
         DataError: If a file is missing, empty, damaged or not in the expected format; if a column does not exist, or it is not
@@ -193,12 +192,12 @@ class _Cleaner:
     def clean(
         self, texts: Sequence[Any], cells: Sequence[Any], lines: Sequence[int], where: str = ""
     ) -> Iterator[LabelledChunk]:
-        """Yield at most one chunk of what is usable.
+        """Yield at most one chunk of usable texts.
 
         Args:
-            texts: As read.
-            cells: What stands in the label column.
-            lines: Their numbers.
+            texts: The texts as read.
+            cells: Content of the label column.
+            lines: Their line numbers.
             where: Added to the reasons in the report.
         """
         over_long = [text is OVER_LONG_LINE for text in texts]
@@ -242,7 +241,7 @@ class _Cleaner:
         return None if is_unicode(whole) else NOT_UNICODE
 
     def _labels(self, cell: Any) -> tuple[str, ...] | None:
-        """Return the labels in a cell; None if one cannot be one."""
+        """Return the labels in a cell; None if one of them is not a valid label."""
         if isinstance(cell, list):
             return self._clean_labels([spell(item) for item in cell if item is not None])
         cell = cell if isinstance(cell, str) else spell(cell)
@@ -265,19 +264,19 @@ class _Cleaner:
 
 
 def _whole(label: str) -> str:
-    """Return a label as the other forms of files give it: `1.0` of a CSV file is `1`, as it is where numbers have types."""
+    """Return a label in the form of the other formats: `1.0` from a CSV file becomes `1`."""
     return label[:-2] if label.endswith(".0") and label[:-2].removeprefix("-").isdecimal() else label
 
 
 def spell(value: Any) -> str:
-    """Return a value of JSON or Parquet as text: whole numbers without a point, true and false in lower case."""
+    """Return a JSON or Parquet value as text: whole numbers without a decimal point, booleans in lower case."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         if value != value:
-            return ""  # how a missing number is written
+            return ""  # a missing number
         return str(int(value)) if value.is_integer() else repr(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)
 
@@ -301,7 +300,7 @@ def _nothing_usable(report: ReadingReport) -> str:
     files = " + ".join(report.files)
     counts = {reason: entry.count for reason, entry in report.skipped.items()}
     names = dict(zip(("text", "label"), report.columns, strict=False))
-    rest = f"what became of its {report.unit}:\n{report.render()}"
+    rest = f"the report on its {report.unit}:\n{report.render()}"
     for reasons, side in (((EMPTY_LABEL, MISSING_LABEL), "label"), ((EMPTY_TEXT,), "text")):
         empty = sum(counts.get(reason, 0) for reason in reasons)
         if empty and side in names and empty * 2 > report.read:

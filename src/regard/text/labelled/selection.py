@@ -1,4 +1,4 @@
-"""The labelled texts of one reading, the choice of those to train on and to validate on, and checks of their labels."""
+"""Labelled texts after reading: the choice of training and dev texts, and checks of their labels."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,12 @@ from regard.text.spool import Spool, spool_texts
 
 @dataclass(frozen=True)
 class LabelledSpool(Spool):
-    """Texts that were read once, and their labels."""
+    """Texts in a file on disk, and their labels."""
 
     names: list[str]
     """All labels, in natural order."""
     labels: LabelRows
-    """The labels of each text, by their places in `names`."""
+    """The labels of each text, as indices into `names`."""
     multiple: bool
     """Whether texts may have several labels."""
     counts: tuple[int, ...] = ()
@@ -78,12 +78,12 @@ class _Coder:
 def select(
     texts: LabelledSpool, data: LabelledDataConfig, seed: int, report: ReadingReport, known: Labels | None
 ) -> Selection[LabelledSpool]:
-    """Drop duplicates, check the labels, hold out dev texts, and keep to `max_texts`; what is left out is in the report.
+    """Drop duplicates, check the labels, hold out dev texts, and apply `max_texts`; the report counts what is left out.
 
     Args:
         texts: All texts.
         data: The settings.
-        seed: Decides which texts are held out.
+        seed: Seed of the choice of held-out texts.
         report: The texts that are left out are withdrawn from it.
         known: The labels of a model that training starts from, which determine the numbers if they include all labels here.
 
@@ -142,7 +142,7 @@ def match_labels(dev: LabelledSpool, labels: Labels, report: ReadingReport) -> L
 
 
 def number_as(texts: LabelledSpool, counts: npt.NDArray[np.int64], known: Labels) -> LabelledSpool:
-    """Number the labels as a trained model does, if it knows all of them; else leave them as they are.
+    """Number the labels as in a trained model if it has all of them; else leave them unchanged.
 
     Args:
         texts: The texts with their own labels.
@@ -200,13 +200,13 @@ def _check_labels(
     )
     more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
     raise DataError(
-        f"{files}: one text alone has the label {shown}{more}, expected two different ones at least, to learn from and to check"
-        " with; add texts, merge the label with another, or remove it"
+        f"{files}: only one text has the label {shown}{more}, expected at least two different texts, for training and"
+        " validation; add texts, merge the label with another, or remove it"
     )
 
 
 def _label_sets(labels: LabelRows) -> Hashes:
-    """Return a hash of each text's set of labels, whatever their order."""
+    """Return a hash of each text's set of labels, independent of their order."""
     mixed = hash_pairs(labels.flat.astype(np.int64), np.zeros(len(labels.flat), np.int64)).astype(np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     return (sums[labels.offsets[1:]] - sums[labels.offsets[:-1]]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Where sentences end among tokens."""
+"""Find the ends of sentences among tokens."""
 
 from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.resolve import ENDS
@@ -11,8 +11,8 @@ _MARKS = frozenset(ENDS + "．｡‼⁇⁈⁉")
 def sentence_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the ids of tokens that end a sentence.
 
-    Of nothing but full stops, exclamation marks, question marks, ellipses and their
-    full-width and other forms."""
+    These are tokens of full stops, exclamation marks, question marks and ellipses only, including full-width and other
+    forms."""
     spelled = (token.removeprefix(SPACE_MARK) for token in tokenizer.vocabulary())
     return tuple(
         number for number, token in enumerate(spelled) if number >= len(SPECIAL_TOKENS) and token and _MARKS.issuperset(token)

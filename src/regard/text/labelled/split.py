@@ -1,8 +1,8 @@
-"""Which labelled texts train and which validate: labels keep their parts, and equal texts stay on one side.
+"""Split labelled texts into training and dev texts, stratified by label, with equal texts on the same side.
 
-Texts are given by their hashes and labels by their numbers; equal texts are one *group*, which goes to one side whole. A group
+Texts are given by their hashes, and labels by their numbers. Equal texts form a *group*, which stays on one side. A group
 counts for the rarest of its labels (after Sechidis, Tsoumakas & Vlahavas 2011, "On the stratification of multi-label data":
-rare labels are shared out first, since frequent ones come out right anyhow).
+rare labels are distributed first, because the shares of frequent ones are right anyway).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from regard.text.split import LARGEST_DEV_PART, Hashes, Indices
 
 @dataclass(frozen=True)
 class LabelRows:
-    """The labels of N texts: `flat[offsets[i]:offsets[i + 1]]` are the numbers of text i's."""
+    """The labels of N texts: `flat[offsets[i]:offsets[i + 1]]` are the numbers of the labels of text i."""
 
     flat: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
@@ -24,42 +24,42 @@ class LabelRows:
         return len(self.offsets) - 1
 
     def take(self, places: Indices) -> "LabelRows":
-        """Return those of some texts."""
+        """Return the labels of some texts."""
         counts = np.diff(self.offsets)[places]
         ends = np.cumsum(counts)
         flat = np.repeat(self.offsets[places] - (ends - counts), counts) + np.arange(int(counts.sum()))
         return LabelRows(self.flat[flat], np.r_[0, ends].astype(np.int64))
 
     def counts(self, num_labels: int) -> npt.NDArray[np.int64]:
-        """Return the texts with each label."""
+        """Return the number of texts with each label."""
         return np.bincount(self.flat, minlength=num_labels)
 
     def owners(self) -> Indices:
-        """For each entry of `flat`, the text it belongs to."""
+        """Return for each entry of `flat` the text that it belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Equal texts, put together."""
+    """Groups of equal texts."""
 
     of: Indices
     """The group of each text; groups are numbered by their first text."""
     sizes: Indices
     stratum: Indices
-    """The rarest label of each group, by number; −1 where its texts have none."""
+    """The rarest label of each group, by number; −1 if its texts have no labels."""
 
 
 def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
-    """Put equal texts together.
+    """Group equal texts.
 
     Args:
         texts: Hashes of the texts, in the file's order.
         labels: Their labels.
-        num_labels: How many labels there are.
+        num_labels: Number of labels.
     """
     _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
-    # Numbered by first text: the order of hashes differs from process to process.
+    # Numbered by their first text, because the order of hashes differs between processes.
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     of = rank[inverse.reshape(-1)]
@@ -74,15 +74,14 @@ def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
 def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
     """Return which texts to hold out, (N,).
 
-    Each stratum gives its share of `dev_size`, rounded so that the shares sum up to it, in whole groups drawn at random; a
-    group larger than what is left of the share is passed over. A label never goes whole: what would leave none of its texts for
-    training stays there.
+    Each stratum contributes its share of `dev_size`, rounded so that the shares sum to it, in whole groups drawn at random.
+    Groups larger than the rest of the share are skipped. At least one text of each label stays in training.
 
     Args:
-        groups: What `find_groups` gave.
+        groups: Result of `find_groups`.
         labels: The texts' labels.
-        dev_size: Texts to hold out; fewer if that were more than a tenth.
-        seed: The draw is a pure function of it and of which texts are equal.
+        dev_size: Number of texts to hold out, but at most a tenth.
+        seed: Seed. The draw is a pure function of the seed and the groups.
     """
     wanted = min(dev_size, len(groups.of) // LARGEST_DEV_PART)
     chosen = np.zeros(len(groups.sizes), np.bool_)
@@ -107,13 +106,13 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
     """Return which texts belong to one of the folds, (N,). Each text belongs to exactly one of them.
 
-    The groups of each stratum are dealt out in turn, large ones first, so that every fold gets as many of them, but for one.
+    The groups of each stratum are assigned to the folds in turn, large ones first, so that their numbers differ by at most one.
 
     Args:
-        groups: What `find_groups` gave.
-        folds: 2 or more.
-        fold: Which, from 1.
-        seed: The draw is a pure function of it and of which texts are equal.
+        groups: Result of `find_groups`.
+        folds: Number of folds, 2 or more.
+        fold: Number of the fold, from 1.
+        seed: Seed. The draw is a pure function of the seed and the groups.
     """
     order = _shuffled(groups, seed)
     order = order[np.lexsort((-groups.sizes[order], groups.stratum[order]))]
@@ -123,12 +122,12 @@ def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArra
 
 
 def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
-    """Return the first texts of each stratum, as many as its share of `size`, but one at least; in ascending order.
+    """Return the first texts of each stratum, according to its share of `size` but at least one, in ascending order.
 
     Args:
         labels: The texts' labels.
         strata: The stratum of each text.
-        size: How many texts.
+        size: Number of texts.
     """
     if size >= len(labels):
         return np.arange(len(labels))
@@ -140,13 +139,13 @@ def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
 
 
 def _shuffled(groups: Groups, seed: int) -> Indices:
-    """Return all groups in an order drawn at random, stratum by stratum."""
+    """Return all groups in random order, stratum by stratum."""
     order = np.random.default_rng(seed).permutation(len(groups.sizes))
     return order[np.argsort(groups.stratum[order], kind="stable")]
 
 
 def _shares(counts: npt.NDArray[np.int64], wanted: int) -> npt.NDArray[np.int64]:
-    """Return `wanted` in proportion to `counts`, in whole numbers: the largest remainders are rounded up."""
+    """Divide `wanted` in proportion to `counts` into whole numbers, by the largest-remainder method."""
     exact = wanted * counts / max(int(counts.sum()), 1)
     shares = np.floor(exact).astype(np.int64)
     up = np.argsort(shares - exact, kind="stable")[: wanted - int(shares.sum())]

@@ -1,8 +1,8 @@
-"""Word vectors in the text formats of GloVe, fastText and word2vec, read as a stream: only the words needed are kept.
+"""Word vectors in the text formats of GloVe, fastText and word2vec, read as a stream. Only the needed words are kept.
 
-A line is a word and its numbers, with spaces between. fastText and word2vec have a first line of two whole numbers, the number
-of words and the width; GloVe has none. A word may hold spaces (GloVe 840B has `. . .`), so that lines are taken apart from
-their right end.
+A line is a word and its numbers, separated by spaces. In fastText and word2vec, the first line has two whole numbers, the
+number of words and the width; GloVe has no such line. A word may contain spaces (GloVe 840B has `. . .`), so lines are split
+from the right.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from regard.errors import DataError
 from regard.text.files.opening import OVER_LONG_LINE, check_file, line_blocks
 
 HEAD_LINES = 100
-"""Lines that the width is judged by where the first does not say it."""
+"""Number of lines from which the width is found if the first line does not contain it."""
 _LARGEST_WIDTH = 10_000
 
 
@@ -27,9 +27,9 @@ class Vectors:
     """The vectors of some words."""
 
     matrix: Float[np.ndarray, "words E"]
-    """In the order of the words; zeros for those without one. float32."""
+    """Vectors in the order of the words, in float32; zeros for words without a vector."""
     found: Bool[np.ndarray, " words"]
-    """Which words have one."""
+    """Which words have a vector."""
 
 
 def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = True) -> Vectors:
@@ -38,12 +38,12 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     Args:
         path: A text file, plain or gzip.
         words: The words, (words,).
-        any_case: A word that the file does not have takes the vector of its lower-case form, else of its capitalised or
-            upper-case one.
+        any_case: If True, a word that is not in the file gets the vector of its lower-case form, else of its capitalised or
+            upper-case form.
 
     Raises:
-        DataError: If the file cannot be read, a line has more or fewer numbers than the others or something that is no finite
-            number, or there are fewer lines than the first one says. The message names the line.
+        DataError: If the file cannot be read, a line has another number of values than the others or a value that is not a
+            finite number, or there are fewer lines than the first one announces. The message names the line.
     """
     path = check_file(path, "word vectors")
     lines = _lines(path)
@@ -55,7 +55,7 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     if not 0 < width <= _LARGEST_WIDTH:
         raise DataError(f"{path}: holds no word vectors; expected lines of a word and its numbers, with spaces between")
     for number, line in head[:1]:
-        _take_apart(line, width, path, number)  # before a width that is only promised takes memory
+        _take_apart(line, width, path, number)  # check the announced width before allocating memory for it
     wanted = _spellings(words, any_case)
     matrix = np.zeros((len(words), width), np.float32)
     rank = np.full(len(words), np.iinfo(np.int64).max)
@@ -67,14 +67,12 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
             if order < rank[row]:
                 matrix[row], rank[row] = _parse(numbers, path, number), order
     if declared and count < declared[0]:
-        raise DataError(
-            f"{path}: its first line promises {declared[0]:,} vectors and there are {count:,}; was it cut short? Copy it again"
-        )
+        raise DataError(f"{path}: its first line announces {declared[0]:,} vectors, but there are {count:,}; copy it again")
     return Vectors(matrix, rank < np.iinfo(np.int64).max)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not blank, with their numbers; without the space that fastText leaves at the end."""
+    """Yield the lines that are not blank with their numbers, without fastText's space at the end."""
     for first, block in line_blocks(path):
         for number, line in enumerate(block, first):
             if "\0" in line:
@@ -86,7 +84,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _read_header(line: str) -> tuple[int, int] | None:
-    """Return the number of words and the width, if the line is these two."""
+    """Return the number of words and the width if the line consists of these two."""
     cells = line.split(" ")
     if len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
         return int(cells[0]), int(cells[1])
@@ -116,13 +114,13 @@ def _take_apart(line: str, width: int, path: Path, number: int) -> tuple[str, st
 
 
 def _is_number(cell: str) -> bool:
-    """Return whether what stands before the numbers is one more, as numbers are written in these files."""
+    """Return whether the cell before the numbers is also a number, in the notation of these files."""
     return "." in cell and cell.strip("+-.eE0123456789") == "" and any(digit.isdigit() for digit in cell)
 
 
 def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
     try:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused
+        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, which is an error below
             vector = np.array([float(cell) for cell in numbers.split(" ")], np.float32)
     except ValueError as error:
         raise DataError(f"{path}, line {number}: {error}; expected a word and its numbers, with spaces between") from error
@@ -132,7 +130,7 @@ def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
 
 
 def _spellings(words: Sequence[str], any_case: bool) -> dict[str, list[tuple[int, int]]]:
-    """For each spelling that would do, the words it would do for, and how well: 0 is the word itself."""
+    """Return for each accepted spelling the words that it fits, with a rank: 0 is the word itself."""
     wanted: dict[str, list[tuple[int, int]]] = {}
     for row, word in enumerate(words):
         forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)

@@ -1,7 +1,7 @@
-"""Gold alignments beside the training pairs: a file in Pharaoh format, and batches that hold what it says.
+"""Gold alignments of training pairs: a file in Pharaoh format, and batches with its links.
 
-Line n of the file belongs to line n of the pairs. An empty line, and each line that is missing at the end, leaves its pair
-without gold: it is learned from like any other.
+Line n of the file belongs to line n of the pairs. Pairs with an empty or missing line have no gold alignment, and are used like
+all other pairs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,11 +35,12 @@ Place = tuple[int, Sequence[Link]]
 
 @dataclass(frozen=True)
 class GuidedBatch(Batch):
-    """Pairs of which some are aligned."""
+    """A batch of pairs, some of which have a gold alignment."""
 
     gold: Float[Tensor, "B T S"]
-    """Row t: the source symbols that symbol t of `target_out` is linked to, with equal parts of one; zeros where it has no
-    link."""
+    """Row t has equal shares of one at the source symbols that symbol t of `target_out` is linked to; zeros if it has no
+    link.
+    """
 
 
 class GuidedCorpus(EncodedCorpus):
@@ -59,7 +60,7 @@ class GuidedCorpus(EncodedCorpus):
         return GuidedCorpus, (self.path, self.offsets, self.links)
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> GuidedBatch:
-        """As of an `EncodedCorpus`, with the gold alignment."""
+        """Return a batch as for `EncodedCorpus`, with the gold alignment."""
         plain = super().batch(indices)
         gold = torch.zeros(*plain.target_out.shape, plain.source.shape[1])
         for row, pair in enumerate(plain.index.tolist()):
@@ -69,10 +70,10 @@ class GuidedCorpus(EncodedCorpus):
 
 
 def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedData:
-    """Lay the alignments of `data.alignments` beside the training pairs.
+    """Add the alignments of `data.alignments` to the training pairs.
 
     Raises:
-        DataError: If the file cannot be read, is longer than that of the pairs, or links words that a pair has not.
+        DataError: If the file cannot be read, is longer than that of the pairs, or has links to words that do not exist.
     """
     known = _read(data)
     offsets, links = [0], [np.zeros((0, 2), np.int32)]
@@ -84,14 +85,14 @@ def add_gold_alignments(prepared: PreparedData, data: DataConfig) -> PreparedDat
                 links.append(_between_symbols(known[key], (source, target), tokenizers, data.alignments))
             offsets.append(offsets[-1] + (len(links[-1]) if key in known else 0))
     if not offsets[-1]:
-        raise DataError(f"{data.alignments}: links no words of the training pairs; is it the file that belongs to them?")
+        raise DataError(f"{data.alignments}: links no words of the training pairs; check that the file belongs to them")
     corpus = GuidedCorpus(prepared.train.path, np.array(offsets, np.int64), np.concatenate(links))
     fingerprint = fingerprint_of([prepared.fingerprint, *hash_files([data.alignments], "alignments")])
     return replace(prepared, train=corpus, fingerprint=fingerprint)
 
 
 def _read(data: DataConfig) -> Mapping[int, Place]:
-    """Return pair → its line and links, where it has some."""
+    """Return the line and links of each pair that has links."""
     lines = _lines(data.alignments)
     wanted: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
@@ -103,10 +104,10 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
         for key, number in zip(_keys(chunk.source, chunk.target), chunk.line, strict=True):
             if number in wanted:
                 sure, _ = parse_pharaoh(wanted[number], where=f"{data.alignments}, line {number}")
-                known.setdefault(key, (number, sorted(sure)))  # those that are possible only are nothing to train towards
+                known.setdefault(key, (number, sorted(sure)))  # possible links are not used for training
     if wanted and max(wanted) > report.read:
         raise DataError(
-            f"{data.alignments}: line {max(wanted):,} holds an alignment, and the pairs end at {report.unit[:-1]} "
+            f"{data.alignments}: line {max(wanted):,} has an alignment, but the pairs end at {report.unit[:-1]} "
             f"{report.read:,}; expected one line for each of theirs"
         )
     return known
@@ -123,7 +124,7 @@ def _keys(sources: Sequence[str], targets: Sequence[str]) -> list[int]:
 def _between_symbols(
     place: Place, texts: tuple[str, str], tokenizers: tuple[Tokenizer, Tokenizer], path: str
 ) -> npt.NDArray[np.int32]:
-    """Every symbol of a word with every symbol of each word that it is linked to."""
+    """Return links between all symbols of linked words."""
     number, links = place
     symbols: list[list[list[int]]] = []
     for tokenizer, text in zip(tokenizers, texts, strict=True):

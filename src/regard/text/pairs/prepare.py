@@ -27,12 +27,12 @@ class PreparedData:
 
     train: EncodedCorpus
     dev: EncodedCorpus
-    """May be empty."""
+    """Held-out pairs; may be empty."""
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     """The same object as the source's if they are joint."""
     tokenizers: TokenizersConfig
-    """The settings of the tokenizers, with a fixed kind in place of `auto`."""
+    """The settings of the tokenizers, with a fixed kind instead of `auto`."""
     report: PairReport
     fingerprint: str
     """Hash of the files' bytes."""
@@ -50,8 +50,8 @@ def prepare(
 
     Args:
         data: The files, how to read them, and which pairs to use.
-        tokenizers: How texts become symbols. The tokenizers are learned from the training pairs only.
-        seed: Decides which pairs are held out.
+        tokenizers: Settings of the tokenizers, which are learned from the training pairs only.
+        seed: Seed of the choice of held-out pairs.
         progress: If True, show progress bars on standard error.
         learned: The tokenizers of a model that training starts from, which are used instead of new ones.
 

@@ -26,16 +26,16 @@ from regard.text.pairs.columns import PairColumns
 
 
 def read_parallel(source: Path, target: Path, wanted: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:
-    """Read line n of one file with line n of the other; the blocks of the two need not end at the same line.
+    """Read pairs of line n of one file and line n of the other; the blocks of the two files may have different sizes.
 
     Args:
         source: The file of the sources.
         target: The file of the targets.
         wanted: The settings `header` and `encoding`, and the names of languages.
-        report: Filled while reading.
+        report: Report, which is filled while reading.
 
     Raises:
-        DataError: If the files differ in length (the message has both counts), or only one begins with a header; else as
+        DataError: If the files differ in length (the message has both counts), or only one begins with a header; else as for
             `opening.line_blocks`.
     """
     headed = _find_header((source, target), wanted)
@@ -64,8 +64,8 @@ def read_parallel(source: Path, target: Path, wanted: PairColumns, report: Readi
         counts[side] += sum(len(lines) for _, lines in blocks[side])
     if counts[0] != counts[1]:
         raise DataError(
-            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}, expected as many; line n of one must be the "
-            "translation of line n of the other: check that neither was cut or filtered alone"
+            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}, expected the same number; line n of one "
+            "must be the translation of line n of the other: check that neither was cut or filtered alone"
         )
 
 
@@ -102,12 +102,12 @@ _READERS = {
 
 @dataclass(frozen=True)
 class PairChunk:
-    """Some pairs, in the file's order; lists of one length."""
+    """Pairs in the file's order; lists of equal length."""
 
     source: list[str]
     target: list[str]
     line: list[int]
-    """Number of the line (or row) each pair stands on, from 1."""
+    """Line (or row) number of each pair, from 1."""
 
     @property
     def columns(self) -> tuple[list[str], list[str]]:
@@ -118,13 +118,13 @@ class PairChunk:
 def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[PairChunk]:
     """Read sentence pairs, chunk by chunk, so that memory does not grow with the file.
 
-    Both sides come stripped and in the Unicode normal form that `data.normalization` asks for. Nothing else about them is
-    changed: quotes, inner line separators, "None" and "nan" are text.
+    Both sides are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise: quotes, inner
+    line separators, "None" and "nan" are text.
 
     Args:
         paths: One file of pairs, or two parallel text files.
         data: `format`, `columns`, `header`, `encoding`, `allow_skipped`, `normalization`, and the languages' codes.
-        report: Filled while reading: every line is either kept or skipped with a reason.
+        report: Report, which is filled while reading: every line is either kept or skipped with a reason.
 
     Raises:
         DataError: If a file is missing, empty, damaged or not in the expected format; if two parallel files differ in length;
@@ -151,11 +151,11 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
             yield chunk
     limit.check(files)
     if not report.kept:
-        raise DataError(f"no usable pair in {' + '.join(report.files)}; what became of its {report.unit}:\n{report.render()}")
+        raise DataError(f"no usable pair in {' + '.join(report.files)}; the report on its {report.unit}:\n{report.render()}")
 
 
 def find_format(paths: Sequence[Path], data: DataConfig) -> str:
-    """Return how to read the files: as `data.format` says, else by their number, names and first bytes.
+    """Return the format of the files: `data.format`, or the format found from their number, names and first bytes.
 
     Raises:
         DataError: If the number of files does not fit the format, or a file cannot be read.
@@ -182,7 +182,7 @@ def _has_bars(path: Path, encoding: str) -> bool:
 def clean(
     source: Sequence[str], target: Sequence[str], lines: Sequence[int], data: DataConfig, report: ReadingReport
 ) -> PairChunk:
-    """Strip and normalise both sides, and leave out what is no pair of sentences, with its reason in the report."""
+    """Strip and normalise both sides, and skip invalid pairs, with the reason in the report."""
     source, target = normalise(source, data.normalization), normalise(target, data.normalization)
     if _sound(source) and _sound(target):
         return PairChunk(source, target, list(lines))
@@ -197,7 +197,7 @@ def clean(
 
 
 def _sound(texts: list[str]) -> bool:
-    """Return whether no text of a block has a fault, found out without looking at each."""
+    """Return whether all texts of a block are valid, with one check for the whole block."""
     if not texts or not all(texts) or max(map(len, texts)) > LONGEST_SIDE:
         return not texts
     block = "\n".join(texts)

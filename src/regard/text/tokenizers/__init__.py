@@ -1,1 +1,1 @@
-"""Tokenizers: text to numbers and back."""
+"""Tokenizers convert text to ids and back."""

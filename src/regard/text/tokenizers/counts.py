@@ -48,7 +48,7 @@ def digests(tokenizers: Sequence[Tokenizer] | None) -> dict[str, list[str]]:
 
 
 def unknown_notes(symbols: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a line for each side that says how many tokens a reused vocabulary doesn't know, for the report.
+    """Return a line for each side with the number of unknown tokens of a reused vocabulary, for the report.
 
     Args:
         symbols: Output of `SymbolCounts.summary` by side (`source`, `target`, or `text`).

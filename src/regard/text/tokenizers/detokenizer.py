@@ -1,8 +1,8 @@
-"""From words back to a sentence: where a space stands, by rules.
+"""Join words to a sentence, with spaces placed by rules.
 
-The rules know punctuation, brackets, quotation marks, apostrophes and contractions, numbers with their signs, and writing
-without spaces. English and German have rules of their own, French, Italian and Catalan some; any other language gets what most
-have in common. Case is left as it is.
+The rules cover punctuation, brackets, quotation marks, apostrophes and contractions, numbers with signs, and scripts without
+spaces. English and German have their own rules, French, Italian and Catalan a few; other languages use common rules. Case is
+not changed.
 """
 
 import re
@@ -25,12 +25,12 @@ _GERMAN_PAIRS = {"„": "“”", "‚": "‘’", "»": "«", "›": "‹"}
 
 
 def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool = False) -> str:
-    """Join words into a sentence as it is written.
+    """Join words to a sentence with the usual spacing.
 
     Args:
-        words: Words and punctuation marks, as the words and spaCy tokenizers give them.
-        language: A code such as `en`; what follows a `-` or `_` in it is ignored.
-        split_hyphens: Whether the tokenizer cuts `well-known` into three: hyphens between words are then closed up.
+        words: Words and punctuation marks, as from the tokenizers `words` and `spacy`.
+        language: A language code such as `en`; text after `-` or `_` is ignored.
+        split_hyphens: Whether the tokenizer splits `well-known` into three. If True, hyphens between words are joined to them.
 
     Returns:
         The sentence. The order and spelling of the words are never changed.
@@ -39,13 +39,13 @@ def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool 
 
 
 class _Joiner:
-    """Decides word by word, remembering which quotation marks are open."""
+    """Decides for each word whether a space precedes it, and keeps track of open quotation marks."""
 
     def __init__(self, language: str, split_hyphens: bool) -> None:
         self.language = language
         self.split_hyphens = split_hyphens
         self.pairs = _GERMAN_PAIRS if language == "de" else _PAIRS
-        self.open: list[str] = []  # the marks that may close what is open, innermost last
+        self.open: list[str] = []  # closing marks of the open quotations, innermost last
 
     def join(self, words: Sequence[str]) -> str:
         text: list[str] = []
@@ -62,7 +62,7 @@ class _Joiner:
         return "".join(text)
 
     def glue(self, before: str, word: str, after: str, *, last: bool) -> tuple[bool, bool]:
-        """Say whether a word is joined to what stands before and to what comes after; `last`: it does not come again."""
+        """Return whether a word is joined to the previous and to the next word; `last` is True for its last occurrence."""
         quotation = self.quotation(before, word, last)
         if quotation is not None:
             return quotation
@@ -96,16 +96,16 @@ class _Joiner:
             self.open.append(self.pairs[word])
             return False, not airy
         if word in {"'", "’"} and before[-1:].isalnum() and last:
-            return True, False  # the boys' house
+            return True, False  # the boys' garden
         if word in {'"', "'", "`", "``", "''"}:
             self.open.append("''" if word == "``" else word)
             return False, True
         if word in {"”", "’", "»", "“", "‘", "«", "›", "‹"}:
-            return not airy, False  # closes what this sentence did not open
+            return not airy, False  # closes a quotation that this sentence did not open
         return None
 
     def spaceless(self, before: str, word: str) -> bool:
-        """Return whether two words follow each other in a writing without spaces."""
+        """Return whether two words are in a script without spaces."""
         if not before:
             return False
         one, other = bool(_CJK.match(before[-1])), bool(_CJK.match(word[:1]))

@@ -1,7 +1,7 @@
-"""A tokenizer as one JSON file: what regard knows of it, around a `tokenizer.json` of the `tokenizers` library.
+"""A tokenizer as one JSON file: a `tokenizer.json` of the `tokenizers` library with additional fields of regard.
 
-Reading one runs nothing that it holds: of the library's part only symbols, merges and scores are taken, after they have been
-checked; the rules are built again from the kind.
+No code in the file is run. From the library's part, only symbols, merges and scores are read and checked; the rules are built
+again from the kind.
 """
 
 import json
@@ -41,7 +41,7 @@ class TokenizerFile:
 
 
 def write_tokenizer(path: str | Path, file: TokenizerFile, scheme: Scheme) -> None:
-    """Write the file. The library's part can be used without regard; lower-casing may differ there in rare letters."""
+    """Write the file. The library's part can be used without regard, but may lower-case rare letters differently."""
     library = Library(file.symbols.model())
     steps = [] if file.normalization == "none" else [normalizers.NFC() if file.normalization == "nfc" else normalizers.NFKC()]
     library.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if file.lowercase else steps)
@@ -62,20 +62,22 @@ def write_tokenizer(path: str | Path, file: TokenizerFile, scheme: Scheme) -> No
 
 
 def read_tokenizer(path: str | Path, data: bytes | None = None) -> TokenizerFile:
-    """Read and check a file; `data` is what it holds, where that is at hand.
+    """Read and check a file; `data` is its content, if it was read before.
 
     Raises:
-        BundleError: Saying what is wrong with it.
+        BundleError: If the file is damaged or missing. The message gives the reason.
     """
     content = _read_json(Path(path), data)
     where = f"{path} is not a tokenizer that regard can read"
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BundleError(f'{where}: it has no "format": "{FORMAT}"; name a tokenizer*.json of a trained model')
     if type(content.get("version")) is int and content["version"] != VERSION:
-        raise BundleError(f"{where}: its format version is {content['version']}, this regard knows {VERSION}; upgrade regard")
+        raise BundleError(
+            f"{where}: its format version is {content['version']}, but this regard reads {VERSION}; upgrade regard"
+        )
     if set(content) != {*_FIELDS, "tokenizer"}:
         odd = sorted({*_FIELDS, "tokenizer"} ^ set(content))
-        raise BundleError(f"{where}: it is damaged, or was changed by hand (fields missing or unknown: {', '.join(odd)})")
+        raise BundleError(f"{where}: it is damaged or was edited (missing or unknown fields: {', '.join(odd)})")
     for name, kind in _FIELDS.items():
         if type(content[name]) is not kind or (kind is str and len(content[name]) > 100):
             raise BundleError(f"{where}: its {name} is not a {kind.__name__} as expected, but {str(content[name])[:60]!r}")
@@ -98,7 +100,9 @@ def _read_json(path: Path, data: bytes | None) -> Any:
             raise BundleError(f"{path} has {size:,} bytes; a tokenizer has at most {_MOST_BYTES:,}")
         return json.loads(path.read_bytes() if data is None else data)
     except OSError as error:
-        raise BundleError(f"{path} cannot be read: {error.strerror or error}; is it the folder of a trained model?") from error
+        raise BundleError(
+            f"{path} cannot be read: {error.strerror or error}; check that this is the folder of a trained model"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not a tokenizer that regard can read: it is not JSON ({error}); {_AGAIN}") from error
 
@@ -129,12 +133,12 @@ def _string(value: object) -> str:
 
 
 def _compare_spacy(path: str | Path, recorded: str) -> None:
-    """Another spaCy may cut words otherwise than the model has learned."""
+    """Warn if the version of spaCy differs, because it may split words differently."""
     if not recorded:
-        return  # looking takes longer than reading a small tokenizer
+        return  # finding the version takes longer than reading a small tokenizer
     try:
         present = metadata.version("spacy")
     except metadata.PackageNotFoundError:
-        return  # the scheme says so
+        return  # the scheme raises an error about it
     if recorded.split(".")[:2] != present.split(".")[:2]:
-        warnings.warn(f"{path} was made with spaCy {recorded}, this is {present}: words may be cut otherwise", stacklevel=4)
+        warnings.warn(f"{path} was made with spaCy {recorded}, this is {present}: words may be split differently", stacklevel=4)

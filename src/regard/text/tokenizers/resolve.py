@@ -1,11 +1,11 @@
-"""Choice of a tokenizer by the text, for `kind: auto`."""
+"""Choose a tokenizer from the text, for `kind: auto`."""
 
 from collections.abc import Iterable, Sequence
 
 from regard.config import AutoConfig, FixedTokenizerConfig, TokenizerConfig, WhitespaceConfig, WordsConfig
 
 SAMPLE_SIZE = 4096
-"""Sentences that a kind is chosen by: the first of the training data."""
+"""Number of sentences, from the beginning of the training data, from which the kind is chosen."""
 
 ENDS = ".!?…。！？।؟"
 """Marks that end a sentence."""
@@ -14,11 +14,11 @@ _CLOSING = "\"'“”‘’«»‹›)]} \t"
 
 
 def is_tokenised(texts: Sequence[str]) -> bool:
-    """Return whether text is tokenised already, so that punctuation stands apart from words: `she kissed him .`
+    """Return whether text is tokenised, with punctuation separated from words: `she kissed him .`
 
-    It is if at least 95% of the full stops and the like at the end have a space before them, at least 95% of the commas behind
-    a word have one too, and there is one of these marks for every second sentence. Text without punctuation counts as not
-    tokenised: the rules for words cut it at its spaces anyhow.
+    Text is tokenised if at least 95% of the final punctuation marks and 95% of the commas after a word have a space before
+    them, and every second sentence has such a mark. Text without punctuation counts as not tokenised, because the rules for
+    words split it at spaces anyway.
     """
     stripped = [text.rstrip(_CLOSING) for text in texts]
     ended = [text for text in stripped if text.endswith(tuple(ENDS))]
@@ -31,7 +31,7 @@ def is_tokenised(texts: Sequence[str]) -> bool:
 def resolve_kinds(
     configs: Sequence[TokenizerConfig], sample: Iterable[Sequence[Sequence[str]]], *, joint: bool = False
 ) -> tuple[FixedTokenizerConfig, ...]:
-    """Replace `auto` with a kind: `whitespace` for text that is tokenised already, `words` for any other.
+    """Replace `auto` by a kind: `whitespace` for tokenised text, `words` for any other.
 
     Args:
         configs: The settings of the tokenizer of each column of texts.

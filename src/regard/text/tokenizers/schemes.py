@@ -1,8 +1,8 @@
-"""How text falls into words and how words come together again: one class for each kind of tokenizer.
+"""Splitting text into words and joining words to text, with one class for each kind of tokenizer.
 
-A text is cut at white space into *chunks*, a chunk into *words* (what a reader sees: `him.` is two), a word into *units*, which
-the vocabulary's model looks up. No rule looks beyond a chunk, so that what is known of one chunk holds wherever it stands; the
-fast path of `Tokenizer.encode_batch` rests on that.
+A text is split at white space into *chunks*, a chunk into *words* (`him.` has two), and a word into *units*, which the model of
+the vocabulary looks up. No rule depends on text outside a chunk, so the ids of a chunk are the same everywhere;
+`Tokenizer.encode_batch` uses that.
 """
 
 import re
@@ -17,7 +17,7 @@ from regard.errors import ConfigError, nearest
 from regard.text.tokenizers.detokenizer import detokenize
 
 SPACE_MARK = "▁"
-"""Stands for a space in the pieces of BPE and unigram models."""
+"""Symbol for a space in the subwords of BPE and unigram models."""
 
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
 _MODIFIERS = r"[\x{FE0F}\x{1F3FB}-\x{1F3FF}]*"
@@ -31,7 +31,7 @@ _SUBWORD_UNIT = (
 
 
 def _word_pattern(letter: str) -> str:
-    """Oniguruma pattern of a word whose letters, digits and marks are `letter`; a run of one punctuation mark is a word."""
+    """Return the Oniguruma pattern of a word with the characters `letter`; a run of equal punctuation marks is a word."""
     joint = (
         r"(?<=\p{Nd})[.,:'’](?=\p{Nd})"  # 3.14, 1,000, 10:30
         r"|(?<=[\p{L}\p{M}])['’.·](?=\p{L})"  # don't, U.S
@@ -39,7 +39,7 @@ def _word_pattern(letter: str) -> str:
         rf"|[-‐‑](?={letter})"  # well-known
     )
     first = (
-        r"['’](?i:s|re|ve|ll|d|m|em|n|ne|nen|t)(?![\p{L}\p{N}])"  # 's, 'ne: a word's end or a short word
+        r"['’](?i:s|re|ve|ll|d|m|em|n|ne|nen|t)(?![\p{L}\p{N}])"  # 's, 'ne: the end of a word, or a short word
         rf"|(?:(?<!\S)[-−+](?=\p{{Nd}})|(?:(?<!\S)|(?<=[“”‘’»«\").]))[-‐‑](?=\p{{L}}))?{letter}+"  # -5; „Stop“-Schild
     )
     hanging = r"(?:(?<=\p{L})-(?![-\p{L}\p{N}]))?"  # Vor- und Nachname
@@ -54,7 +54,7 @@ _SUBWORD_WORD = rf"{SPACE_MARK}?(?:{_EMOJI}|{_word_pattern(_ANY_LETTER)}|([^\s{S
 
 @cache
 def _cutter(pattern: str) -> Any:
-    """Cuts at the matches of a pattern; kept, since compiling these takes ten milliseconds."""
+    """Return a splitter at the matches of a pattern. It is cached, because compiling takes ten milliseconds."""
     return pre_tokenizers.Split(Regex(pattern), "isolated")
 
 
@@ -65,32 +65,32 @@ class Scheme(ABC):
     space: ClassVar[str] = ""
     """Symbol for the space before a word; empty if spaces are not symbols."""
     leading_space: ClassVar[bool] = False
-    """Whether the first word of a text has the mark of a space before it too."""
+    """Whether the first word of a text also has the mark of a preceding space."""
 
     @property
     @abstractmethod
     def pre_tokenizer(self) -> Any:
-        """The same rules in terms of the `tokenizers` library, the reference that the tests compare with."""
+        """The same rules in the `tokenizers` library, with which the tests compare."""
 
     @abstractmethod
     def split(self, chunk: str) -> list[str]:
-        """Cut a chunk, which has no space in it, into words."""
+        """Split a chunk, which contains no space, into words."""
 
     def units(self, word: str, *, first: bool) -> Sequence[str]:
-        """Cut a word into what the model looks up; `first` says that a space stands before the word."""
+        """Split a word into units; `first` is True if a space precedes the word."""
         return (word,)
 
     @abstractmethod
     def join(self, symbols: Sequence[str]) -> str:
-        """Turn symbols into text."""
+        """Join symbols to text."""
 
     def join_words(self, words: Sequence[str]) -> str:
-        """Turn words into text."""
+        """Join words to text."""
         return self.join(words)
 
 
 class WhitespaceScheme(Scheme):
-    """Tokens are what stands between (ASCII) spaces, and come back so."""
+    """Tokens are separated by (ASCII) spaces, and joining restores the spaces."""
 
     kind = "whitespace"
 
@@ -106,10 +106,10 @@ class WhitespaceScheme(Scheme):
 
 
 class WordsScheme(Scheme):
-    """Words by Unicode's rules (after UAX 29), and each punctuation mark by itself.
+    """Words by Unicode's rules (UAX 29), with each punctuation mark as a word.
 
-    Numbers with their separators, words with their apostrophes and hyphens, and emoji with their modifiers stay whole; Chinese
-    and Japanese fall into characters.
+    Numbers with separators, words with apostrophes and hyphens, and emoji with modifiers are not split. Chinese and Japanese
+    are split into characters.
     """
 
     kind = "words"
@@ -144,7 +144,7 @@ class SpacyScheme(Scheme):
 
     @property
     def pre_tokenizer(self) -> Any:
-        return pre_tokenizers.WhitespaceSplit()  # for text that spaCy has cut already
+        return pre_tokenizers.WhitespaceSplit()  # for text that spaCy has already split
 
     def split(self, chunk: str) -> list[str]:
         return [token.text for token in self._tokenizer(chunk) if not token.is_space]
@@ -154,7 +154,7 @@ class SpacyScheme(Scheme):
 
 
 class CharactersScheme(WordsScheme):
-    """Every code point a symbol, the space too."""
+    """Every code point is a symbol, including the space."""
 
     kind = "characters"
     space = " "
@@ -174,7 +174,7 @@ class CharactersScheme(WordsScheme):
 
 
 class SubwordScheme(Scheme):
-    """Pieces that never cross the border of letters, digits and punctuation; a space is kept as the mark before a piece."""
+    """Subwords, each of only letters, only digits or only punctuation. A space becomes a mark before a subword."""
 
     space = SPACE_MARK
     leading_space = True
@@ -190,7 +190,7 @@ class SubwordScheme(Scheme):
         return pre_tokenizers.Sequence([pre_tokenizers.Metaspace(SPACE_MARK, "always"), self._words, self._units])
 
     def split(self, chunk: str) -> list[str]:
-        # The mark would come back as a space: a text's own one is read as an underscore.
+        # A mark in the text would be decoded as a space, so it is read as an underscore.
         return [word for part in chunk.replace(SPACE_MARK, "_").split() for word, _ in self._words.pre_tokenize_str(part)]
 
     def units(self, word: str, *, first: bool) -> Sequence[str]:
@@ -204,7 +204,7 @@ class SubwordScheme(Scheme):
 
 
 def build_scheme(kind: str, language: str) -> Scheme:
-    """Make the scheme of a kind that `TokenizerConfig` knows."""
+    """Build the scheme for a kind of `TokenizerConfig`."""
     match kind:
         case "whitespace":
             return WhitespaceScheme()
@@ -237,7 +237,7 @@ def _spacy_tokenizer(language: str) -> Any:
         )
     try:
         return spacy.blank(language).tokenizer
-    except ImportError as error:  # Japanese, Thai and others stand on packages of their own
+    except ImportError as error:  # Japanese, Thai and others need further packages
         reason = " ".join(str(error).split())
         raise ConfigError(
             f"spaCy's tokenizer for {language!r} cannot start: {reason}; or set the tokenizer's kind to words"

@@ -1,8 +1,8 @@
-"""From text to numbers and back: one class for every kind of tokenizer.
+"""Conversion of text to ids and back, with one class for all kinds of tokenizers.
 
-A `Tokenizer` is a scheme (how text falls into words and units, `schemes.py`), symbols (`vocabulary.py`) and what is done to
-text before: Unicode normalization, and lower-casing word by word. What a text becomes depends on its chunks one by one, so each
-different chunk is worked out once and then looked up.
+A `Tokenizer` consists of a scheme, which splits text into words and units (`schemes.py`), symbols (`vocabulary.py`), and
+normalisation: a Unicode form, and lower case for each word. Chunks are independent of each other, so the ids of each different
+chunk are computed once and then looked up.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.schemes import CharactersScheme, Scheme, build_scheme
 from regard.text.tokenizers.vocabulary import Symbols, learn
 
-_MOST_CACHED = 500_000  # chunks, some 100 MB
-_BATCH = 50_000  # texts at once, so that the offsets of the flat text stay within 32 bits
+_MOST_CACHED = 500_000  # chunks, about 100 MB
+_BATCH = 50_000  # number of texts at once, so that offsets fit into 32 bits
 _NUM_SPECIAL = len(SPECIAL_TOKENS)
 
 
@@ -36,21 +36,21 @@ class Encoding:
 
     ids: list[int]
     tokens: list[str]
-    """The symbols' spellings."""
+    """The texts of the symbols."""
     words: list[str]
-    """The words as a reader sees them, in the case that the text has."""
+    """The words with the original case."""
     word_of: list[int]
-    """Which word each token belongs to; −1 for padding, start and end. The space before a word belongs to it."""
+    """Index of each token's word; −1 for padding, start and end symbols. The space before a word belongs to it."""
 
 
 class Tokenizer:
-    """Text to ids and back. Make one with `build_tokenizers` or `Tokenizer.load`.
+    """Converts text to ids and back. Build one with `build_tokenizers` or `Tokenizer.load`.
 
     Args:
         symbols: The vocabulary.
-        scheme: How text falls into words, and words come together.
-        lowercase: Whether words are lower-cased before they are looked up.
-        normalization: The Unicode form that text is brought into: `nfc`, `nfkc` or `none`.
+        scheme: Rules for splitting text into words and joining words.
+        lowercase: Whether words are converted to lower case before the look-up.
+        normalization: Unicode form of the text: `nfc`, `nfkc` or `none`.
     """
 
     def __init__(self, symbols: Symbols, *, scheme: Scheme, lowercase: bool = False, normalization: str = "nfc") -> None:
@@ -65,11 +65,11 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """Number of symbols, the special ones included."""
+        """Number of symbols, including special ones."""
         return len(self.symbols.tokens)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the spellings of all symbols, by id."""
+        """Return the texts of all symbols, by id."""
         return self.symbols.tokens
 
     def digest(self) -> str:
@@ -87,7 +87,7 @@ class Tokenizer:
         return f"Tokenizer(kind={self.kind!r}, size={self.size}, lowercase={self.lowercase})"
 
     def encode(self, text: str) -> Encoding:
-        """Turn a text into symbols and say which word each comes from. Unknown words become the unknown symbol."""
+        """Convert a text to symbols, with the word of each. Unknown words become the unknown symbol."""
         ids: list[int] = []
         words: list[str] = []
         word_of: list[int] = []
@@ -99,10 +99,10 @@ class Tokenizer:
         return Encoding(ids, [self.symbols.tokens[number] for number in ids], words, word_of)
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " offsets"]]:
-        """Turn many texts into ids, fast; the same ids that `encode` gives one by one, without special symbols.
+        """Convert many texts to ids, fast. The ids equal those of `encode`, without special symbols.
 
         Returns:
-            The ids of all texts one after another, and where each text starts: text i is `ids[offsets[i]:offsets[i + 1]]`.
+            The concatenated ids of all texts, and the offsets of the texts: text i is `ids[offsets[i]:offsets[i + 1]]`.
         """
         parts = [self._encode_part(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
         ids = np.concatenate([part for part, _ in parts]) if parts else np.zeros(0, np.int32)
@@ -110,19 +110,19 @@ class Tokenizer:
         return ids, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
     def decode(self, ids: Sequence[int], *, replace: dict[int, str] | None = None) -> str:
-        """Turn ids into a text that reads like a sentence. Padding, start and end symbols are left out.
+        """Convert ids to a text with the usual spacing. Padding, start and end symbols are left out.
 
         Args:
             ids: The symbols, without or with special ones.
-            replace: Words to put in place of the symbols at these positions, such as the source words behind unknown ones; an
-                empty one leaves the symbol out.
+            replace: Words that replace the symbols at these positions, such as source words for unknown symbols; an empty word
+                removes the symbol.
         """
         replace = replace or {}
         kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
         return self.scheme.join([self._spelled(replace.get(position), number) for position, number in kept])
 
     def describe(self, ids: Sequence[int]) -> Encoding:
-        """Say which words a model's output stands for. Unknown symbols are words spelled `<unk>`, or parts of words."""
+        """Return the words of a model's output. Unknown symbols are words with the text `<unk>`, or parts of words."""
         numbers = [int(number) for number in ids]
         tokens = [self.symbols.tokens[number] for number in numbers]
         ordinary = [position for position, number in enumerate(numbers) if number == UNKNOWN or number >= _NUM_SPECIAL]
@@ -133,25 +133,25 @@ class Tokenizer:
         return Encoding(numbers, tokens, words, word_of)
 
     def detokenize(self, words: Sequence[str]) -> str:
-        """Turn words, such as `Encoding.words`, into a text by rules; `decode` is exact where spaces are symbols."""
+        """Join words, such as `Encoding.words`, to a text by rules; `decode` is exact if spaces are symbols."""
         return self.scheme.join_words(words)
 
     def save(self, path: str | Path) -> None:
-        """Write one JSON file, the same bytes for the same tokenizer."""
+        """Write one JSON file. Equal tokenizers give equal bytes."""
         language = getattr(self.scheme, "language", "")
         write_tokenizer(path, TokenizerFile(self.kind, language, self.lowercase, self.normalization, self.symbols), self.scheme)
 
     @classmethod
     def load(cls, path: str | Path, *, data: bytes | None = None) -> "Tokenizer":
-        """Read what `save` wrote. Nothing in the file is run, and everything in it is checked.
+        """Load a tokenizer that `save` wrote. No code in the file is run, and all its contents are checked.
 
         Args:
             path: The file.
-            data: What it holds, where that is at hand; `path` is then only named in messages.
+            data: Content of the file, if it was read before. Then `path` is only used in messages.
 
         Raises:
             BundleError: If the file is missing, damaged, too large or not a tokenizer.
-            ConfigError: If it needs spaCy, and spaCy or its language is not there.
+            ConfigError: If it needs spaCy, and spaCy or the language is missing.
         """
         file = read_tokenizer(path, data)
         scheme = build_scheme(file.kind, file.language)
@@ -161,23 +161,23 @@ class Tokenizer:
         return _clean(text, self.normalization)
 
     def _chunk_words(self, chunk: str, *, at_start: bool) -> Iterable[tuple[str, list[int]]]:
-        """Return the words of a chunk between two spaces and their ids; `at_start` says that no word stands before it."""
+        """Return the words of a chunk and their ids; `at_start` is True for the first chunk of a text."""
         for word, units in _units(self.scheme, chunk, self.lowercase, spaced=not at_start or self.scheme.leading_space):
             yield word, self._look_up(units)
 
     def _look_up(self, units: Sequence[str]) -> list[int]:
         if self._whole_units:
             return [self._id_of.get(unit, UNKNOWN) for unit in units]
-        # A special symbol's id is never a piece's: a text cannot smuggle one in.
+        # Ordinary text never gets the id of a special symbol.
         found = [token.id for unit in units for token in self._model.tokenize(unit)]
         return [number if number >= _NUM_SPECIAL else UNKNOWN for number in found]
 
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
         """Return flat ids and the number of ids of each text.
 
-        Cut at spaces, look each different chunk up, and spread the result.
+        It splits texts at spaces, looks up each different chunk, and copies the ids to all its occurrences.
         """
-        import pyarrow as pa  # a quarter of a second, and no prediction needs it
+        import pyarrow as pa  # the import takes a quarter of a second, and predictions do not need it
         import pyarrow.compute as pc
 
         try:
@@ -197,7 +197,9 @@ class Tokenizer:
         ids = flat[np.repeat(starts[which] - (ends - lengths), lengths) + np.arange(lengths.sum())]
         bounds = np.concatenate([np.zeros(1, np.int64), ends])[chunks.offsets.to_numpy()]
         counts = np.diff(bounds)
-        if self.scheme.space and not self.scheme.leading_space:  # every chunk was given a space: the first of a text has none
+        if (
+            self.scheme.space and not self.scheme.leading_space
+        ):  # every chunk was given a space, but the first one of a text has none
             ids = np.delete(ids, bounds[:-1][counts > 0])
             counts -= counts > 0
         self._cache.trim()
@@ -209,12 +211,12 @@ class Tokenizer:
         return self.scheme.space + replacement if replacement and self.scheme.leading_space else replacement
 
     def _group(self, tokens: list[str]) -> tuple[list[str], list[int]]:
-        """Assemble tokens into words by the scheme's own rules."""
+        """Group tokens into words by the rules of the scheme."""
         if not self.scheme.space:
             return tokens, list(range(len(tokens)))
-        # A letter replaces the unknown symbol, so that it belongs to the word around it.
+        # A letter replaces the unknown symbol, so that the symbol belongs to the surrounding word.
         spelled = ["".join("x" if token == UNKNOWN_TOKEN else token).replace(self.scheme.space, " ") for token in tokens]
-        owner_at: list[int] = []  # for each character of the text, spaces going with the word behind them
+        owner_at: list[int] = []  # token of each character of the text; a space belongs to the next word
         number = 0
         for chunk in "".join(spelled).split(" "):
             pieces = self.scheme.split(chunk)
@@ -238,7 +240,7 @@ class Tokenizer:
 
 
 class _ChunkCache(dict[str, list[int]]):
-    """The ids of chunks, worked out when first asked for."""
+    """A cache of the ids of chunks, which are computed at the first look-up."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -251,18 +253,18 @@ class _ChunkCache(dict[str, list[int]]):
         return ids
 
     def trim(self) -> None:
-        """Forget everything when it has become too much: what is frequent is back at once."""
+        """Clear the cache when it is too large; frequent chunks are soon in it again."""
         if len(self) > _MOST_CACHED:
             self.clear()
 
 
 class _Counts:
-    """Counts what one tokenizer learns from; keeps different chunks, not texts."""
+    """Counts the chunks from which a tokenizer is learned; it stores different chunks, not texts."""
 
     def __init__(self, config: FixedTokenizerConfig, scheme: Scheme, normalization: str) -> None:
         self.config, self.scheme, self.normalization = config, scheme, normalization
         self.chunks: Counter[str] = Counter()
-        self.first: Counter[str] = Counter()  # chunks that begin a text, where the space before a word matters
+        self.first: Counter[str] = Counter()  # chunks at the beginning of a text, which have no preceding space
 
     def add(self, texts: Iterable[str]) -> None:
         cut = [text.split(" ") for text in texts]
@@ -296,17 +298,17 @@ def build_tokenizers(
     """Learn the tokenizers of both sides in one pass over the texts.
 
     Args:
-        texts: Chunks of sources and targets. They are counted and let go, so that memory grows with the number of different
-            words, not with that of texts.
-        config: The kind and bounds of each side; what is `auto` is decided by the first texts (`resolve.py`).
-        data: Names the languages and the Unicode normalization.
-        progress: Show a bar on standard error where learning takes long.
+        texts: Chunks of sources and targets. They are counted and not stored, so memory grows with the number of different
+            words, and not with that of texts.
+        config: The kind and limits of each side; the first texts decide the kind for `auto` (`resolve.py`).
+        data: Settings with the languages and the Unicode form.
+        progress: Whether to show a bar on standard error if learning takes long.
 
     Returns:
-        The source's and the target's tokenizer, the same object twice when joint.
+        The tokenizers of source and target; the same object twice if joint.
 
     Raises:
-        ConfigError: If the settings contradict each other, or spaCy or its language is missing.
+        ConfigError: If settings contradict each other, or spaCy or the language is missing.
         DataError: If no text is given.
     """
     if config.joint and config.source != config.target:
@@ -316,15 +318,15 @@ def build_tokenizers(
         )
     if config.joint and isinstance(config.source, SpacyConfig) and not config.source.language and data.source != data.target:
         raise ConfigError(
-            "a joint spacy tokenizer cuts both sides by one language's rules, but data names "
+            "a joint spacy tokenizer splits both sides by the rules of one language, but data names "
             f"{data.source!r} and {data.target!r}: set tokenizers.source.language and "
             "tokenizers.target.language to one of them, or turn joint off"
         )
-    # What is decoded is the target's language: its rules join words where one tokenizer serves both.
+    # Decoding produces the target's language, whose rules join words if both sides share a tokenizer.
     source_language = data.target if config.joint else data.source
     texts, sample = tee(texts)
     kinds = resolve_kinds((config.source, config.target), sample, joint=config.joint)
-    del sample  # else all that is read would be kept for it
+    del sample  # otherwise it would keep all texts that are read
     source = _Counts(kinds[0], _scheme_for(kinds[0], source_language), data.normalization)
     target = source if config.joint else _Counts(kinds[1], _scheme_for(kinds[1], data.target), data.normalization)
     for sources, targets in texts:
@@ -348,13 +350,13 @@ def build_tokenizer(
 
     Args:
         texts: Chunks of texts.
-        config: The kind and bounds.
-        language: Of the texts, as a code.
+        config: The kind and limits.
+        language: Language code of the texts.
         normalization: Unicode form of the texts: `nfc`, `nfkc` or `none`.
-        progress: Show a bar on standard error where learning takes long.
+        progress: Whether to show a bar on standard error if learning takes long.
 
     Raises:
-        ConfigError: If spaCy or its language is missing, or a bound is too small.
+        ConfigError: If spaCy or the language is missing, or a limit is too small.
         DataError: If no text is given.
     """
     counts = _Counts(config, _scheme_for(config, language), normalization)
@@ -369,7 +371,7 @@ def _scheme_for(config: FixedTokenizerConfig, language: str) -> Scheme:
 
 
 def _clean(text: str, normalization: str) -> str:
-    """Bring text into its Unicode form, and replace what cannot be written as UTF-8."""
+    """Convert text to its Unicode form, and replace characters that UTF-8 cannot represent."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -384,7 +386,7 @@ def _clean(text: str, normalization: str) -> str:
 
 
 def _units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:
-    """Return the words of a chunk and the units of each; `spaced` says whether the first has the mark of a space before it."""
+    """Return the words of a chunk and the units of each; `spaced` is True if the first has the mark of a preceding space."""
     first = True
     for part in chunk.split() if scheme.kind != "whitespace" else (chunk,):
         at_start = True

@@ -1,6 +1,6 @@
-"""The symbols of a tokenizer: learned from counted words, and looked up.
+"""The symbols of a tokenizer, learned from counts of words.
 
-What is learned is a pure function of the counts: the same texts in any order give the same symbols.
+They are a pure function of the counts: the same texts in any order give the same symbols.
 """
 
 import json
@@ -26,20 +26,20 @@ from regard.errors import ConfigError
 from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
-_SCORE_DIGITS = 6  # the trainer sums in any order: what is behind these digits differs from run to run
+_SCORE_DIGITS = 6  # the trainer sums in random order, so further digits differ between runs
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """A vocabulary, with what its model needs beside it: merges for BPE, scores for unigram, neither for whole words."""
+    """A vocabulary, with merges for BPE, scores for unigram models, or neither for whole words."""
 
     tokens: tuple[str, ...]
-    """By id; the special symbols first."""
+    """Texts of the symbols by id, beginning with the special symbols."""
     merges: tuple[tuple[str, str], ...] | None = None
     scores: tuple[float, ...] | None = None
 
     def model(self) -> Any:
-        """Make the model of the `tokenizers` library."""
+        """Build the model of the `tokenizers` library."""
         ids = {token: number for number, token in enumerate(self.tokens)}
         if self.merges is not None:
             return models.BPE(ids, list(self.merges), unk_token=UNKNOWN_TOKEN)
@@ -52,12 +52,12 @@ def learn(units: Counter[str], config: FixedTokenizerConfig, *, progress: bool =
     """Learn the symbols of one tokenizer.
 
     Args:
-        units: How often each unit of the scheme (word, character, or word with its space mark) was seen.
-        config: The kind and its bounds.
-        progress: Show a bar on standard error.
+        units: Count of each unit of the scheme (word, character, or word with its space mark).
+        config: The kind and its limits.
+        progress: Whether to show a bar on standard error.
 
     Raises:
-        ConfigError: If a bound is too small to hold anything.
+        ConfigError: If a limit is too small.
     """
     match config:
         case BPEConfig():
@@ -93,7 +93,7 @@ def _learn_bpe(units: Counter[str], config: BPEConfig, progress: bool) -> Symbol
 
 
 def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -> Symbols:
-    alphabet = _alphabet(units, config.size, 1, spare=1)  # the trainer knows no bound once characters alone reach it
+    alphabet = _alphabet(units, config.size, 1, spare=1)  # the trainer exceeds the limit if there are too many characters
     trainer = trainers.UnigramTrainer(
         vocab_size=config.size, special_tokens=list(SPECIAL_TOKENS), unk_token=UNKNOWN_TOKEN, show_progress=False
     )
@@ -104,10 +104,10 @@ def _learn_unigram(units: Counter[str], config: UnigramConfig, progress: bool) -
 
 
 def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Take chance out of trained unigram scores.
+    """Make trained unigram scores deterministic.
 
-    Characters that no piece has kept get scores of min, min + 1e-4, min + 2e-4, … from the trainer, in the order of a hash
-    table that differs from run to run: here they get the same scores in the order of their code points.
+    The trainer gives remaining characters the scores min, min + 1e-4, min + 2e-4, … in the order of a hash table, which differs
+    between runs. Here they get the same scores in the order of their code points.
     """
     scores = {piece: round(score, _SCORE_DIGITS) for piece, score in vocabulary if piece not in SPECIAL_TOKENS}
     least = min(scores.values())
@@ -119,7 +119,7 @@ def _settle(vocabulary: list[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0) -> set[str]:
-    """Return the characters that get a symbol: the rarest give way where the vocabulary is small."""
+    """Return the characters that get a symbol, without the rarest ones if the vocabulary is small."""
     room = size - len(SPECIAL_TOKENS) - spare
     if room < 1:
         raise ConfigError(
@@ -135,7 +135,7 @@ def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0)
 
 
 def _within(units: Counter[str], alphabet: set[str]) -> Counter[str]:
-    """Cut units at characters that are not in the alphabet."""
+    """Split units at characters that are not in the alphabet."""
     result: Counter[str] = Counter()
     for unit, count in units.items():
         if alphabet.issuperset(unit):
@@ -147,12 +147,12 @@ def _within(units: Counter[str], alphabet: set[str]) -> Counter[str]:
 
 
 def _train(library: Any, trainer: Any, units: Counter[str], name: str, progress: bool) -> dict[str, Any]:
-    """Run the library's trainer over counted units, and give back its model as plain data."""
+    """Run the library's trainer on counted units, and return its model as plain data."""
     with late_bars(shown=progress) as bars:
         task = bars.add_task(f"learning {name} pieces", total=units.total())
 
         def repeated() -> Iterator[list[str]]:
-            for unit in sorted(units):  # the trainer counts for itself, so it has to see each as often as it was seen
+            for unit in sorted(units):  # the trainer counts units itself, so each is repeated according to its count
                 left = units[unit]
                 while left > 0:
                     part = min(left, 10_000)
@@ -165,21 +165,21 @@ def _train(library: Any, trainer: Any, units: Counter[str], name: str, progress:
 
 
 def check_symbols(symbols: Symbols) -> str:
-    """Say what is wrong with symbols that came from a file; empty if nothing is."""
+    """Return an error message about symbols from a file; empty if they are valid."""
     tokens = symbols.tokens
     known = set(tokens)
     if tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
         return f"its first symbols are not {', '.join(SPECIAL_TOKENS)}"
     if len(known) != len(tokens):
         double = next(one for one, other in pairwise(sorted(tokens)) if one == other)
-        return f"its symbol {double!r} stands in it twice"
+        return f"its symbol {double!r} occurs twice"
     if any("\ud800" <= character <= "\udfff" for token in tokens for character in token):
-        return "a symbol holds half of a surrogate pair, which is no character"
+        return "a symbol contains half of a surrogate pair, which is not a character"
     if "" in known:
         return f"its symbol {tokens.index('')} is empty"
     for left, right in symbols.merges or ():
         if not {left, right, left + right} <= known:
-            return f"its merge of {left!r} and {right!r} names a piece that it does not have"
+            return f"its merge of {left!r} and {right!r} contains a subword that is not in the vocabulary"
     if symbols.scores is not None and not all(-1e4 < score <= 0 for score in symbols.scores):
-        return "a piece's score is not a log-probability (a finite number, at most 0)"
+        return "the score of a subword is not a log-probability (a finite number, at most 0)"
     return ""
