@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.analysis.faithfulness.controls import build_permutation
 from regard.attention import AttentionPooling, MultiHead, Pooled, Pooling
 from regard.bundle.weights import pack, unpack
 from regard.config import (
@@ -310,3 +311,11 @@ def test_the_width_of_word_vectors_is_taken(name, tokens):
 def test_a_mask_of_another_shape_is_refused(model, tokens, unchecked):
     with pytest.raises(ValueError, match=r"mask has shape \(7, 5\), expected \(B, S\) = \(7, 11\)"):
         model(tokens, MASK[:, :5])
+
+
+def test_several_weights_for_a_text_equal_those_of_its_copies(model, tokens):
+    copies, mask = tokens.repeat_interleave(3, dim=0), MASK.repeat_interleave(3, dim=0)
+    same(
+        model.reweighted(tokens, MASK, build_permutation(5), times=3),
+        model(copies, mask, reweight=build_permutation(5)).logits,
+    )

@@ -207,6 +207,7 @@ def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert "120 texts to train on, none held out to validate on" in shown
     assert "estimating the scores by cross-validation: 5 models, each scored on texts that were held out" in shown
+    assert "  trained and scored model 1 of 5\n" in shown
     assert "estimate by cross-validation in 5 folds (± standard deviation of the folds): loss " in shown
     assert "(always answering 'usual' gives 91.7%)" in shown
     assert "warning: the model answers 'usual' for 100.0% of the 120 held-out texts" in shown
@@ -221,8 +222,7 @@ def test_few_texts_get_scores_without_holding_any_out(tmp_path, capsys):
     )
     assert main(["train", "classification", *given, "--overwrite", "--training.score_folds=0"]) == 0
     shown = capsys.readouterr().err
-    assert f"no scores, because nothing was held out: `regard evaluate {tmp_path / 'run'} FILE` scores the model" in shown
-    assert "data.dev_size N holds N examples out of training" in shown
+    assert f"nothing was held out; to score the model on other examples: `regard evaluate {tmp_path / 'run'} FILE`" in shown
 
 
 def test_a_good_classifier_has_no_warning(classifier, reviews, capsys):

@@ -84,7 +84,7 @@ def test_unknown_tokens_are_counted(base, other, tmp_path):
     in_all = sum(tokenizer.encode(line).ids.count(1) for line in lines)
     count = int(note.partition("know ")[2].split(" of ")[0].replace(",", ""))
     assert 0 < count <= in_all
-    assert "a new model, which learns its vocabulary from these texts, may be better" in note
+    assert "a new model (without --from), which learns its vocabulary from these texts, may be better" in note
 
 
 def test_defaults_of_fine_tuning(base, tmp_path):

@@ -444,7 +444,7 @@ def test_what_is_said_without_a_terminal(config, change, capfd):
         "pairs kept",
         "epoch 1, update",
         "dev loss",
-        "BLEU is nrefs:1",
+        "pairs: BLEU nrefs:1",
         "source    ",
         "trained 1 epoch (",
         "tokens/s",

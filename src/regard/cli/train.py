@@ -179,7 +179,9 @@ def _checked(layer: Layer, name: str, task: str, *, stated: bool = True) -> Laye
     """Raise an error for settings of another task. A preset without a task is for translation."""
     theirs = layer.values.get("task", "translation" if stated else task)
     if theirs != task:
-        raise RequestError(f"train {task}: {name} is for {theirs}; `regard presets` shows the task of each preset")
+        presets = "`regard presets` shows the task of each preset"
+        advice = presets if name.startswith("preset") else f"use `regard train {theirs}`"
+        raise RequestError(f"train {task}: {name} is for {theirs}; {advice}")
     return layer
 
 

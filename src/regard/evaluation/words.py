@@ -45,7 +45,7 @@ class LanguageEvaluation:
         return (
             f"{counted(self.texts, 'text')}, {counted(self.tokens, 'token')}{unknown}\n"
             f"loss        {self.loss:.4f}   (nats per token)\n"
-            f"perplexity  {self.perplexity:,.3f}   (per token; {self.word_perplexity:,.3f} per word)\n"
+            f"perplexity  {self.perplexity:,.3f}   (per token; {_show(self.word_perplexity)} per word)\n"
             f"bits        {self.bits_per_character:.4f}   (per character)"
         )
 
@@ -77,6 +77,10 @@ def evaluate_language(texts: Sequence[str], *, log_probability: float, num_token
         word_perplexity=_exp(-log_probability / words),
         bits_per_character=-log_probability / math.log(2) / characters,
     )
+
+
+def _show(perplexity: float) -> str:
+    return f"{perplexity:,.3f}" if perplexity < 1e6 else f"{perplexity:.3g}"
 
 
 def _exp(value: float) -> float:

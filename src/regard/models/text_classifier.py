@@ -58,6 +58,22 @@ class TextClassifier(nn.Module, ABC):
             record: Sites whose attention is returned.
         """
 
+    def reweighted(
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reweight: Reweight, *, times: int
+    ) -> Float[Tensor, "N C"]:
+        """Return the logits of each text `times` times, each time with other pooling weights.
+
+        A text is embedded once, and models that encode it before pooling can encode it once too.
+
+        Args:
+            tokens: As for `forward`.
+            mask: As for `forward`.
+            reweight: Maps the pooling weights of all copies, which are next to each other, to those that are used.
+            times: Number of copies of each text.
+        """
+        tokens, mask, embedded = (part.repeat_interleave(times, dim=0) for part in (tokens, mask, self.embed(tokens)))
+        return self(tokens, mask, embedded=embedded, reweight=reweight).logits
+
     def by_site(self, reweight: Reweight | ReweightBySite | None) -> ReweightBySite:
         """Return functions by site; a single function is for the pooling.
 

@@ -21,6 +21,7 @@ from regard import disk
 from regard.config import FixedTokenizerConfig, TokenizerConfig, WhitespaceConfig
 from regard.config.data import FileSettings
 from regard.errors import BundleError, DataError
+from regard.plurals import counted
 from regard.text.bars import late_bars
 from regard.text.cache import (
     cache_folder,
@@ -383,8 +384,9 @@ def _held_out_notes(report: PreparationReport, dev_size: int) -> list[str]:
     if held_out >= dev_size:
         return []
     return [
-        f"held out {held_out:,} {report.unit}s instead of {dev_size:,} (data.dev_size): at most one {report.unit} in "
-        f"{LARGEST_DEV_PART} is held out, and they share {report.apart} with training; data.dev takes a file of its own"
+        f"{counted(held_out, report.unit)} held out, not {dev_size:,} (data.dev_size), because at most one in "
+        f"{LARGEST_DEV_PART} may be held out, and they share {report.apart} with training; to validate on a file of your own, "
+        "set data.dev"
     ]
 
 

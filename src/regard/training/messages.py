@@ -62,8 +62,8 @@ def describe_end(run: Run, scores: dict[str, Any]) -> str:
             lines.append(warning)
     else:
         lines.append(
-            f"no scores, because nothing was held out: `regard evaluate {run.folder.path} FILE` scores the model on other "
-            "files, and data.dev_size N holds N examples out of training"
+            "no scores, because nothing was held out; to score the model on other examples: "
+            f"`regard evaluate {run.folder.path} FILE`"
         )
     return "\n".join(lines)
 

@@ -48,5 +48,6 @@ def score_by_folds(task: Trainable, train: Callable[[RunConfig], Any], reporter:
             except (ConfigError, DataError) as error:
                 reporter.say(f"no scores: fold {number} cannot be trained: {error}")
                 return {}
+            reporter.say(f"  trained and scored model {number} of {len(runs)}")
             found.append(predictor.bundle.signature["scores"])
     return task.pool_scores(found)

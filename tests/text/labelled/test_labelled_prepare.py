@@ -186,8 +186,8 @@ def test_labels_that_cannot_be_learned(data, tmp_path):
 
     path = tmp_path / "bad.tsv"
     assert train([("a", "1"), ("b", "1")]) == (
-        f"{path}: all 2 texts have the label '1', expected two labels or more; they were taken from the column '1': name "
-        "another with data.label, or add texts with other labels"
+        f"{path}: every text has the label '1' (2 texts), expected at least two labels; they were taken from the column '1': "
+        "name another with data.label, or add texts with other labels"
     )
     assert train([*ROWS, ("odd", "odd"), ("odd", "odd")]) == (
         f"{path}: only one text has the label 'odd' (line 201), expected at least two different texts, for training and "

@@ -59,3 +59,13 @@ def test_an_unseen_label_is_named_with_the_nearest():
     assert message.startswith("x.tsv, line 3: label 'clas 7' is unknown; the model knows 'class 0', 'class 1'")
     assert "… (20 in all)" in message
     assert message.endswith("did you mean 'class 7'?")
+
+
+@pytest.mark.parametrize(
+    ("multiple", "name", "hint"), [(True, "film|good", True), (True, "film|bad", False), (False, "film|good", False)]
+)
+def test_several_labels_in_one_name_the_setting(multiple, name, hint):
+    labels = Labels(("film", "good"), multiple, (1, 1))
+    with pytest.raises(DataError) as caught:
+        labels.number(name)
+    assert ("; if it is several labels, set data.label_separator to '|'" in str(caught.value)) == hint

@@ -44,8 +44,8 @@ def permuted_distance(
         Jain and Wallace 2019, Attention is not Explanation, algorithm 2.
     """
     own = probe.probabilities(texts)
-    moved = probe.probabilities([ids for ids in texts for _ in range(permutations)], reweight=build_permutation(seed))
-    return np.median(probe.distance(moved.reshape(len(texts), permutations, -1), own[:, None]), axis=1)
+    moved = probe.reweighted(texts, build_permutation(seed), times=permutations)
+    return np.median(probe.distance(moved, own[:, None]), axis=1)
 
 
 def kendall_tau(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) -> float:

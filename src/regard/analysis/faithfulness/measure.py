@@ -1,6 +1,6 @@
 """Run the measures of faithfulness on a classifier."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -15,7 +15,6 @@ from regard.errors import RequestError
 from regard.evaluation import bootstrap_mean
 from regard.reweight import flatten
 from regard.tasks.classification.predictor import Classifier
-from regard.tasks.requests import counting_bar
 
 _RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
@@ -23,7 +22,6 @@ _AFFORDABLE = 6_000_000
 texts.
 """
 _AT_LEAST = 5
-_STEPS = 5
 
 
 def measure_faithfulness(
@@ -62,18 +60,10 @@ def measure_faithfulness(
     if not kept:
         raise RequestError("faithfulness: no text contains a word, expected at least one text with words")
     gold = classifier.labels.encode([labels[number] for number in kept])
-    with counting_bar("measuring", _STEPS + bool(others), shown=progress) as advance:
-        found = examine(
-            probe_of(classifier),
-            [text for text in worded if text.num_words],
-            gold,
-            permutations=permutations,
-            seed=seed,
-            advance=lambda: advance(1),
-        )
-        if others:
-            found = replace(found, seeds=compare_seeds([classifier, *others], [texts[number] for number in kept]))
-            advance(1)
+    probe = probe_of(classifier, progress=progress)
+    found = examine(probe, [text for text in worded if text.num_words], gold, permutations=permutations, seed=seed)
+    if others:
+        found = replace(found, seeds=compare_seeds([classifier, *others], [texts[number] for number in kept]))
     return found
 
 
@@ -84,7 +74,6 @@ def examine(
     *,
     permutations: int = 100,
     seed: int = 1,
-    advance: Callable[[], None] = lambda: None,
 ) -> Faithfulness:
     """Measure a model that reads ids; see `measure_faithfulness`.
 
@@ -94,23 +83,21 @@ def examine(
         gold: Their labels as numbers (N,), or as ones and zeros (N,C) if texts have several.
         permutations: Number of permutations of each text's weights.
         seed: Seed of all random choices.
-        advance: Called after each of five steps.
     """
     ids = [text.ids for text in texts]
     light = _affordable(texts, permutations)
     attention = [text.sum_words(row) for text, row in zip(texts, probe.attention(ids), strict=True)]
+    probe.doing = "leaving out single words"
     moved, lost = leave_one_out(probe, texts[:light])
-    advance()
+    probe.doing = "leaving out several words"
     comprehensiveness, sufficiency = _erasures(probe, texts, attention, lost, seed)
-    advance()
+    probe.doing = "computing gradients"
     own = probe.probabilities(ids)
     gradients = probe.gradients(ids, own.argmax(-1))
     saliency = [abs(text.sum_words(row)) for text, row in zip(texts, gradients, strict=True)]
-    advance()
+    probe.doing = "changing the weights"
     even = _uniform(probe, ids, own, gold)
-    advance()
     permuted = permuted_distance(probe, ids[:light], permutations=permutations, seed=seed)
-    advance()
     return Faithfulness(
         texts=len(texts),
         comprehensiveness=comprehensiveness,
@@ -158,9 +145,10 @@ def worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedTex
     return [WordedText(np.array(one.ids[:longest], np.int32), np.array(one.word_of[:longest], np.int64)) for one in encodings]
 
 
-def probe_of(classifier: Classifier) -> Probe:
+def probe_of(classifier: Classifier, *, progress: bool = False) -> Probe:
     """Build the probe that computes probabilities, attention and gradients of a classifier."""
-    return Probe(classifier.model, several=classifier.labels.multiple, temperature=classifier.temperature)
+    several, temperature = classifier.labels.multiple, classifier.temperature
+    return Probe(classifier.model, several=several, temperature=temperature, progress=progress)
 
 
 def _erasures(

@@ -1,6 +1,6 @@
 """Probabilities, attention and gradients of a model for many texts, with all words or without some."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.models.text_classifier import Reweight, TextClassifier
+from regard.tasks.requests import counting_bar
 from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
 from regard.text.symbols import UNKNOWN
@@ -53,10 +54,16 @@ class Probe:
         model: The model, in evaluation mode.
         several: Whether a text can have several labels. Then each label has a probability of its own.
         temperature: Divisor of the scores.
+        progress: Whether to show a bar on standard error.
     """
 
-    def __init__(self, model: TextClassifier, *, several: bool = False, temperature: float = 1.0) -> None:
-        self.model = model.eval()
+    doing = "measuring"
+    """Description of the current step, for the bar."""
+
+    def __init__(
+        self, model: TextClassifier, *, several: bool = False, temperature: float = 1.0, progress: bool = False
+    ) -> None:
+        self.model, self.progress = model.eval(), progress
         self.several = several
         self.temperature = temperature
         self._device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -69,9 +76,30 @@ class Probe:
             texts: Ids of each text.
             reweight: Applied to the pooling weights; see `TextClassifier`.
         """
+        return self._collect(texts, lambda tokens, mask: self.model(tokens, mask, reweight=reweight).logits)
+
+    @torch.inference_mode()
+    def reweighted(self, texts: Sequence[np.ndarray], reweight: Reweight, *, times: int) -> Float[np.ndarray, "N times C"]:
+        """Return p(label | text) of each text `times` times, with other pooling weights each time.
+
+        Args:
+            texts: Ids of each text.
+            reweight: Maps the pooling weights of all copies of a text; see `TextClassifier.reweighted`.
+            times: Number of copies.
+        """
+
+        def score(tokens: Tensor, mask: Tensor) -> Tensor:
+            return self.model.reweighted(tokens, mask, reweight, times=times).unflatten(0, (-1, times))
+
+        return self._collect(texts, score, copies=times)
+
+    def _collect(
+        self, texts: Sequence[np.ndarray], score: Callable[[Tensor, Tensor], Tensor], *, copies: int = 1
+    ) -> np.ndarray:
+        """Return probabilities from logits (B,…,C), in the order of the texts."""
         parts, order = [], []
-        for numbers, tokens, mask in self._batches(texts):
-            scores = self.model(tokens, mask, reweight=reweight).logits.double() / self.temperature
+        for numbers, tokens, mask in self._batches(texts, copies):
+            scores = score(tokens, mask).double() / self.temperature
             parts.append((scores.sigmoid() if self.several else scores.softmax(-1)).cpu().numpy())
             order.append(numbers)
         found = np.concatenate(parts)
@@ -120,10 +148,12 @@ class Probe:
         gaps = abs(first - second)
         return gaps.mean(-1) if self.several else gaps.sum(-1) / 2
 
-    def _batches(self, texts: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-        lengths = np.array([len(ids) for ids in texts], dtype=np.int64)
-        for numbers in length_batches(lengths, _BATCH_TOKENS):
-            yield (numbers, *pad([texts[number] for number in numbers], self._device))
+    def _batches(self, texts: Sequence[np.ndarray], copies: int = 1) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+        lengths = np.array([len(ids) * copies for ids in texts], dtype=np.int64)
+        with counting_bar(self.doing, len(texts), shown=self.progress) as advance:
+            for numbers in length_batches(lengths, _BATCH_TOKENS):
+                yield (numbers, *pad([texts[number] for number in numbers], self._device))
+                advance(len(numbers))
 
 
 def _constant(weights: Tensor, mask: Tensor) -> Tensor:

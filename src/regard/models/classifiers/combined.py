@@ -58,6 +58,12 @@ class CombinedClassifier(TextClassifier):
         attention = dict(zip(self.sites, (self._mean(weights), *weights), strict=True))
         return Classified(logits, {name: attention[name] for name in record})
 
+    def reweighted(
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reweight: Reweight, *, times: int
+    ) -> Float[Tensor, "N C"]:
+        """Return the mean of the members' logits, each with several pooling weights."""
+        return self._mean([member.reweighted(tokens, mask, reweight, times=times) for member in self._members()])
+
     def _mean(self, found: Sequence[Tensor]) -> Tensor:
         return torch.stack([share * one for share, one in zip(self.shares, found, strict=True)]).sum(dim=0)
 

@@ -62,10 +62,20 @@ class RecurrentClassifier(PooledClassifier):
         record: Collection[str] = (),
     ) -> Classified:
         """Compute the scores of the labels; see `TextClassifier.forward`."""
+        return self.score(self._encode(tokens, mask, embedded), mask, reweight, record)
+
+    def reweighted(
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reweight: Reweight, *, times: int
+    ) -> Float[Tensor, "N C"]:
+        """Return the logits of each text with several pooling weights; the recurrent layers run once."""
+        states, mask = (part.repeat_interleave(times, dim=0) for part in (self._encode(tokens, mask, None), mask))
+        return self.score(states, mask, reweight, ()).logits
+
+    def _encode(self, tokens: Tensor, mask: Tensor, embedded: Tensor | None) -> Float[Tensor, "B S D"]:
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         if embedded is None:
             embedded = self.embed(self.word_dropout(tokens, mask))
         states = self.embedding_dropout(embedded)
         for depth, layer in enumerate(self.layers):
             states = cast(RecurrentLayer, layer).states(self.layer_dropout(states) if depth else states, mask)
-        return self.score(states, mask, reweight, record)
+        return states

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier
     from regard.text.files.report import ReadingReport
 
-TEXT_LAYOUT = ("format", "text", "label", "header", "encoding", "allow_skipped")
+TEXT_LAYOUT = ("format", "text", "label", "label_separator", "header", "encoding", "allow_skipped")
 """Layout options of commands that read labelled texts."""
 _PICTURES = (".png", ".svg", ".pdf")
 

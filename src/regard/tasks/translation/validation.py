@@ -10,6 +10,7 @@ from regard.config import DecodingConfig
 from regard.decoding.search import search
 from regard.machine import Machine
 from regard.models.seq2seq import Seq2Seq
+from regard.plurals import counted
 from regard.task import LikelihoodScores, Validator
 from regard.tasks.objective import mean_nll
 from regard.tasks.translation.metrics import suitable_metrics
@@ -75,8 +76,8 @@ class TranslationScores(LikelihoodScores):
         if self.num_translated:
             head += f", BLEU {self.bleu:.1f} ({_DECODING}), chrF {self.chrf:.1f} ({_DECODING})"
             if first:
-                how = f"BLEU is {self.bleu_signature}, chrF is {self.chrf_signature}"
-                lines.append(f"  {how}, {_DECODING}, {self.num_translated:,} pairs")
+                how = f"BLEU {self.bleu_signature}, chrF {self.chrf_signature}"
+                lines.append(f"  signatures for {counted(self.num_translated, 'pair')}: {how}")
         for sample in self.samples:
             lines += [
                 "",

@@ -58,9 +58,11 @@ class Labels:
             return self._numbers[name]
         except KeyError:
             place = f"{where}: " if where else ""
+            separator = next((mark for mark in ",;|" if self.multiple and self._are_known(name.split(mark))), "")
+            advice = f"; if it is several labels, set data.label_separator to '{separator}'" if separator else ""
             raise DataError(
                 f"{place}label '{name[:60]}' is unknown; the model knows {show_names(self.names)}"
-                f"{nearest(name[:60], self.names)}"
+                f"{advice or nearest(name[:60], self.names)}"
             ) from None
 
     def encode(self, labels: Sequence[str | Collection[str]]) -> np.ndarray:
@@ -101,6 +103,9 @@ class Labels:
                 f"expected labels with lists of names and counts, and a flag for several labels per text; got {plain!r:.200}"
             )
         return cls(tuple(names), multiple, tuple(counts))
+
+    def _are_known(self, parts: Sequence[str]) -> bool:
+        return all(part.strip() in self._numbers for part in parts)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from regard.config import LabelledDataConfig
 from regard.errors import DataError
+from regard.plurals import counted
 from regard.text.files.report import BEYOND_MAX_TEXTS, REPEATED_TEXT, ReadingReport
 from regard.text.labelled.labels import Labels, show_names, sort_names
 from regard.text.labelled.readers import LabelledChunk
@@ -181,8 +182,8 @@ def _check_labels(
         return
     if len(names) == 1:
         raise DataError(
-            f"{files}: all {len(labels):,} texts have the label '{names[0]}', expected two labels or more; they were taken "
-            f"from the {column}: name another with data.label, or add texts with other labels"
+            f"{files}: every text has the label '{names[0]}' ({counted(len(labels), 'text')}), expected at least two labels; "
+            f"they were taken from the {column}: name another with data.label, or add texts with other labels"
         )
     different = np.unique(groups * len(names) + labels.flat) % len(names)
     single = np.flatnonzero(np.bincount(different, minlength=len(names)) < 2)

@@ -60,4 +60,6 @@ def _note(side: str, tokens: int, unknown: int) -> str:
     share = unknown / max(tokens, 1)
     found = f"{unknown:,} of {tokens:,} {side}tokens in training ({share:.1%})"
     line = f"the vocabulary is that of the starting model; it doesn't know {found}"
-    return line + "; a new model, which learns its vocabulary from these texts, may be better" * (share > _MANY)
+    if share <= _MANY:
+        return line
+    return f"warning: {line}; a new model (without --from), which learns its vocabulary from these texts, may be better"
