@@ -61,6 +61,8 @@ def test_a_language_model():
     assert found.word_perplexity == pytest.approx(math.exp(10 / 5))  # 3 words, 2 ends
     assert found.bits_per_character == pytest.approx(10 / math.log(2) / 9)  # 7 characters, 2 ends
     assert "1 of them unknown to the model" in found.render()
+    found = evaluate_language(["very_long_word_" * 9], log_probability=-200.0, num_tokens=50, num_unknown=0)
+    assert "(per token; 2.69e+43 per word)" in found.render()
 
 
 def test_nothing_to_evaluate():
