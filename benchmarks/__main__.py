@@ -12,6 +12,7 @@ transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of a
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
 precision  decoding with a trained translator in float32 and in bfloat16
 service    `regard serve` under load against one request at a time, a plain FastAPI handler and LitServe
+page       loading a page of `regard page`, and translating on it, in Chromium and Firefox
 streaming  memory while a file of a million lines is translated
 """
 
@@ -31,6 +32,7 @@ NAMES = (
     "decoding",
     "precision",
     "service",
+    "page",
     "streaming",
 )
 SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"], ["classifier"])

@@ -3,8 +3,9 @@
     python -m benchmarks service RUN [--clients 50] [--seconds 180] [--texts FILE] [--threads 2]
 
 Each service runs in a process of its own and gets the same load: clients that send one sentence after the other, of mixed
-lengths. Prints one JSON line for each: answers per second, latencies in milliseconds, statuses, and resident memory at the
-start and the end.
+lengths. Prints one JSON line for each: answers per second, latencies in milliseconds, statuses, resident memory at the start,
+in the middle and at the end, and what became of requests when SIGTERM came under the same load (`lost`: sent, never answered).
+The last line has the ratios of throughput.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -85,17 +87,35 @@ def memory(process: int) -> float:
     return round(total, 1)
 
 
-def load(url: str, texts: list[str], clients: int, seconds: float) -> tuple[list[float], Counter[int]]:
-    """Send requests from several threads, and return the latencies of answers and the number of each status."""
+def load(
+    url: str, texts: list[str], clients: int, seconds: float, during: Callable[[], object] = lambda: None
+) -> tuple[list[float], Counter[int | str]]:
+    """Send requests from several threads, and return the latencies of answers and the number of each status.
+
+    A client ends when the service does not listen any more. Requests that were sent and not answered count as `lost`.
+
+    Args:
+        url: Where to send them.
+        texts: Texts, one for each request.
+        clients: Number of threads.
+        seconds: How long to send.
+        during: Function that is called after half of the time.
+    """
     latencies: list[float] = []
-    statuses: Counter[int] = Counter()
+    statuses: Counter[int | str] = Counter()
     end, numbers = time.monotonic() + seconds, count()
 
     def client() -> None:
         with httpx.Client(timeout=300) as connection:
             while time.monotonic() < end:
                 start = time.monotonic()
-                answer = connection.post(url, json={"texts": [texts[next(numbers) % len(texts)]]})
+                try:
+                    answer = connection.post(url, json={"texts": [texts[next(numbers) % len(texts)]]})
+                except httpx.ConnectError:
+                    return
+                except httpx.TransportError:
+                    statuses["lost"] += 1
+                    return
                 statuses[answer.status_code] += 1
                 if answer.status_code == 200:
                     latencies.append(time.monotonic() - start)
@@ -105,13 +125,15 @@ def load(url: str, texts: list[str], clients: int, seconds: float) -> tuple[list
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for thread in threads:
         thread.start()
+    time.sleep(max(0.0, end - time.monotonic() - seconds / 2))
+    during()
     for thread in threads:
         thread.join()
     return latencies, statuses
 
 
-def measure(name: str, command: list[str], port: int, options: argparse.Namespace, texts: list[str], clients: int) -> None:
-    """Start a service, load it, and print what was measured."""
+def measure(name: str, command: list[str], port: int, options: argparse.Namespace, texts: list[str], clients: int) -> float:
+    """Start a service, load it, stop it under load, print what was measured, and return the answers per second."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "TOKENIZERS_PARALLELISM": "false"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, env=environment, **quiet)  # type: ignore[call-overload]
@@ -127,9 +149,9 @@ def measure(name: str, command: list[str], port: int, options: argparse.Namespac
                     raise SystemExit(f"benchmarks: {name} did not start") from None
                 time.sleep(0.2)
         load(url, texts, clients, min(5.0, options.seconds))  # warm-up
-        before = memory(process.pid)
+        sizes = [memory(process.pid)]
         start = time.monotonic()
-        latencies, statuses = load(url, texts, clients, options.seconds)
+        latencies, statuses = load(url, texts, clients, options.seconds, lambda: sizes.append(memory(process.pid)))
         taken = time.monotonic() - start
         latencies.sort()
         result: dict[str, Any] = {"benchmark": "service", "service": name, "clients": clients, "seconds": round(taken, 1)}
@@ -137,7 +159,10 @@ def measure(name: str, command: list[str], port: int, options: argparse.Namespac
         if latencies:
             shares = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
             result |= {key: round(1000 * latencies[int(share * (len(latencies) - 1))], 1) for key, share in shares.items()}
-        print(json.dumps(result | {"memory_mib": [before, memory(process.pid)]}), flush=True)
+        sizes.append(memory(process.pid))
+        _, stopped = load(url, texts, clients, min(10.0, options.seconds), process.terminate)
+        print(json.dumps(result | {"memory_mib": sizes, "statuses_at_stop": dict(stopped)}), flush=True)
+        return float(result["answers_per_second"])
     finally:
         process.terminate()
         process.wait(60)
@@ -159,14 +184,19 @@ def main() -> None:
         return [sys.executable, "-c", program, options.run, str(port), str(options.threads)]
 
     port = free_port()
-    measure("regard serve", [*ours, str(port)], port, options, texts, options.clients)
+    own = measure("regard serve", [*ours, str(port)], port, options, texts, options.clients)
     port = free_port()
-    measure("one request at a time", [*ours, str(port)], port, options, texts, 1)
+    rivals = {"one request at a time": measure("one request at a time", [*ours, str(port)], port, options, texts, 1)}
     port = free_port()
-    measure("FastAPI handler", other(PLAIN, port), port, options, texts, options.clients)
+    rivals["FastAPI handler"] = measure("FastAPI handler", other(PLAIN, port), port, options, texts, options.clients)
     if find_spec("litserve"):
         port = free_port()
-        measure("LitServe", other(LITSERVE, port), port, options, texts, options.clients)
+        rivals["LitServe"] = measure("LitServe", other(LITSERVE, port), port, options, texts, options.clients)
+    print(
+        json.dumps(
+            {"benchmark": "service", "times_as_many_answers_as": {name: round(own / n, 2) for name, n in rivals.items()}}
+        )
+    )
 
 
 if __name__ == "__main__":

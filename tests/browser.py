@@ -1,4 +1,7 @@
-"""Chromium for tests: started without a window or a network, and driven by the DevTools protocol over two pipes."""
+"""Chromium for tests: started without a window or a network, and driven by the DevTools protocol over two pipes.
+
+`Driver` has what Chromium and Firefox share.
+"""
 
 import base64
 import fcntl
@@ -21,7 +24,67 @@ FLAGS = (
 KEYS = {"Enter": 13, "Tab": 9, " ": 32, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27}
 
 
-class Browser:
+class Driver:
+    """What can be done with a page in any browser. A browser has `run`, `mouse`, `key` and `type`, and a folder `downloads`."""
+
+    def wait(self, condition, *, timeout=120):
+        """Wait until an expression is true."""
+        deadline = time.monotonic() + timeout
+        while not self.run(f"Boolean({condition})"):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"never true: {condition}; the page shows: {self.text('body')}")
+            time.sleep(0.02)
+
+    def text(self, selector):
+        """Return the visible text of the first element that matches, or None."""
+        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? null")
+
+    def texts(self, selector):
+        """Return the text of all elements that match."""
+        return self.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
+
+    def middle(self, selector, number=0):
+        """Return the middle of an element in the window, after scrolling to it."""
+        return self.run(
+            f"(() => {{ const e = document.querySelectorAll({json.dumps(selector)})[{number}];"
+            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+            "return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+        )
+
+    def click(self, selector, number=0):
+        """Click in the middle of an element with the mouse."""
+        x, y = self.middle(selector, number)
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mousePressed", x, y)
+        self.mouse("mouseReleased", x, y)
+
+    def drag(self, start, end, steps=5):
+        """Drag the mouse from one point to another."""
+        self.mouse("mouseMoved", *start)
+        self.mouse("mousePressed", *start)
+        for step in range(1, steps + 1):
+            place = [a + (b - a) * step / steps for a, b in zip(start, end, strict=True)]
+            self.mouse("mouseMoved", *place, held=True)
+        self.mouse("mouseReleased", *end)
+
+    def choose(self, selector, value, event="change"):
+        """Set the value of a field, as its user does."""
+        self.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.value = {json.dumps(value)};"
+            f"e.dispatchEvent(new Event({json.dumps(event)})); }})()"
+        )
+
+    def downloaded(self, names, *, timeout=20):
+        """Wait until files are in the folder of downloads, complete, and return it."""
+        deadline = time.monotonic() + timeout
+        while not all((self.downloads / name).exists() and (self.downloads / name).stat().st_size for name in names):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"of {names}, only {[path.name for path in self.downloads.iterdir()]} were downloaded")
+            time.sleep(0.05)
+        return self.downloads
+
+
+class Browser(Driver):
     """A running Chromium with one page."""
 
     def __init__(self):
@@ -47,6 +110,9 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        self.downloads = Path(self._profile.name, "downloads")
+        self.downloads.mkdir()
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
 
     def close(self):
         self.session = None
@@ -108,7 +174,7 @@ class Browser:
         self.wait("location.protocol === 'file:' && document.readyState === 'complete'")
 
     def run(self, expression, *, timeout=120):
-        """Evaluate JavaScript, wait for what it promises, and return the value."""
+        """Evaluate an expression of JavaScript, wait for what it promises, and return the value."""
         found = self.call(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True, timeout=timeout
         )
@@ -116,49 +182,11 @@ class Browser:
             raise RuntimeError(_told(found["exceptionDetails"]))
         return found["result"].get("value")
 
-    def wait(self, condition, *, timeout=60):
-        """Wait until an expression is true."""
-        deadline = time.monotonic() + timeout
-        while not self.run(f"Boolean({condition})"):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"never true: {condition}; the page shows: {self.text('body')}")
-            time.sleep(0.02)
-
-    def text(self, selector):
-        """Return the visible text of the first element that matches, or None."""
-        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? null")
-
-    def texts(self, selector):
-        """Return the text of all elements that match."""
-        return self.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
-
-    def middle(self, selector, number=0):
-        """Return the middle of an element in the window, after scrolling to it."""
-        return self.run(
-            f"(() => {{ const e = document.querySelectorAll({json.dumps(selector)})[{number}];"
-            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
-            "return [b.x + b.width / 2, b.y + b.height / 2]; })()"
-        )
-
-    def mouse(self, kind, x, y, **more):
+    def mouse(self, kind, x, y, *, held=False):
+        """Move, press or release the mouse."""
+        free = kind == "mouseMoved" and not held
+        more = {} if free else {"button": "left", "clickCount": int(not held), "buttons": int(held)}
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
-
-    def click(self, selector, number=0, count=1):
-        """Click in the middle of an element with the mouse."""
-        x, y = self.middle(selector, number)
-        self.mouse("mouseMoved", x, y)
-        for presses in range(1, count + 1):
-            self.mouse("mousePressed", x, y, button="left", clickCount=presses)
-            self.mouse("mouseReleased", x, y, button="left", clickCount=presses)
-
-    def drag(self, start, end, steps=5):
-        """Drag the mouse from one point to another."""
-        self.mouse("mouseMoved", *start)
-        self.mouse("mousePressed", *start, button="left", clickCount=1)
-        for step in range(1, steps + 1):
-            place = [a + (b - a) * step / steps for a, b in zip(start, end, strict=True)]
-            self.mouse("mouseMoved", *place, button="left", buttons=1)
-        self.mouse("mouseReleased", *end, button="left", clickCount=1)
 
     def type(self, text):
         """Type a text into the element that has the focus."""

@@ -9,10 +9,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from browser import Driver
+
 FIREFOX = next(filter(None, map(shutil.which, ("firefox", "firefox-esr"))), None)
+KEYS = {"Enter": "\ue007", "Tab": "\ue004", "Escape": "\ue00c"}
+KEYS |= {"ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015"}
 
 
-class Firefox:
+class Firefox(Driver):
     """A running Firefox with one page."""
 
     def __init__(self):
@@ -20,6 +24,8 @@ class Firefox:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
+        self.downloads = Path(self._profile.name, "downloads")
+        self.downloads.mkdir()
         preferences = {
             "marionette.port": port,
             "network.proxy.type": 1,  # a proxy that is not there: nothing can be fetched
@@ -29,15 +35,19 @@ class Firefox:
             "network.proxy.ssl_port": 9,
             "datareporting.policy.dataSubmissionEnabled": False,
             "toolkit.telemetry.enabled": False,
+            "browser.download.folderList": 2,
+            "browser.download.dir": str(self.downloads),
+            "browser.download.alwaysOpenPanel": False,
         }
         lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in preferences.items()]
         Path(self._profile.name, "user.js").write_text("".join(lines))
-        command = [FIREFOX, "--headless", "--no-remote", "--profile", self._profile.name, "--marionette"]
+        flags = ["--headless", "--no-remote", "--marionette", "--remote-allow-system-access"]
+        command = [FIREFOX, *flags, "--profile", self._profile.name]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 90
         while True:
             try:
-                self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+                self._socket = socket.create_connection(("127.0.0.1", port), timeout=600)
                 break
             except OSError:
                 if time.monotonic() > deadline:
@@ -45,7 +55,8 @@ class Firefox:
                 time.sleep(0.2)
         self._buffer, self._number = b"", 0
         self._receive()
-        self.call("WebDriver:NewSession", capabilities={})
+        self.call("WebDriver:NewSession", capabilities={"alwaysMatch": {"timeouts": {"script": 600_000}}})
+        self.call("WebDriver:SetWindowRect", width=1280, height=1000)
 
     def close(self):
         self.call("Marionette:Quit", flags=["eForceQuit"])
@@ -77,22 +88,57 @@ class Firefox:
             raise RuntimeError(f"{command}: {error['message']}")
         return result
 
-    def open(self, path):
+    def open(self, path, *, address=""):
         """Open a file."""
-        self.call("WebDriver:Navigate", url=Path(path).as_uri())
+        self._mark = self._privileged("return Services.console.getMessageArray().length;")
+        self.call("WebDriver:Navigate", url="about:blank")
+        self.call("WebDriver:Navigate", url=Path(path).as_uri() + address)
 
     def run(self, expression):
-        """Evaluate JavaScript in the page, and return the value."""
+        """Evaluate an expression of JavaScript in the page, wait for what it promises, and return the value."""
         return self.call("WebDriver:ExecuteScript", script=f"return ({expression})", args=[])["value"]
 
-    def wait(self, condition, *, timeout=120):
-        """Wait until an expression is true."""
-        deadline = time.monotonic() + timeout
-        while not self.run(f"Boolean({condition})"):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"never true: {condition}; the page shows: {self.run('document.body.innerText')}")
-            time.sleep(0.05)
+    def _privileged(self, script):
+        """Run a script with the rights of the browser itself."""
+        self.call("Marionette:SetContext", value="chrome")
+        try:
+            return self.call("WebDriver:ExecuteScript", script=script, args=[])["value"]
+        finally:
+            self.call("Marionette:SetContext", value="content")
+
+    def mouse(self, kind, x, y, *, held=False):
+        """Move, press or release the mouse."""
+        if kind == "mouseMoved":
+            step = {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0}
+        else:
+            step = {"type": {"mousePressed": "pointerDown", "mouseReleased": "pointerUp"}[kind], "button": 0}
+        self._act({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [step]})
+
+    def _act(self, *sources):
+        self.call("WebDriver:PerformActions", actions=list(sources))
+
+    def type(self, text):
+        """Type a text into the element that has the focus."""
+        steps = [{"type": kind, "value": letter} for letter in text for kind in ("keyDown", "keyUp")]
+        self._act({"type": "key", "id": "keyboard", "actions": steps})
+
+    def key(self, name):
+        """Press and release a key."""
+        self.type(KEYS.get(name, name))
 
     def screenshot(self, path):
         """Write a picture of the page."""
         Path(path).write_bytes(base64.b64decode(self.call("WebDriver:TakeScreenshot", full=True)["value"]))
+
+    def requests(self):
+        """Return the addresses that the page has asked for, but for the page itself and what is inside of it."""
+        names = self.run("performance.getEntriesByType('resource').map((one) => one.name)")
+        return [name for name in names if not name.startswith(("file:", "data:", "blob:", "about:"))]
+
+    def errors(self):
+        """Return the errors of the page, as the browser's console has them."""
+        return self._privileged(
+            f"return Services.console.getMessageArray().slice({self._mark}).filter((one) => one instanceof Ci.nsIScriptError"
+            " && !(one.flags & Ci.nsIScriptError.warningFlag) && one.sourceName.startsWith('file:'))"
+            ".map((one) => one.errorMessage);"
+        )

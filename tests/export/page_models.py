@@ -7,8 +7,9 @@ import torch
 from regard.bundle import save_bundle
 from regard.config.loading import load_config
 from regard.demo import DemoCorpus, ReviewCorpus
-from regard.models.build import build_classifier, build_translator
+from regard.models.build import build_classifier, build_language_model, build_translator
 from regard.tasks.classification.bundle import ClassificationBundle
+from regard.tasks.language.bundle import LanguageBundle
 from regard.tasks.translation.bundle import TranslationBundle
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import build_tokenizer, build_tokenizers
@@ -57,6 +58,21 @@ def make_classifier(folder, kind="characters", labels=("bad", "good", "so <b>so<
         custom="", signature={"seed": 1},
     )  # fmt: skip
     save_bundle(folder, bundle)
+    return folder
+
+
+def make_language_model(folder, kind="bpe", *, noise=0.5, **generation):
+    """Save a language model with random weights."""
+    texts = [source for source, _ in islice(DemoCorpus().pairs(), 400)]
+    model = {"hidden_size": 16, "num_layers": 2, "num_heads": 4, "feed_forward_size": 24}
+    tokenizer = {"kind": kind, **SIZES.get(kind, {})}
+    settings = {"task": "language", "tokenizer": tokenizer, "model": model, "data": {"language": "en", "max_tokens": 60}}
+    config = load_config(settings, {"generation": {"max_length": 10, **generation}})
+    made = build_tokenizer([texts], config.tokenizer, language="en")
+    torch.manual_seed(3)
+    built = build_language_model(config.model, vocabulary_size=made.size)
+    _vary(built, noise)
+    save_bundle(folder, LanguageBundle(config=config, model=built, tokenizer=made, custom="", signature={"seed": 1}))
     return folder
 
 

@@ -5,8 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, Browser
-from export.page_models import RECURRENT, TRANSFORMER, make_classifier, make_translator
+from export.page_models import RECURRENT, TRANSFORMER, make_classifier, make_language_model, make_translator
 
 import regard
 from regard.demo import DemoCorpus, ReviewCorpus
@@ -15,7 +14,7 @@ from regard.export.page.contents import describe_tokenizer
 from regard.text.tokenizers.detokenizer import detokenize
 from regard.text.tokenizers.tokenizer import build_tokenizer
 
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
+pytestmark = pytest.mark.browser
 
 BAHDANAU = RECURRENT | {"decoder": {"kind": "bahdanau", "cell": "lstm", "hidden_size": 12}, "bridge": "mean"}
 MODELS = {
@@ -27,6 +26,8 @@ MODELS = {
     ),
     "unknown words replaced": (make_translator, {"replace_unknown": True, "length_penalty": 0.6, "kind": "bpe"}),
     "bpe, transformer": (make_translator, {"model": TRANSFORMER, "kind": "bpe"}),
+    "bpe, language": (make_language_model, {}),
+    "words, language": (make_language_model, {"kind": "words", "repetition_penalty": 1.3, "no_repeat_ngrams": 2}),
     "characters, classifier": (make_classifier, {"kind": "characters"}),
     "unigram, classifier": (make_classifier, {"kind": "unigram"}),
 }
@@ -68,17 +69,11 @@ ODD = [
     "word. Word.word U.S. e.g. Ph.D",
     "a\u0300\u0301\u0302 \u0301",
 ]
+COUNTS = pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
 WHOLE = [text for text in ODD if not any("\ud800" <= character <= "\udfff" for character in text)]
 
 
-@pytest.fixture(scope="module")
-def browser():
-    running = Browser()
-    yield running
-    running.close()
-
-
-_QUICK = ("words, recurrent", "bpe, transformer")
+_QUICK = ("words, recurrent", "bpe, transformer", "bpe, language")
 
 
 @pytest.fixture(
@@ -105,6 +100,10 @@ def ask(browser, texts, body):
     )
 
 
+def tokenizer_of(predictor):
+    return predictor.bundle.source_tokenizer if isinstance(predictor, regard.Translator) else predictor.tokenizer
+
+
 def sentences(predictor, count):
     if isinstance(predictor, regard.Classifier):
         corpus = ReviewCorpus()
@@ -113,8 +112,8 @@ def sentences(predictor, count):
 
 
 def test_tokenizers_give_the_same_ids_and_words(browser, shown):
-    tokenizer = shown.tokenizer if isinstance(shown, regard.Classifier) else shown.bundle.source_tokenizer
-    texts = [*ODD, *sentences(shown, 400)]
+    tokenizer = tokenizer_of(shown)
+    texts = [*ODD, *sentences(shown, 500)]
     found = ask(browser, texts, "(model, text) => model.source.encode(text)")
     for text, one in zip(texts, found, strict=True):
         expected = tokenizer.encode(text)
@@ -122,14 +121,12 @@ def test_tokenizers_give_the_same_ids_and_words(browser, shown):
         assert one["words"] == expected.words, text
 
 
+@COUNTS
 @pytest.mark.parametrize("beam", [1, 4])
-def test_searches_find_the_same_targets(browser, shown, beam):
-    if isinstance(shown, regard.Classifier):
-        pytest.skip("a classifier does not search")
-    texts = [
-        *(text for text in ODD if text.strip() and not any("\ud800" <= c <= "\udfff" for c in text)),
-        *sentences(shown, 300),
-    ]
+def test_searches_find_the_same_targets(browser, shown, beam, count):
+    if not isinstance(shown, regard.Translator):
+        pytest.skip("no translator")
+    texts = [*(text for text in WHOLE if text.strip()), *sentences(shown, count)]
     texts = [text for text in texts if 0 < len(shown.bundle.source_tokenizer.encode(text).ids) <= 200]
     body = (
         f"async (model, text) => {{ const {{ best }} = await model.run({{ text, beamSize: {beam}, numBest: 1 }});"
@@ -145,10 +142,36 @@ def test_searches_find_the_same_targets(browser, shown, beam):
         assert np.abs(np.array(one["cross"]) - expected.attention.weights["cross"]).max() < 1e-4
 
 
-def test_classifiers_give_the_same_probabilities(browser, shown):
+@COUNTS
+def test_language_models_write_the_same_texts(browser, shown, count):
+    if not isinstance(shown, regard.LanguageModel):
+        pytest.skip("no language model")
+    texts = [" ".join(text.split(" ")[: 1 + number % 9]) for number, text in enumerate(sentences(shown, count))]
+    texts = [text for text in [*WHOLE, *texts] if len(shown.tokenizer.encode(text).ids) <= 50]
+    body = (
+        "async (model, text) => { const { best, source } = await model.run({ text, beamSize: 1 });"
+        "return { text: best.text, words: source.words, finished: best.finished, heads: best.path.map((step) =>"
+        "[...step.attention.heads.data]), each: best.path.map((step) => step.logProbability) }; }"
+    )
+    expected = shown.generate(texts, temperature=0, record=shown.model.sites)
+    for one, [generated] in zip(ask(browser, texts, body), expected, strict=True):
+        assert one["text"] == generated.text, generated.prompt
+        assert one["finished"] == generated.finished
+        assert sum(one["each"][len(one["each"]) - generated.num_tokens - generated.finished :]) == pytest.approx(
+            generated.log_probability, abs=1e-3
+        )
+        record = generated.attention
+        assert one["words"] == list(record.target_words)
+        weights = np.stack([record.weights[site] for site in shown.model.sites])  # (layers, heads, T, T)
+        for step, heads in enumerate(one["heads"]):
+            assert np.abs(np.array(heads) - weights[:, :, step, : step + 1].flatten()).max() < 1e-4
+
+
+@COUNTS
+def test_classifiers_give_the_same_probabilities(browser, shown, count):
     if not isinstance(shown, regard.Classifier):
-        pytest.skip("a translator has no labels")
-    texts = [*WHOLE, *sentences(shown, 300)]
+        pytest.skip("no classifier")
+    texts = [*WHOLE, *sentences(shown, count)]
     body = (
         "async (model, text) => { const found = await model.run({ text });"
         "return { label: found.label, probabilities: found.probabilities, weights: [...model.wordWeights(found)] }; }"
@@ -169,7 +192,7 @@ def test_every_kind_of_tokenizer_agrees_on_text_of_many_scripts(browser, shown, 
     texts = [*ODD, *sentences(shown, 300)]
     learned = build_tokenizer([[text.encode("utf-8", "replace").decode() for text in texts[::2]]], config.tokenizers.source)
     saved = json.dumps(describe_tokenizer(learned, read="text"))
-    browser.run(f"globalThis.other = new globalThis.regard.views[0].model.source.constructor({saved}); 0")
+    browser.run(f"(globalThis.other = new globalThis.regard.views[0].model.source.constructor({saved}), 0)")
     found = ask(
         browser,
         texts,

@@ -6,46 +6,18 @@ import math
 import numpy as np
 import pytest
 import torch
-from browser import CHROMIUM, Browser
-from export.page_models import RECURRENT, TRANSFORMER, make_classifier, make_translator
+from export.conftest import BEGINNINGS, REVIEWS, SENTENCES
 from export.test_page_in_a_browser import settle, share, show, type_text
 
 import regard
 from regard.decoding import greedy
-from regard.export.page import write_page
 from regard.reweight import StepReweight
 
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
-
-SENTENCES = ["The old man gives the child a red apple.", "We have not seen the dog today."]
-REVIEW = "an honest film , but the ending is dull ."
-
-
-@pytest.fixture(scope="module")
-def browser():
-    running = Browser()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A folder with runs and a page of each, and one of two models."""
-    folder = tmp_path_factory.mktemp("made")
-    runs = {
-        "recurrent": make_translator(folder / "recurrent"),
-        "other": make_translator(folder / "other", RECURRENT | {"embedding_size": 14}),
-        "transformer": make_translator(folder / "transformer", TRANSFORMER, noise=0.8),
-        "reviews": make_classifier(folder / "reviews", "words"),
-    }
-    for name, run in runs.items():
-        write_page(run, folder / f"{name}.html", examples=[REVIEW] if name == "reviews" else SENTENCES)
-    write_page([runs["recurrent"], runs["other"]], folder / "two.html", examples=SENTENCES)
-    return folder
+pytestmark = pytest.mark.browser
 
 
 def choose_search(browser, width):
-    browser.run(f"const s = document.querySelector('#search select'); s.value = {width}; s.dispatchEvent(new Event('change'))")
+    browser.choose("#search select", width)
     settle(browser)
 
 
@@ -70,7 +42,7 @@ class Given(StepReweight):
             for row in range(weights.shape[-2]):
                 given, _, head = self.edits.get(int(steps[row if len(steps) > 1 else 0]), (None, None, None))
                 if given is not None and weights.ndim == 4:
-                    weights[:, slice(None) if head is None else head, row] = torch.tensor(given)
+                    weights[:, slice(None) if head is None else head, row, : len(given)] = torch.tensor(given)
                 elif given is not None:
                     weights[:, row] = torch.tensor(given)
             return weights
@@ -108,8 +80,8 @@ def move_band(browser, row, column, to):
 
 @pytest.mark.parametrize("name", ["recurrent", "transformer"])
 def test_steps_show_candidates_and_go_on_from_another_word(browser, made, name):
-    translator = regard.load(made / name, device="cpu")
-    show(browser, made / f"{name}.html")
+    translator = made.load(name)
+    show(browser, made.page(name))
     choose_search(browser, 1)
     before = tokens_of(browser)
     browser.click(".step", 2)
@@ -149,17 +121,17 @@ def _go_on(translator, text, prefix):
 
 
 def test_the_time_line_hides_what_comes_later(browser, made):
-    show(browser, made / "recurrent.html")
+    show(browser, made.page("recurrent"))
     rows = len(browser.texts(".bands .output text"))
-    browser.run("const s = document.querySelector('.slider'); s.value = 3; s.dispatchEvent(new Event('input'))")
+    browser.choose(".slider", 3, "input")
     assert len(browser.texts(".bands .output.later text")) == rows - 4
     assert browser.run("document.querySelector('.bands .output.selected').dataset.row") == "3"
 
 
 @pytest.mark.parametrize("name", ["recurrent", "transformer"])
 def test_dragging_a_band_equals_reweight(browser, made, name):
-    translator = regard.load(made / name, device="cpu")
-    show(browser, made / f"{name}.html")
+    translator = made.load(name)
+    show(browser, made.page(name))
     choose_search(browser, 1)
     untouched, tokens = browser.text(".result"), tokens_of(browser)
     changed = 0
@@ -183,8 +155,8 @@ def test_dragging_a_band_equals_reweight(browser, made, name):
 
 @pytest.mark.parametrize("name", ["recurrent", "transformer"])
 def test_buttons_and_keys_change_a_row(browser, made, name):
-    translator = regard.load(made / name, device="cpu")
-    show(browser, made / f"{name}.html")
+    translator = made.load(name)
+    show(browser, made.page(name))
     choose_search(browser, 1)
     tokens = tokens_of(browser)
     browser.click(".bands .output .hit", 0)
@@ -224,8 +196,8 @@ def test_buttons_and_keys_change_a_row(browser, made, name):
 
 
 def test_a_word_that_is_left_out_is_not_read(browser, made):
-    translator = regard.load(made / "recurrent", device="cpu")
-    show(browser, made / "recurrent.html")
+    translator = made.load("recurrent")
+    show(browser, made.page("recurrent"))
     untouched = browser.text(".result")
     browser.click(".bands .source .hit", 2)
     settle(browser)
@@ -239,8 +211,8 @@ def test_a_word_that_is_left_out_is_not_read(browser, made):
 
 
 def test_a_target_is_forced(browser, made):
-    translator = regard.load(made / "recurrent", device="cpu")
-    show(browser, made / "recurrent.html")
+    translator = made.load("recurrent")
+    show(browser, made.page("recurrent"))
     browser.run("document.querySelector('.forcing').open = true")
     browser.click(".force")
     browser.type("Der alte Mann gibt dem Kind .")
@@ -254,12 +226,12 @@ def test_a_target_is_forced(browser, made):
 
 
 def test_words_of_a_text_are_struck_out(browser, made):
-    classifier = regard.load(made / "reviews", device="cpu")
-    show(browser, made / "reviews.html")
+    classifier = made.load("reviews")
+    show(browser, made.page("reviews"))
     before = browser.texts(".labels .share")
     browser.click(".chip", 1)
     settle(browser)
-    [expected] = classifier.classify([REVIEW.replace("honest ", "")])
+    [expected] = classifier.classify([REVIEWS[0].replace("honest ", "")])
     assert browser.texts(".labels .name") == list(expected.probabilities)
     assert browser.texts(".labels .share") == [share(one) for one in expected.probabilities.values()]
     assert browser.texts(".chip.dropped") == ["honest"]
@@ -270,8 +242,8 @@ def test_words_of_a_text_are_struck_out(browser, made):
 
 
 def test_layers_and_heads_are_chosen_and_changed(browser, made):
-    translator = regard.load(made / "transformer", device="cpu")
-    show(browser, made / "transformer.html")
+    translator = made.load("transformer")
+    show(browser, made.page("transformer"))
     choose_search(browser, 1)
     [result] = translator.translate(SENTENCES[:1], beam_size=1, record=translator.model.sites)
     browser.run("document.querySelector('.heads').open = true")
@@ -292,10 +264,10 @@ def test_layers_and_heads_are_chosen_and_changed(browser, made):
 
 
 def test_two_models_are_compared(browser, made):
-    show(browser, made / "two.html")
+    show(browser, made.page("recurrent", "other"))
     results = browser.texts(".result")
     for name, text in zip(("recurrent", "other"), results, strict=True):
-        assert text == regard.load(made / name, device="cpu").translate(SENTENCES[:1], beam_size=5)[0].text
+        assert text == made.load(name).translate(SENTENCES[:1], beam_size=5)[0].text
     assert results[0] != results[1]
     marked = browser.texts(".model:first-child .result .differs")
     words = browser.run("globalThis.regard.views.map((view) => view.result.best.words)")
@@ -304,7 +276,7 @@ def test_two_models_are_compared(browser, made):
 
 
 def test_the_address_holds_the_view(browser, made):
-    show(browser, made / "transformer.html")
+    show(browser, made.page("transformer"))
     choose_search(browser, 1)
     type_text(browser, "The dog gives the man a red apple & more.")
     browser.click(".bands .source .hit", 1)
@@ -314,7 +286,7 @@ def test_the_address_holds_the_view(browser, made):
     settle(browser)
     kept = browser.text(".result"), tokens_of(browser), edits_of(browser)
     address = browser.run("location.hash")
-    show(browser, made / "transformer.html", address=address)
+    show(browser, made.page("transformer"), address=address)
     assert (browser.text(".result"), tokens_of(browser), edits_of(browser)) == kept
     assert browser.run("document.querySelector('#text').value") == "The dog gives the man a red apple & more."
     assert len(browser.texts(".bands .source.dropped text")) == 1
@@ -331,19 +303,21 @@ def test_the_address_holds_the_view(browser, made):
     ],
 )
 def test_an_address_that_makes_no_sense_does_no_harm(browser, made, address):
-    show(browser, made / "transformer.html", address=address)
+    show(browser, made.page("transformer"), address=address)
     assert browser.text(".result")
     assert browser.errors() == []
     assert browser.run("document.querySelectorAll('img').length") == 0
 
 
-@pytest.mark.parametrize("name", ["transformer", "reviews"])
+@pytest.mark.parametrize("name", ["transformer", "reviews", "language"])
 def test_json_is_a_record(browser, made, name, tmp_path):
-    show(browser, made / f"{name}.html")
+    show(browser, made.page(name))
     record = regard.AttentionRecord.from_json(json.dumps(browser.run("globalThis.regard.views[0].record()")))
-    predictor = regard.load(made / name, device="cpu")
+    predictor = made.load(name)
     if name == "reviews":
-        [expected] = predictor.classify([REVIEW])
+        [expected] = predictor.classify(REVIEWS[:1])
+    elif name == "language":
+        [[expected]] = predictor.generate(BEGINNINGS[:1], temperature=0, record=predictor.model.sites)
     else:
         [expected] = predictor.translate(SENTENCES[:1], beam_size=5, record=predictor.model.sites)
     expected = expected.attention
@@ -355,29 +329,22 @@ def test_json_is_a_record(browser, made, name, tmp_path):
         assert np.abs(record.weights[site] - weights).max() < 1e-4, site
 
 
-def test_pictures_are_saved(browser, made, tmp_path):
-    show(browser, made / "recurrent.html")
-    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+def test_pictures_are_saved(browser, made):
+    show(browser, made.page("recurrent"))
     for label in ("PNG", "SVG", "JSON"):
-        place = browser.texts("#save button").index(label)
-        browser.click("#save button", place)
-    wanted = {"recurrent.png", "recurrent.svg", "recurrent.json"}
-    browser.wait("true")
-    for _ in range(200):
-        if wanted <= {path.name for path in tmp_path.iterdir()}:
-            break
-        browser.run("new Promise((resolve) => setTimeout(resolve, 50))")
-    assert wanted == {path.name for path in tmp_path.iterdir()}
-    assert (tmp_path / "recurrent.png").read_bytes().startswith(b"\x89PNG")
-    drawn = (tmp_path / "recurrent.svg").read_text()
+        browser.click("#save button", browser.texts("#save button").index(label))
+    folder = browser.downloaded(["recurrent.png", "recurrent.svg", "recurrent.json"])
+    assert (folder / "recurrent.png").read_bytes().startswith(b"\x89PNG")
+    drawn = (folder / "recurrent.svg").read_text()
     for word in browser.texts(".bands .source text"):
         assert f">{word}<" in drawn
+    assert regard.load_record(folder / "recurrent.json").source_text == SENTENCES[0]
     assert browser.errors() == []
 
 
 def test_the_beam_is_a_tree(browser, made):
-    translator = regard.load(made / "recurrent", device="cpu")
-    show(browser, made / "recurrent.html")
+    translator = made.load("recurrent")
+    show(browser, made.page("recurrent"))
     browser.run("document.querySelector('.tree').open = true")
     browser.wait("document.querySelector('.tree svg')")
     [best] = translator.translate(SENTENCES[:1], beam_size=5, n_best=5)
@@ -387,32 +354,3 @@ def test_the_beam_is_a_tree(browser, made):
         "globalThis.regard.views[0].result.best.path.map((s) => globalThis.regard.views[0].model.spell(s.token))"
     )
     assert shown == path
-
-
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-@pytest.mark.parametrize("dark", [False, True])
-def test_nothing_runs_out_of_the_page(browser, made, width, dark):
-    for name in ("recurrent", "reviews", "two"):
-        show(browser, made / f"{name}.html", width=width, dark=dark)
-        assert browser.run("document.documentElement.scrollWidth") <= width, name
-        paper = browser.run("getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, paper.strip("rgb()").split(", "))) < 300) == dark
-
-
-def test_everything_that_acts_has_a_name_and_a_role(browser, made):
-    for name in ("transformer", "reviews"):
-        show(browser, made / f"{name}.html")
-        browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        browser.run("new Promise((resolve) => setTimeout(resolve, 100))")
-        browser.call("Accessibility.enable")
-        nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
-        nameless = [
-            node["role"]["value"]
-            for node in nodes
-            if not node.get("ignored")
-            and node["role"]["value"] in ("button", "textbox", "combobox", "slider", "grid", "gridcell", "image")
-            and not node.get("name", {}).get("value")
-        ]
-        assert [role for role in nameless if role != "gridcell"] == []
-        assert browser.run("document.documentElement.lang") == "en"
-        assert "Attention weights do not prove which words the model's output depends on." in browser.text("#honest")

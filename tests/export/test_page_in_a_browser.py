@@ -1,41 +1,11 @@
 """The living page in a real browser, from a file and without a network: what a user sees and does."""
 
 import pytest
-from browser import CHROMIUM, Browser
-from export.page_models import TRANSFORMER, make_classifier, make_translator
+from export.conftest import SENTENCES
 
-import regard
 from regard.export.page import write_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome is installed")]
-
-SENTENCES = ["The old man gives the child a red apple.", "We have not seen the dog today."]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    running = Browser()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    return {
-        "recurrent": make_translator(folder / "recurrent"),
-        "transformer": make_translator(folder / "transformer", TRANSFORMER, "bpe"),
-        "reviews": make_classifier(folder / "reviews", "words"),
-    }
-
-
-@pytest.fixture(scope="module")
-def pages(runs, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pages")
-    for name, run in runs.items():
-        examples = () if name == "reviews" else SENTENCES
-        write_page(run, folder / f"{name}.html", examples=examples or ["a gripping , honest film", "dull"])
-    return folder
+pytestmark = pytest.mark.browser
 
 
 def show(browser, page, **options):
@@ -58,10 +28,10 @@ def type_text(browser, text):
     settle(browser)
 
 
-@pytest.mark.parametrize("name", ["recurrent", "transformer"])
-def test_a_translator_opens_with_an_example_and_translates_what_is_typed(browser, pages, runs, name):
-    translator = regard.load(runs[name], device="cpu")
-    show(browser, pages / f"{name}.html")
+@pytest.mark.parametrize("name", ["recurrent", "subwords"])
+def test_a_translator_opens_with_an_example_and_translates_what_is_typed(browser, made, name):
+    translator = made.load(name)
+    show(browser, made.page(name))
     assert browser.texts(".example") == SENTENCES
     [expected] = translator.translate(SENTENCES[:1], beam_size=5)
     assert browser.text(".result") == expected.text
@@ -72,7 +42,7 @@ def test_a_translator_opens_with_an_example_and_translates_what_is_typed(browser
     type_text(browser, "The dog gives the zzz a red apple.")
     [expected] = translator.translate(["The dog gives the zzz a red apple."], beam_size=5)
     assert browser.text(".result") == expected.text
-    browser.run("const s = document.querySelector('#search select'); s.value = 1; s.dispatchEvent(new Event('change'))")
+    browser.choose("#search select", 1)
     settle(browser)
     [expected] = translator.translate(["The dog gives the zzz a red apple."], beam_size=1)
     assert browser.text(".result") == expected.text
@@ -80,10 +50,10 @@ def test_a_translator_opens_with_an_example_and_translates_what_is_typed(browser
     assert browser.errors() == []
 
 
-@pytest.mark.parametrize("name", ["recurrent", "transformer"])
-def test_bands_and_matrix_show_the_weights(browser, pages, runs, name):
-    show(browser, pages / f"{name}.html")
-    [expected] = regard.load(runs[name], device="cpu").translate(SENTENCES[:1], beam_size=5)
+@pytest.mark.parametrize("name", ["recurrent", "subwords"])
+def test_bands_and_matrix_show_the_weights(browser, made, name):
+    show(browser, made.page(name))
+    [expected] = made.load(name).translate(SENTENCES[:1], beam_size=5)
     view = expected.attention.view("cross")
     assert browser.texts(".matrix thead th span") == list(view.columns)
     assert browser.texts(".matrix tbody th") == list(view.rows)
@@ -108,15 +78,15 @@ def share(weight):
     return "<1%" if 0 < weight < 0.005 else f"{int(100 * weight + 0.5)}%"
 
 
-def test_unknown_words_are_marked(browser, pages):
-    show(browser, pages / "recurrent.html")
+def test_unknown_words_are_marked(browser, made):
+    show(browser, made.page("recurrent"))
     type_text(browser, "The dog zzz qqq.")
     assert browser.texts(".bands .source.unknown text") == ["zzz", "qqq"]
     assert "The model does not know: zzz, qqq." in browser.text(".note")
 
 
-def test_mistakes_are_told_in_words(browser, pages):
-    show(browser, pages / "recurrent.html")
+def test_mistakes_are_told_in_words(browser, made):
+    show(browser, made.page("recurrent"))
     type_text(browser, "word " * 300)
     assert browser.text(".message") == "The text has 300 tokens; this model reads at most 200. Shorten it."
     assert not browser.run("document.querySelector('.figure').checkVisibility()")
@@ -125,9 +95,9 @@ def test_mistakes_are_told_in_words(browser, pages):
     assert browser.run("document.querySelector('.figure').checkVisibility()")
 
 
-def test_a_classifier_shows_labels_and_weights(browser, pages, runs):
-    show(browser, pages / "reviews.html")
-    classifier = regard.load(runs["reviews"], device="cpu")
+def test_a_classifier_shows_labels_and_weights(browser, made):
+    show(browser, made.page("reviews"))
+    classifier = made.load("reviews")
     type_text(browser, "an honest film , but the zzz ending is dull .")
     [expected] = classifier.classify(["an honest film , but the zzz ending is dull ."])
     assert browser.text(".result").split(" ")[0] == expected.label.split(" ")[0]
@@ -139,9 +109,9 @@ def test_a_classifier_shows_labels_and_weights(browser, pages, runs):
     assert browser.texts(".chip.unknown") != []
 
 
-def test_hostile_text_stays_inert(browser, runs, tmp_path):
+def test_hostile_text_stays_inert(browser, made, tmp_path):
     hostile = "</script><script>document.title='taken'</script><img src=https://example.org/x onerror=document.title='taken'>"
-    page = write_page(runs["reviews"], tmp_path / "page.html", examples=[hostile], title=hostile)
+    page = write_page(made.run("reviews"), tmp_path / "page.html", examples=[hostile], title=hostile)
     show(browser, page.path)
     assert browser.texts(".example") == [hostile]
     assert browser.run("document.title") == hostile
@@ -151,8 +121,8 @@ def test_hostile_text_stays_inert(browser, runs, tmp_path):
     assert browser.requests() == []
 
 
-def test_the_policy_lets_nothing_out(browser, pages):
-    show(browser, pages / "recurrent.html")
+def test_the_policy_lets_nothing_out(browser, made):
+    show(browser, made.page("recurrent"))
     refused = "(async () => { try { await fetch('https://example.org/x'); return 'sent'; } catch { return 'refused'; } })()"
     assert browser.run(refused) == "refused"
     assert any("Content Security Policy" in text for text in browser.errors())

@@ -145,7 +145,7 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
     def _nothing_overridden(self, tokens: Tensor, state: OnnxState) -> Arrays:
         fixed = [size for size in self._step.inputs["override"][2:] if isinstance(size, int)]
         rows = (*tokens.shape, *fixed)
-        length = state.memory["source_mask"].shape[1]
+        length = state.memory["source_mask"].shape[1] if state.memory else state.steps["own_key"].shape[4] + 1
         return {"override": np.zeros((*rows, length), np.float32), "overridden": np.zeros(rows, bool)}
 
     def decode(self, target_in: Tensor, state: OnnxState, **options: object) -> tuple[Tensor, AttentionMaps]:

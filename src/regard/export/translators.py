@@ -326,10 +326,12 @@ class StepCaches:
         self._weights: list[Tensor] = []
         self._after: list[tuple[Tensor, Tensor]] = []
 
-    def attend(self, layer: int, attention: MultiHead, residual: Residual, x: Tensor) -> Tensor:
-        """Return the stream (B,N,D) after the self-attention of a layer."""
+    def attend(
+        self, layer: int, attention: MultiHead, residual: Residual, x: Tensor, reweight: Reweight | None = None
+    ) -> Tensor:
+        """Return the stream (B,N,D) after the self-attention of a layer. `reweight` gets weights (BN,H,1,T+1)."""
         cache = self._key[:, :, layer], self._value[:, :, layer]
-        context, weights, after = attend_to_cache(attention, residual.before(x), cache)
+        context, weights, after = attend_to_cache(attention, residual.before(x), cache, reweight)
         self._weights.append(weights)
         self._after.append(after)
         return residual.after(x, context)
@@ -341,7 +343,7 @@ class StepCaches:
 
 
 def attend_to_cache(
-    attention: MultiHead, read: Tensor, cache: tuple[Tensor, Tensor]
+    attention: MultiHead, read: Tensor, cache: tuple[Tensor, Tensor], reweight: Reweight | None = None
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
     """Attend from one new word of each hypothesis to itself and the earlier words.
 
@@ -349,6 +351,7 @@ def attend_to_cache(
         attention: A causal attention.
         read: Input of the attention, (B,N,D).
         cache: Keys and values of the earlier words, (B,N,G,T,D/H) each.
+        reweight: Function that changes the weights (BN,H,1,T+1).
 
     Returns:
         The context (B,N,D), the weights (B,N,H,T+1), and keys and values including those of the new word.
@@ -356,7 +359,7 @@ def attend_to_cache(
     batch, count = read.shape[:2]
     rows = read.flatten(0, 1)[:, None]
     state = HeadMemory(cache[0].flatten(0, 1), cache[1].flatten(0, 1))
-    out, after = attention.attend(rows, attention.prepare(rows), state, need_weights=True)
+    out, after = attention.attend(rows, attention.prepare(rows), state, reweight=reweight, need_weights=True)
     assert out.weights is not None
     assert after is not None
     weights = out.weights[:, :, 0].unflatten(0, (batch, count))

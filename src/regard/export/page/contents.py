@@ -8,7 +8,8 @@ from typing import Any
 from regard.bundle.scores import score_rows
 from regard.errors import RequestError
 from regard.export.onnx import export_onnx
-from regard.export.translators import cross_heads
+from regard.export.translators import cross_heads, self_attention_of
+from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.seq2seq import Seq2Seq
 from regard.models.text_classifier import TextClassifier
@@ -31,7 +32,7 @@ def read_contents(predictor: Any, name: str) -> Contents:
     """Export a model, and collect what a page needs to run it.
 
     Args:
-        predictor: A loaded `Translator` or `Classifier`.
+        predictor: A loaded `Translator`, `LanguageModel` or `Classifier`.
         name: Name of the model on the page.
 
     Raises:
@@ -42,13 +43,14 @@ def read_contents(predictor: Any, name: str) -> Contents:
         settings = _describe_classifier(predictor)
     elif isinstance(model, RecurrentTranslator | TransformerTranslator):
         settings = _describe_translator(predictor)
+    elif isinstance(model, TransformerLanguageModel):
+        settings = _describe_language_model(predictor)
     else:
         raise RequestError(
-            f"{name} is a {type(model).__name__}; a page shows translators and classifiers, so leave this model out"
+            f"{name} is a {type(model).__name__}; a page shows the models that regard builds, so leave this model out"
         )
-    translates = isinstance(model, Seq2Seq)
     with tempfile.TemporaryDirectory() as temporary:
-        done = export_onnx(predictor, Path(temporary) / "export", overridable=translates)
+        done = export_onnx(predictor, Path(temporary) / "export", overridable=isinstance(model, Seq2Seq))
         graphs = {path.stem: path.read_bytes() for path in sorted(done.folder.glob("*.onnx"))}
         card = (done.folder / "README.md").read_text(encoding="utf-8")
     scores = bundle.signature.get("scores") or {}
@@ -81,6 +83,31 @@ def _describe_translator(translator: Any) -> dict[str, Any]:
             "replace_unknown": decoding.replace_unknown,
         },
         "diverse": decoding.groups > 1,
+    }
+
+
+def _describe_language_model(predictor: Any) -> dict[str, Any]:
+    config, layers, generation = predictor.config, predictor.model.decoder.layers, predictor.config.generation
+    attention = self_attention_of(layers[0])
+    return {
+        "task": "language",
+        "languages": [getattr(config.data, "language", "")],
+        "target": describe_tokenizer(predictor.tokenizer, read="text"),
+        "max_tokens": config.data.max_tokens,
+        "layers": len(layers),
+        "heads": attention.num_heads,
+        "cache": [1, 1, len(layers), attention.num_kv_heads, 0, attention.head_size],
+        "decoding": {
+            "beam_size": 1,
+            "length_penalty": 1.0,
+            "length_reward": 0.0,
+            "max_length": generation.max_length,
+            "min_length": 0,
+            "no_repeat_ngrams": generation.no_repeat_ngrams,
+            "repetition_penalty": generation.repetition_penalty,
+            "suppress_unknown": False,
+            "replace_unknown": False,
+        },
     }
 
 

@@ -21,6 +21,8 @@ SENTENCES = (
     "two dogs are playing in the snow .",
     "We have not seen the dog today.",
 )
+BEGINNINGS = ("The old man", "She said that", "Two dogs", "I know that", "In the garden", "a film that")
+"""Beginnings of texts, for language models."""
 REVIEWS = (
     "a gripping , honest film",
     "not a good film , but never boring",
@@ -34,9 +36,11 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
     """Return built-in English texts whose words the models know, and for translators the tutorial's sentence.
 
     Args:
-        predictors: Translators or classifiers.
+        predictors: Translators, language models or classifiers.
     """
     tokenizers = [_reader(predictor) for predictor in predictors]
+    if predictors[0].config.task == "language":
+        return _known(tokenizers, BEGINNINGS)
     if hasattr(predictors[0].bundle, "labels"):
         corpus = ReviewCorpus()
         return _known(tokenizers, [*REVIEWS, *(corpus[number].text for number in range(_MOST))])[:_MOST]

@@ -36,8 +36,8 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
     with a double click, and makes no network requests. With several models, the page compares them on the same text.
 
     Args:
-        runs: A trained model's folder, a loaded `Translator` or `Classifier`, or up to four of them: all translators or all
-            classifiers.
+        runs: A trained model's folder, a loaded `Translator`, `Classifier` or `LanguageModel`, or up to four of them, all of
+            one task.
         path: File to write; its name ends in `.html`.
         examples: Example texts on the page, which opens with the first. Empty: built-in English texts whose words the model
             knows.

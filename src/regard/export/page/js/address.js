@@ -9,7 +9,7 @@ const place = (value) => (value === null ? "" : String(value));
 /** Write the state of the app. */
 export function writeAddress(app) {
   const fields = new URLSearchParams({ t: app.text });
-  if (app.translates) fields.set("b", app.beamSize);
+  if (app.searches) fields.set("b", app.beamSize);
   if (app.dropped.size) fields.set("d", [...app.dropped].join(","));
   app.views.forEach((view, number) => {
     if (view.prefix?.length) fields.set(`p${number}`, view.prefix.join(","));

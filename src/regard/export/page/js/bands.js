@@ -7,7 +7,7 @@ const remsToPixels = (rems) => rems * parseFloat(getComputedStyle(document.docum
 
 export class BandsView {
   /**
-   * actions: select(row), toggle(column), move(row, from, to) while a band is dragged, drop() at its end, cancel().
+   * actions: select(row), toggle(column) or null, move(row, from, to) while a band is dragged, drop() at its end, cancel().
    */
   constructor(actions) {
     this.actions = actions;
@@ -86,13 +86,14 @@ export class BandsView {
   #sourceWord(word, column) {
     const { left, lineHeight, sourceY, font, most } = this.layout;
     const marks = [word.unknown && "unknown to the model", word.dropped && "left out"].filter(Boolean);
-    const advice = word.dropped ? "put it back" : "leave it out";
+    const name = `${word.text}${marks.length ? ` (${marks.join(", ")})` : ""}`, { toggle } = this.actions;
+    const acting = toggle && {
+      tabindex: 0, role: "button", "aria-pressed": word.dropped ? "true" : "false", "aria-label": `${name}: ${word.dropped ? "put it back" : "leave it out"}`,
+      onclick: () => toggle(column), onkeydown: (event) => activate(event, () => toggle(column)),
+    };
     return s("g", {
-        class: `word source${word.unknown ? " unknown" : ""}${word.dropped ? " dropped" : ""}`, tabindex: 0, role: "button",
-        "aria-pressed": word.dropped ? "true" : "false", "data-key": `source-${column}`, "data-column": column,
-        "aria-label": `${word.text}${marks.length ? ` (${marks.join(", ")})` : ""}: ${advice}`,
-        transform: `translate(${left - 10},${sourceY(column)})`,
-        onclick: () => this.actions.toggle(column), onkeydown: (event) => activate(event, () => this.actions.toggle(column)),
+        class: `word source${word.unknown ? " unknown" : ""}${word.dropped ? " dropped" : ""}`, "data-key": `source-${column}`, "data-column": column,
+        transform: `translate(${left - 10},${sourceY(column)})`, ...acting,
         onpointerenter: () => this.#setHover({ column }), onfocus: () => this.#setHover({ column }),
       },
       s("rect", { class: "hit", x: 10 - left, y: -lineHeight / 2, width: left - 4, height: lineHeight }),
@@ -105,7 +106,7 @@ export class BandsView {
     const marks = [word.changed && "changed", word.differs && "differs", word.edited && "attention changed by hand"].filter(Boolean);
     const later = row >= this.data.upTo;
     const kinds = [
-      ["selected", row === this.data.selected], ["changed", word.changed], ["differs", word.differs], ["edited", word.edited],
+      ["selected", row === this.data.selected], ["changed", word.changed], ["differs", word.differs], ["edited", word.edited], ["typed", word.typed],
       ["later", later],
     ].filter(([, is]) => is).map(([name]) => ` ${name}`).join("");
     return s("g", {
@@ -154,7 +155,7 @@ export class BandsView {
     if (!this.drag) return;
     const box = this.svg.getBoundingClientRect();
     this.drag.y = ((event.clientY - box.top) * this.layout.height) / box.height;
-    const distances = this.data.source.map((word, column) => (word.dropped ? Infinity : Math.abs(this.layout.sourceY(column) - this.drag.y)));
+    const distances = this.data.source.map((word, column) => (word.dropped || this.data.matrix[this.drag.row][column] === null ? Infinity : Math.abs(this.layout.sourceY(column) - this.drag.y)));
     const to = distances.indexOf(Math.min(...distances));
     this.#drawGhost();
     if (to === this.drag.to) return;

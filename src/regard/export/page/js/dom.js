@@ -35,6 +35,9 @@ export function shorten(text, width, font) {
   return characters.join("") + "…";
 }
 
+/** A token with its marks of spaces, which are drawn more quietly than its letters. */
+export const drawToken = (text) => text.split("␣").flatMap((part, place) => (place ? [h("span", { class: "space" }, "␣"), part] : [part]));
+
 export const percent = (share) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 
 /** Whether the words of a text run from right to left. */

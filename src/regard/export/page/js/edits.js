@@ -3,7 +3,7 @@
 const DIGITS = 1e4; // weights are rounded when they are made, so that an address holds them exactly
 
 const rounded = (weights) => Float32Array.from(weights, (weight) => Math.round(weight * DIGITS) / DIGITS);
-const tokensOf = (wordOf, word) => wordOf.map((_, token) => token).filter((token) => wordOf[token] === word);
+const tokensOf = (weights, wordOf, word) => [...weights.keys()].filter((token) => wordOf[token] === word);
 
 /** Make large weights larger: their squares, with the same sum. */
 export function sharpen(weights) {
@@ -17,25 +17,28 @@ export const flatten = (weights) => new Float32Array(weights.length).fill(Math.r
 /** Attend to nothing. */
 export const erase = (weights) => new Float32Array(weights.length);
 
-/** Move the weight of one word to another. */
+/** Move the weight of one word to another; null if the other cannot be attended to yet. */
 export function moveWeight(weights, wordOf, from, to) {
-  const changed = Float64Array.from(weights), target = tokensOf(wordOf, to);
+  const changed = Float64Array.from(weights), target = tokensOf(weights, wordOf, to);
+  if (!target.length) return null;
   let moved = 0;
-  for (const token of tokensOf(wordOf, from)) [moved, changed[token]] = [moved + changed[token], 0];
+  for (const token of tokensOf(weights, wordOf, from)) [moved, changed[token]] = [moved + changed[token], 0];
   for (const token of target) changed[token] += moved / target.length;
   return rounded(changed);
 }
 
-/** Attend to one word alone. */
+/** Attend to one word alone; null if it cannot be attended to yet. */
 export function attendTo(weights, wordOf, word) {
-  const changed = new Float64Array(weights.length), target = tokensOf(wordOf, word);
+  const changed = new Float64Array(weights.length), target = tokensOf(weights, wordOf, word);
+  if (!target.length) return null;
   for (const token of target) changed[token] = 1 / target.length;
   return rounded(changed);
 }
 
-/** Change the weight of one word by an amount, at the cost of the others or in their favour. */
+/** Change the weight of one word by an amount, at the cost of the others or in their favour; null as above. */
 export function changeWeight(weights, wordOf, word, amount) {
-  const target = new Set(tokensOf(wordOf, word));
+  const target = new Set(tokensOf(weights, wordOf, word));
+  if (!target.size) return null;
   let own = 0, others = 0;
   weights.forEach((weight, token) => (target.has(token) ? (own += weight) : (others += weight)));
   const wanted = Math.min(1, Math.max(0, own + amount));

@@ -7,9 +7,16 @@ const STATE_PREFIX = "next_";
 /** Read a compressed part of the page. */
 export async function readBlob(name) {
   const text = document.getElementById(`blob-${name}`).textContent;
-  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : decodeBase64(text);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Decode base64 in browsers without `fromBase64`. */
+function decodeBase64(text) {
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let place = 0; place < letters.length; place++) bytes[place] = letters.charCodeAt(place);
+  return bytes;
 }
 
 /** Start the runtime: one thread, and its WebAssembly from this page. */
@@ -43,12 +50,20 @@ function byHypothesis(tensor) {
   return Array.from({ length: count }, (_, row) => ({ data: tensor.data.slice(row * width, (row + 1) * width), sizes }));
 }
 
-/** A translator: an encoder, and one step of the decoder. */
-export class TranslatorEngine {
+/** The mean over layers and heads, (layers, heads, length). */
+function meanOf({ data, sizes: [layers, heads, length] }) {
+  const mean = new Float32Array(length);
+  data.forEach((weight, place) => (mean[place % length] += weight / (layers * heads)));
+  return mean;
+}
+
+/** A translator: an encoder, and one step of the decoder. A language model has the step alone. */
+export class DecoderEngine {
   static async open(number, settings) {
-    const engine = new TranslatorEngine();
-    engine.encoder = await openGraph(`${number}-encoder`);
+    const engine = new DecoderEngine();
+    engine.encoder = settings.graphs.includes("encoder") ? await openGraph(`${number}-encoder`) : null;
     engine.decoder = await openGraph(`${number}-step`);
+    engine.cache = settings.cache; // of a language model, before the first token
     engine.size = settings.target.tokens.length;
     engine.sizes = settings.layers ? [settings.layers, settings.heads] : []; // of overridden attention, between N and S
     return engine;
@@ -69,18 +84,25 @@ export class TranslatorEngine {
     return { state: { memory, steps: state, length }, within };
   }
 
+  /** A language model's state before the first token. */
+  begin() {
+    const empty = () => new ort.Tensor("float32", new Float32Array(0), this.cache);
+    return { memory: {}, steps: { own_key: empty(), own_value: empty() }, length: 0 };
+  }
+
   /** Feed one token to each hypothesis. `override` is {weights, layer, head}; layer and head are null for all of them. */
   async step(tokens, state, override) {
     const feeds = { tokens: ids(tokens, [1, tokens.length]), ...state.memory, ...state.steps };
-    Object.assign(feeds, this.#overriding(tokens.length, state.length, override));
+    const length = this.encoder ? state.length : state.length + 1; // a language model attends to its own text
+    Object.assign(feeds, this.#overriding(tokens.length, length, override));
     const found = await this.decoder.run(feeds);
     const steps = {};
     for (const name of Object.keys(state.steps)) steps[name] = found[STATE_PREFIX + name];
-    const cross = byHypothesis(found.cross);
-    const heads = found.cross_heads ? byHypothesis(found.cross_heads) : null;
-    const own = found.decoder_heads ? byHypothesis(found.decoder_heads) : null;
-    const attention = cross.map((one, row) => ({ cross: one.data, heads: heads?.[row] ?? null, own: own?.[row] ?? null }));
-    return { logProbabilities: found.log_probabilities.data, attention, state: { ...state, steps } };
+    const [cross, heads, own] = ["cross", "cross_heads", "decoder_heads"].map((name) => (found[name] ? byHypothesis(found[name]) : null));
+    const attention = cross
+      ? cross.map((one, row) => ({ cross: one.data, heads: heads?.[row] ?? null, own: own?.[row] ?? null }))
+      : own.map((one) => ({ cross: meanOf(one), heads: one, own: null }));
+    return { logProbabilities: found.log_probabilities.data, attention, state: { ...state, steps, length } };
   }
 
   select(state, parents) {

@@ -43,8 +43,8 @@ export class HeadsView {
     const own = (layer, head) => path.map((step) => weightsOf(step.attention.own, layer, head));
     const within = (layer, head) => rowsOf(result.within, layer, head);
     const length = result.source.tokens.length;
-    const groups = [h("div", { class: "group" }, h("h4", {}, "Output words read source words"),
-      this.#button("alignment", null, null, path.map((step) => step.attention.cross), length))];
+    const groups = [h("div", { class: "group" }, h("h4", {}, model.words.heads),
+      this.#button(model.words.alignment, null, null, path.map((step) => step.attention.cross), length))];
     for (let layer = 0; layer < layers; layer++) {
       groups.push(h("div", { class: "group" },
         this.#button(`layer ${layer + 1}`, layer, null, cross(layer, null), length),

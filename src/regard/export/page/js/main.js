@@ -5,19 +5,26 @@ import { ClassificationView } from "./classification.js";
 import { changedWords } from "./compare.js";
 import { h } from "./dom.js";
 import { startRuntime } from "./engine.js";
-import { ClassifierModel, TranslatorModel } from "./model.js";
+import { ClassifierModel, LanguageModel, TranslatorModel } from "./model.js";
 import { download, renderPng } from "./save.js";
 import { TranslationView } from "./translation.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 
+const KINDS = {
+  translation: { Model: TranslatorModel, View: TranslationView, placeholder: "Type a sentence" },
+  language: { Model: LanguageModel, View: TranslationView, placeholder: "Type the beginning of a text" },
+  classification: { Model: ClassifierModel, View: ClassificationView, placeholder: "Type a text" },
+};
+
 class App {
   constructor() {
     this.text = data.examples[0] ?? "";
     this.dropped = new Set();
     this.beamSize = data.models[0].decoding?.beam_size ?? 1;
-    this.translates = data.models[0].task === "translation";
+    this.kind = KINDS[data.models[0].task];
+    this.searches = Boolean(data.models[0].decoding);
     this.views = [];
     this.runs = 0;
     this.scrubbing = null; // the view whose time line was moved last
@@ -26,7 +33,7 @@ class App {
   async start() {
     this.#drawControls();
     await startRuntime();
-    const [Model, View] = this.translates ? [TranslatorModel, TranslationView] : [ClassifierModel, ClassificationView];
+    const { Model, View } = this.kind;
     for (const [number, settings] of data.models.entries()) this.views.push(new View(await Model.open(number, settings), this));
     byId("models").replaceChildren(...this.views.map((view) => view.element));
     document.body.classList.add("ready");
@@ -53,13 +60,13 @@ class App {
   #drawControls() {
     const field = byId("text");
     field.value = this.text;
-    field.placeholder = this.translates ? "Type a sentence" : "Type a text";
+    field.placeholder = this.kind.placeholder;
     field.addEventListener("input", () => this.setText(field.value));
     byId("examples").replaceChildren(...data.examples.map((example) => h("button", {
       type: "button", class: "example", dir: "auto", onclick: () => this.setText(example),
     }, example)));
     const search = byId("search");
-    search.hidden = !this.translates;
+    search.hidden = !this.searches;
     const own = data.models[0].decoding?.beam_size ?? 1;
     const widths = [...new Set([1, own, 5, 10])].sort((a, b) => a - b);
     search.querySelector("select").replaceChildren(...widths.map((width) =>
@@ -94,6 +101,7 @@ class App {
     if (isStale()) return;
     if (this.views.length > 1) this.views.forEach((view) => view.draw()); // now the outputs can be compared
     this.#writeAddress();
+    this.readyAt ??= performance.now(); // since the page was opened; benchmarks read it
     document.body.dataset.runs = number; // tests wait for it
   }
 
@@ -125,7 +133,7 @@ function drawFooter(app) {
       button.textContent = "Copied";
       setTimeout(() => (button.textContent = "Copy link"), 1500);
     }],
-    ...(app.translates ? [
+    ...(app.searches ? [
       ["PNG", each(async (view) => download(name(view, "png"), await renderPng(view.picture())))],
       ["SVG", each((view) => download(name(view, "svg"), new Blob([svg(view)], { type: "image/svg+xml" })))],
     ] : []),

@@ -26,10 +26,12 @@ export class MatrixView {
   }
 
   #cell(weight, row, column, output, source) {
+    const never = weight === null; // a word that comes later
+    const told = never ? "comes later" : percent(weight);
     return h("td", {
         tabindex: row === this.at[0] && column === this.at[1] ? 0 : -1, "data-key": `cell-${row}-${column}`, role: "gridcell",
-        "aria-label": `${output.text} reads ${source.text}: ${percent(weight)}`, title: `${output.text} ← ${source.text}: ${percent(weight)}`,
-        vars: { "--weight": weight.toFixed(3) }, class: weight > 0.7 ? "strong" : weight > 0.57 ? "middle" : null,
+        "aria-label": `${output.text} reads ${source.text}: ${told}`, title: `${output.text} ← ${source.text}: ${told}`,
+        vars: { "--weight": (weight ?? 0).toFixed(3) }, class: never ? "never" : weight > 0.7 ? "strong" : weight > 0.57 ? "middle" : null,
         onclick: () => this.actions.select(row), ondblclick: () => this.actions.attendTo(row, column),
         onfocus: () => (this.at = [row, column]), onkeydown: (event) => this.#key(event, row, column),
       }, weight >= 0.095 ? String(Math.round(100 * weight)) : "");

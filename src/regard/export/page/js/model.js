@@ -1,11 +1,13 @@
 // A model with its tokenizers: text in, plain results out, which the views draw.
 
-import { ClassifierEngine, TranslatorEngine } from "./engine.js";
+import { ClassifierEngine, DecoderEngine } from "./engine.js";
 import { lengthLimit, search } from "./search.js";
-import { END, Tokenizer, UNKNOWN } from "./tokenizer.js";
+import { END, START, Tokenizer, UNKNOWN } from "./tokenizer.js";
 
 /** A mistake that the user can repair; its message is shown. */
 export class PageError extends Error {}
+
+const MOST_NEW_TOKENS = 24; // that a language model adds to a text
 
 /** Encode a text without the words that are left out. */
 function readSource(tokenizer, text, dropped, longest, endSymbol) {
@@ -25,7 +27,7 @@ function readSource(tokenizer, text, dropped, longest, endSymbol) {
 export function byWord(weights, wordOf, numWords) {
   const row = new Float64Array(numWords);
   let hidden = 0;
-  wordOf.forEach((word, token) => (word < 0 ? (hidden += weights[token]) : (row[word] += weights[token])));
+  weights.forEach((weight, token) => (wordOf[token] < 0 ? (hidden += weight) : (row[wordOf[token]] += weight)));
   return { row, hidden };
 }
 
@@ -39,13 +41,21 @@ function pickHead({ data, sizes }, layer, head) {
   return mean;
 }
 
+const tooLong = (source, most) => new PageError(`The text has ${source.numTokens} tokens; this model reads at most ${most}. Shorten it.`);
+
 export class TranslatorModel {
+  /** How the page speaks of what this kind of model does. */
+  words = {
+    hidden: "end", alignment: "alignment", caption: "output words down, source words across", heads: "Output words read source words",
+    advice: "Drag the end of a band to another word, or select an output word. Click a source word to leave it out.",
+  };
+
   static async open(number, settings) {
-    const model = new TranslatorModel();
+    const model = new this();
     model.settings = settings;
-    model.source = new Tokenizer(settings.source);
     model.target = new Tokenizer(settings.target);
-    model.engine = await TranslatorEngine.open(number, settings);
+    model.source = settings.source ? new Tokenizer(settings.source) : model.target;
+    model.engine = await DecoderEngine.open(number, settings);
     return model;
   }
 
@@ -57,10 +67,7 @@ export class TranslatorModel {
    */
   async run({ text, dropped = new Set(), beamSize, numBest = beamSize, prefix = [], edits = new Map() }, isStale = () => false) {
     const source = readSource(this.source, text, dropped, this.settings.max_tokens, true);
-    if (source.tooLong) {
-      throw new PageError(
-        `The text has ${source.numTokens} tokens; this model reads at most ${this.settings.max_tokens}. Shorten it.`);
-    }
+    if (source.tooLong) throw tooLong(source, this.settings.max_tokens);
     if (!source.numTokens) return { source, empty: true };
     const { state, within } = await this.engine.encode(source.tokens);
     const overrides = new Map([...edits].filter(([, edit]) => edit.weights.length === source.tokens.length));
@@ -68,11 +75,25 @@ export class TranslatorModel {
     const settings = {
       ...decoding, beam_size: beamSize, n_best: numBest, limit: lengthLimit(source.tokens.length, decoding, prefix.length),
     };
-    const found = await search(this.engine, state, settings, { prefix, overrides, isStale });
-    if (!found || isStale()) return null;
-    if (!found.hypotheses.length) throw new PageError("The model gives no word that could follow here. Undo the last change.");
+    const found = await this.search(state, settings, { prefix, overrides, isStale });
+    if (!found) return null;
     const hypotheses = found.hypotheses.map((one) => this.#describe(one, source));
-    return { source, within, best: hypotheses[0], hypotheses, steps: found.steps, overrides };
+    return { source, within, best: hypotheses[0], hypotheses, steps: found.steps, numGiven: 0 };
+  }
+
+  /** Search; null if the answer is no longer wanted. */
+  async search(state, settings, guide) {
+    const found = await search(this.engine, state, settings, guide);
+    if (!found || guide.isStale()) return null;
+    if (!found.hypotheses.length) throw new PageError("The model gives no word that could follow here. Undo the last change.");
+    return found;
+  }
+
+  /** The scores of an output, in words. */
+  score({ logProbability }) {
+    const probability = Math.exp(logProbability);
+    const shown = probability >= 0.001 ? `${(100 * probability).toFixed(1)}%` : probability.toExponential(1);
+    return `probability ${shown} · log probability ${logProbability.toFixed(2)}`;
   }
 
   #describe(hypothesis, source) {
@@ -106,6 +127,46 @@ export class TranslatorModel {
     if (id === END) return "end";
     const token = this.target.tokens[id];
     return this.target.scheme.space ? token.replaceAll(this.target.scheme.space, "␣") : token;
+  }
+}
+
+/** A language model: its source is its own text, of which each step reads what is there already. */
+export class LanguageModel extends TranslatorModel {
+  words = {
+    hidden: "start", alignment: "all heads", caption: "each word down, the words before it across", heads: "Each word reads the words before it",
+    advice: "Drag the end of a band to another word, or select a word on the right.",
+  };
+
+  /** Go on with a text, as `TranslatorModel.run`; `prefix` takes the place of the text's own tokens. */
+  async run({ text, beamSize, numBest = beamSize, prefix = [], edits = new Map() }, isStale = () => false) {
+    const prompt = readSource(this.target, text, new Set(), this.settings.max_tokens, false);
+    if (prompt.tooLong) throw tooLong(prompt, this.settings.max_tokens);
+    const given = prefix.length ? prefix : prompt.tokens, { decoding } = this.settings;
+    const limit = given.length + Math.min(decoding.max_length || MOST_NEW_TOKENS, MOST_NEW_TOKENS);
+    const overrides = new Map([...edits].filter(([step, edit]) => edit.weights.length === step + 1));
+    const settings = { ...decoding, beam_size: beamSize, n_best: numBest, limit };
+    const found = await this.search(this.engine.begin(), settings, { prefix: given, overrides, isStale });
+    if (!found) return null;
+    const known = this.target.decode(prompt.tokens);
+    const hypotheses = found.hypotheses.map((one) => {
+      const whole = this.target.decode(one.tokens);
+      const described = this.target.describe(one.path.map((step) => step.token));
+      // The prompt as it was typed: the model may not know all of it, or see it in lower case.
+      return { ...one, ...described, text: whole.startsWith(known) ? text.trimEnd() + whole.slice(known.length) : whole };
+    });
+    return { source: this.#read(hypotheses[0], text), within: null, best: hypotheses[0], hypotheses, steps: found.steps, numGiven: given.length };
+  }
+
+  /** What the steps of an output have read: the start symbol, and all tokens but the last. */
+  #read({ path, words, wordOf }, text) {
+    const owners = [-1, ...wordOf.slice(0, -1)], read = words.slice(0, Math.max(...owners) + 1);
+    const tokens = [START, ...path.slice(0, -1).map((step) => step.token)];
+    const unknown = read.map((_, word) => tokens.some((id, place) => id === UNKNOWN && owners[place] === word));
+    return { text, words: read, wordOf: owners, tokens, unknown, dropped: read.map(() => false) };
+  }
+
+  score({ logProbability, path }) {
+    return `perplexity ${Math.exp(-logProbability / path.length).toPrecision(3)} · log probability ${logProbability.toFixed(2)} of ${path.length} tokens`;
   }
 }
 

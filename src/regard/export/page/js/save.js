@@ -27,6 +27,7 @@ function drawMatrix({ source, output, matrix }, font, colours) {
   const top = Math.max(...source.map((word) => widthOf(word.text, font.css)), 0) + 10;
   const text = (properties, word) => s("text", { "font-family": font.family, "font-size": font.size, fill: ink, ...properties }, word);
   const cells = matrix.flatMap((row, down) => row.map((weight, across) => {
+    if (weight === null) return null;
     const box = { x: left + across * CELL, y: top + down * CELL, width: CELL - 2, height: CELL - 2, rx: 3 };
     return [s("rect", { ...box, fill: line, "fill-opacity": 0.35 }), s("rect", { ...box, fill: band, "fill-opacity": weight.toFixed(3) })];
   }));
@@ -53,7 +54,7 @@ export function buildPicture(view) {
       xmlns: "http://www.w3.org/2000/svg", width: total.width, height: total.height, viewBox: `0 0 ${total.width} ${total.height}`,
     },
     s("rect", { width: total.width, height: total.height, fill: root.backgroundColor }),
-    line(MARGIN + 14, 18, `${view.result.source.text} → ${view.result.best.text}`),
+    line(MARGIN + 14, 18, view.model.settings.source ? `${view.result.source.text} → ${view.result.best.text}` : view.result.best.text),
     s("g", { transform: `translate(${MARGIN},${2 * MARGIN + 20})` }, [...bands.childNodes]),
     s("g", { transform: `translate(${MARGIN + width + GAP},${2 * MARGIN + 20})` }, matrix.picture),
     line(total.height - 12, 12, `${view.model.settings.name} · ${view.model.settings.note}`, root.color));
@@ -83,20 +84,35 @@ function layersOf({ data, sizes: [layers, heads, rows, columns] }, family) {
   return found;
 }
 
+/** The weights of all steps for each layer and head: `key` is their place in a step's attention. */
+function stepsByHead(path, family, key, width) {
+  const [layers, heads] = path[0].attention[key].sizes, found = {};
+  for (let layer = 0; layer < layers; layer++) {
+    found[`${family}.${layer}`] = Array.from({ length: heads }, (_, head) => path.map((step) => {
+      const { data, sizes } = step.attention[key], length = sizes[2], at = (layer * heads + head) * length;
+      return [...data.subarray(at, at + length), ...Array(width - length).fill(0)];
+    }));
+  }
+  return found;
+}
+
+/** The record of a language model's text. */
+export function recordOfText(view) {
+  const { source, best } = view.result, { path } = best;
+  return {
+    format_version: 3, target_is_read: true, source_tokens: [], source_words: [], source_word_of: [],
+    target_tokens: source.tokens.map((id) => view.model.target.tokens[id]), target_words: source.words, target_word_of: source.wordOf,
+    source_text: source.text, target_text: best.text, score: null, log_probability: Math.min(best.logProbability, 0), reference: null,
+    note: view.model.settings.note, weights: stepsByHead(path, "decoder", "heads", path.length),
+  };
+}
+
 /** The record of a translation, in the format of regard's AttentionRecord. */
 export function recordOf(view) {
   const { source, best, within } = view.result, { model } = view, { path } = best;
   const weights = { cross: path.map((step) => [...step.attention.cross]) };
   if (path[0].attention.heads) {
-    for (const [family, key, width] of [["cross", "heads", source.tokens.length], ["decoder", "own", path.length]]) {
-      const [layers, heads] = path[0].attention[key].sizes;
-      for (let layer = 0; layer < layers; layer++) {
-        weights[`${family}.${layer}`] = Array.from({ length: heads }, (_, head) => path.map((step) => {
-          const { data, sizes } = step.attention[key], length = sizes[2], at = (layer * heads + head) * length;
-          return [...data.subarray(at, at + length), ...Array(width - length).fill(0)];
-        }));
-      }
-    }
+    Object.assign(weights, stepsByHead(path, "cross", "heads", source.tokens.length), stepsByHead(path, "decoder", "own", path.length));
   }
   if (within) Object.assign(weights, layersOf(within, "encoder"));
   return {

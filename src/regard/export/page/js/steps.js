@@ -1,12 +1,13 @@
 // Decoding step by step: a time line of the output, and the candidates of the selected step with their probabilities.
 
-import { h, percent } from "./dom.js";
+import { drawToken, h, percent } from "./dom.js";
 import { END } from "./tokenizer.js";
 
 const SHOWN_CANDIDATES = 8;
 
-/** The step at which the model was least sure: the one to look at first. */
-const leastSure = (path) => path.reduce((best, one, place) => (one.logProbability < path[best].logProbability ? place : best), 0);
+/** The step at which the model was least sure: the one to look at first. What was typed is not the model's. */
+const leastSure = (path, first) =>
+  path.reduce((best, one, place) => (place > first && one.logProbability < path[best].logProbability ? place : best), Math.min(first, path.length - 1));
 
 export class StepsView {
   constructor(view) {
@@ -31,7 +32,7 @@ export class StepsView {
 
   draw() {
     const { view } = this, { path } = view.result.best, { model } = view;
-    const step = view.step ?? leastSure(path);
+    const step = view.step ?? leastSure(path, view.result.numGiven);
     this.slider.max = path.length - 1;
     this.slider.value = step;
     this.slider.setAttribute("aria-valuetext", `step ${step + 1} of ${path.length}: ${model.spell(path[step].token)}`);
@@ -39,10 +40,10 @@ export class StepsView {
       ? document.activeElement.dataset.key : null;
     this.line.replaceChildren(...path.map((one, place) => h("button", {
       type: "button", "data-key": `step-${place}`, onclick: () => this.#scrub(place),
-      class: `step${one.token === END ? " end" : ""}${place < view.prefix.length ? " chosen" : ""}${view.edits.has(place) ? " edited" : ""}`,
+      class: `step${one.token === END ? " end" : ""}${place < view.prefix.length ? " chosen" : place < view.result.numGiven ? " typed" : ""}${view.edits.has(place) ? " edited" : ""}`,
       "aria-current": place === step ? "step" : null, vars: { "--share": Math.exp(one.logProbability).toFixed(3) },
       title: `${model.spell(one.token)}: ${percent(Math.exp(one.logProbability))}${place < view.prefix.length ? " · chosen" : ""}`,
-    }, model.spell(one.token))));
+    }, drawToken(model.spell(one.token)))));
     this.#drawCandidates(path, step);
     if (focused) [...this.element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus({ preventScroll: true });
   }
@@ -60,7 +61,7 @@ export class StepsView {
             "aria-pressed": token === chosen ? "true" : "false", "aria-label": `${model.spell(token)} ${percent(share)}: choose`,
             onclick: () => this.view.choose(step, token),
           },
-          h("span", { class: "name" }, model.spell(token)),
+          h("span", { class: "name" }, drawToken(model.spell(token))),
           h("span", { class: "track", vars: { "--share": share.toFixed(4) } }, h("span", { class: "fill" })),
           h("span", { class: "share" }, percent(share)));
       }));

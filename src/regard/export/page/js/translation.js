@@ -1,4 +1,4 @@
-// One translator on the page: its output, its attention, and what was changed by hand.
+// One translator or language model on the page: its output, its attention, and what was changed by hand.
 
 import { BandsView } from "./bands.js";
 import { changedWords } from "./compare.js";
@@ -7,7 +7,7 @@ import { attendTo, changeWeight, erase, flatten, moveWeight, sharpen } from "./e
 import { MatrixView } from "./matrix.js";
 import { HeadsView } from "./heads.js";
 import { byWord, PageError } from "./model.js";
-import { buildPicture, recordOf } from "./save.js";
+import { buildPicture, recordOf, recordOfText } from "./save.js";
 import { StepsView } from "./steps.js";
 import { END } from "./tokenizer.js";
 import { TreeView } from "./tree.js";
@@ -21,7 +21,7 @@ export class TranslationView {
     this.forget();
     const actions = {
       select: (row) => this.selectRow(row),
-      toggle: (word) => app.toggleWord(word),
+      toggle: model.settings.source ? (word) => app.toggleWord(word) : null,
       move: (row, from, to) => this.#drag(row, from, to),
       drop: () => this.#endDrag(true),
       cancel: () => this.#endDrag(false),
@@ -46,7 +46,7 @@ export class TranslationView {
         h("div", { class: "figure" }, h("div", { class: "sheet" }, this.bands.svg), this.matrix.element),
         this.parts.tools, this.parts.note));
     this.further = [new StepsView(this), ...(model.settings.layers ? [new HeadsView(this)] : []), new TreeView(this)];
-    this.body.append(...this.further.map((part) => part.element), this.#buildForce());
+    this.body.append(...this.further.map((part) => part.element), ...(model.settings.source ? [this.#buildForce()] : []));
   }
 
   /** A field for a whole target that the model has to write. */
@@ -95,7 +95,7 @@ export class TranslationView {
   }
 
   record() {
-    return recordOf(this);
+    return this.model.settings.source ? recordOf(this) : recordOfText(this);
   }
 
   /** Forget everything that belongs to the text before. */
@@ -159,8 +159,8 @@ export class TranslationView {
   edit(row, change, basis = this.result) {
     for (const step of this.stepsOf(row)) {
       if (!basis.best.path[step]) continue;
-      const weights = this.model.weightsAt(basis.best.path[step], this.site);
-      this.edits.set(step, { weights: change(weights), ...this.site });
+      const weights = change(this.model.weightsAt(basis.best.path[step], this.site));
+      if (weights) this.edits.set(step, { weights, ...this.site });
     }
     this.step = this.stepsOf(row)[0] ?? this.step;
     this.app.changed();
@@ -185,8 +185,8 @@ export class TranslationView {
     if (to !== from) {
       const { source, best } = this.before.result;
       for (const step of this.before.steps) {
-        const weights = this.model.weightsAt(best.path[step], this.site);
-        this.edits.set(step, { weights: moveWeight(weights, source.wordOf, from, to), ...this.site });
+        const weights = moveWeight(this.model.weightsAt(best.path[step], this.site), source.wordOf, from, to);
+        if (weights) this.edits.set(step, { weights, ...this.site });
       }
     }
     this.app.changed();
@@ -209,14 +209,17 @@ export class TranslationView {
 
   /** What the figure shows: words with their marks, and weights by word. */
   view() {
-    const { source, best } = this.result;
+    const { source, best, numGiven } = this.result;
     const edited = new Set([...this.edits.keys()].map((step) => best.wordOf[step]));
     const changed = this.isTouched && this.untouched?.best ? changedWords(best.words, this.untouched.best.words) : [];
     const differs = this.app.differences?.(this) ?? [];
-    const perStep = best.path.map((step) => byWord(this.model.weightsAt(step, this.site), source.wordOf, source.words.length));
+    const weights = best.path.map((step) => this.model.weightsAt(step, this.site));
+    const perStep = weights.map((one) => byWord(one, source.wordOf, source.words.length));
+    const first = source.words.map((_, column) => source.wordOf.indexOf(column));
     const matrix = best.words.map((_, row) => {
       const steps = this.stepsOf(row);
-      return source.words.map((_, column) => steps.reduce((sum, step) => sum + perStep[step].row[column], 0) / (steps.length || 1));
+      return source.words.map((_, column) => (steps.every((step) => first[column] >= weights[step].length)
+        ? null : steps.reduce((sum, step) => sum + perStep[step].row[column], 0) / steps.length));
     });
     const hidden = best.words.map((_, row) => {
       const steps = this.stepsOf(row);
@@ -224,7 +227,7 @@ export class TranslationView {
     });
     return {
       source: source.words.map((text, place) => ({ text, unknown: source.unknown[place], dropped: source.dropped[place] })),
-      output: best.words.map((text, row) => ({ text, changed: changed[row], differs: differs[row], edited: edited.has(row) })),
+      output: best.words.map((text, row) => ({ text, typed: this.stepsOf(row).every((step) => step < numGiven), changed: changed[row], differs: differs[row], edited: edited.has(row) })),
       matrix, hidden, selected: this.selectedRow,
       upTo: this.app.scrubbing === this && this.step !== null ? (this.selectedRow ?? best.words.length - 1) + 1 : best.words.length,
     };
@@ -242,14 +245,13 @@ export class TranslationView {
     }
     const view = this.view(), { best } = result;
     parts.output.dir = isRightToLeft(best.text) ? "rtl" : "ltr";
-    parts.output.lang = this.model.settings.languages[1];
+    parts.output.lang = this.model.settings.languages.at(-1);
     this.#drawOutput(view);
     this.#drawUntouched(view);
     parts.facts.replaceChildren(
-      `probability ${formatProbability(best.logProbability)} · log probability ${best.logProbability.toFixed(2)}`,
-      best.finished ? "" : " · cut at the length limit");
+      this.model.score(best), best.finished ? "" : " · cut at the length limit");
     this.bands.draw(view);
-    this.matrix.draw(view, `Attention of ${this.model.settings.name}: output words down, source words across`);
+    this.matrix.draw(view, `Attention of ${this.model.settings.name}: ${this.model.words.caption}`);
     this.#drawTools(view);
     this.#drawNote(view);
     for (const part of this.further) part.draw();
@@ -262,7 +264,7 @@ export class TranslationView {
     view.output.forEach((word, row) => {
       const at = rest.indexOf(word.text);
       if (at < 0) return;
-      const kinds = `${word.changed ? "changed " : ""}${word.differs ? "differs " : ""}${row === view.selected ? "selected" : ""}`;
+      const kinds = `${word.typed ? "typed " : ""}${word.changed ? "changed " : ""}${word.differs ? "differs " : ""}${row === view.selected ? "selected" : ""}`;
       nodes.push(rest.slice(0, at), h("span", { class: kinds.trim() || null }, word.text));
       rest = rest.slice(at + word.text.length);
     });
@@ -289,7 +291,7 @@ export class TranslationView {
       type: "button", disabled: row === null, title: `${title} (key ${key})`, "data-key": `tool-${label}`, onclick: action,
     }, label);
     const tools = [
-      h("span", { class: "label" }, row === null ? "Drag the end of a band to another word, or select an output word. Click a source word to leave it out." : ["Attention of ", h("b", {}, word)]),
+      h("span", { class: "label" }, row === null ? this.model.words.advice : ["Attention of ", h("b", {}, word)]),
       button("Sharpen", "s", "Make large weights larger", () => this.edit(row, sharpen)),
       button("Flatten", "f", "Give every word the same weight", () => this.edit(row, flatten)),
       button("Erase", "e", "Attend to nothing", () => this.edit(row, erase)),
@@ -310,13 +312,8 @@ export class TranslationView {
     if (unknown.length) notes.push(`The model does not know: ${unknown.join(", ")}. `);
     const share = view.selected === null ? mean : view.hidden[view.selected];
     if (share >= 0.005) {
-      notes.push(`${percent(share)} of the weight${view.selected === null ? "" : " of this word"} is on the end symbol, which is not drawn.`);
+      notes.push(`${percent(share)} of the weight${view.selected === null ? "" : " of this word"} is on the ${this.model.words.hidden} symbol, which is not drawn.`);
     }
     this.parts.note.replaceChildren(...notes);
   }
-}
-
-function formatProbability(logProbability) {
-  const probability = Math.exp(logProbability);
-  return probability >= 0.001 ? `${(100 * probability).toFixed(1)}%` : probability.toExponential(1);
 }
