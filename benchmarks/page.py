@@ -3,7 +3,7 @@
     python -m benchmarks page RUN [RUN …] [--rounds 5] [--words 12] [--texts FILE] [--browser chromium]
 
 Each model gets a page, which is opened from a file, in a new process of the browser for every round. Loading ends when the
-first result is shown. Then sentences of so many words are typed; the time ends when the page shows the result, attention
+first result is shown. Then sentences of 12 words are typed; the time ends when the page shows the result, attention
 included.
 Prints one JSON line for each page and browser: medians and greatest values, in milliseconds.
 """

@@ -17,6 +17,7 @@ from regard.errors import RequestError
 from regard.export import export_onnx
 from regard.export.runtime import OnnxClassifier, OnnxSeq2Seq, Session
 from regard.models.build import build_translator
+from regard.reweight import on_heads
 from regard.tasks.translation.bundle import TranslationBundle
 from regard.text.tokenizers.tokenizer import build_tokenizers
 
@@ -212,5 +213,14 @@ def test_language_models(tmp_path):
     own = greedy(trained.model, source, mask, max_length=12)
     other = greedy(OnnxSeq2Seq(done.folder), source, mask, max_length=12)
     assert own[0].tokens == other[0].tokens
-    with pytest.raises(RequestError, match="overridable is for translators"):
-        export_onnx(trained, tmp_path / "other", overridable=True)
+    step = Session(export_onnx(trained, tmp_path / "other", overridable=True).folder / "step.onnx")
+    cache = np.zeros([1, 1, *step.inputs["own_key"][2:4], 0, step.inputs["own_key"][5]], np.float32)
+    chosen = np.zeros((1, 1, 2, 2), bool)
+    chosen[0, 0, 1, 0] = True
+    weights = np.zeros((*chosen.shape, 1), np.float32)
+    given = {"tokens": np.array([[2]]), "own_key": cache, "own_value": cache, "override": weights, "overridden": chosen}
+    found = step(given)
+    assert found["decoder_heads"].flatten().tolist() == [1, 1, 0, 1]  # the first token reads itself alone
+    reweight = {"decoder.1": on_heads(0, lambda weights, mask: weights * 0)}
+    logits, _, _ = trained.model.step(torch.tensor([[2]]), trained.model.encode(source, mask), reweight=reweight)
+    assert np.abs(found["log_probabilities"] - logits.log_softmax(-1).detach().numpy()).max() < 1e-4

@@ -4,12 +4,13 @@ from fuzz.engine import Target
 from fuzz.files import FILES
 from fuzz.readers import READERS
 
+_SERVICES = ("service", "page")
 _BUNDLES = ("signature", "config", "model", "tokenizer", "labels", "report")
 
 
 def target_names() -> tuple[str, ...]:
     """In the order in which they are fed."""
-    return (*(target.name for target in (*READERS, *FILES)), *(f"bundle-{name}" for name in _BUNDLES))
+    return (*(target.name for target in (*READERS, *FILES)), *(f"bundle-{name}" for name in _BUNDLES), *_SERVICES)
 
 
 def find_target(name: str) -> Target:
@@ -17,6 +18,10 @@ def find_target(name: str) -> Target:
     for target in (*READERS, *FILES):
         if target.name == name:
             return target
+    if name in _SERVICES:
+        from fuzz.services import SERVICES
+
+        return next(target for target in SERVICES if target.name == name)
     from fuzz.bundles import BUNDLES
 
     return next(target for target in BUNDLES if target.name == name)

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--overridable",
         action="store_true",
-        help="let a translator's step accept attention weights that replace its own (inputs override and overridden)",
+        help="let a decoder's step accept attention weights that replace its own (inputs override and overridden)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an export that is already in the folder")
     options = parser.read(arguments)

@@ -11,9 +11,9 @@ def main(arguments: Sequence[str]) -> None:
     """Write a page, and print where it is."""
     parser = Parser(
         "page",
-        "Write one HTML file that contains a trained translator or classifier. It opens with a double click, without\n"
-        "server, installation or network: type a sentence, and see the output and the attention; step through the decoding\n"
-        "and choose other words; drag attention to other source words, and see what changes. With several models of one\n"
+        "Write one HTML file that contains a trained translator, language model or classifier. It opens with a double click,\n"
+        "without server, installation or network: type a sentence, and see the output and the attention; step through the\n"
+        "decoding and choose other words; drag attention to other words, and see what changes. With several models of one\n"
         "task, the page compares them. The file has the size of the model and some 5 MB. Requires: pip install 'regard[onnx]'",
         "  regard page runs/mine --to playground.html\n"
         '  regard page runs/mine --to playground.html --example "she kissed him ." --example "he kissed her ."\n'

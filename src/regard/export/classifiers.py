@@ -33,10 +33,10 @@ def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> li
     """Return the graph of a classifier.
 
     Raises:
-        RequestError: If `overridable` is True, which is for translators only.
+        RequestError: If `overridable` is True, which is for translators and language models only.
     """
     if overridable:
-        raise RequestError("overridable is for translators, whose decoders attend to a source; leave it out")
+        raise RequestError("overridable is for translators and language models, which have a decoder; leave it out")
     tokens, mask = torch.arange(21).remainder(4).view(3, 7), torch.ones(3, 7, dtype=torch.bool)
     mask[1, 5:] = False
     with torch.no_grad():

@@ -7,7 +7,15 @@ from torch import Tensor, nn
 
 from regard.export.graphs import Graph
 from regard.export.runtime import NEXT
-from regard.export.translators import StepCaches, apply_feed_forward, embed_step, empty_cache, overriding, read_out, self_attention_of
+from regard.export.translators import (
+    StepCaches,
+    apply_feed_forward,
+    embed_step,
+    empty_cache,
+    overriding,
+    read_out,
+    self_attention_of,
+)
 from regard.layers.causal import CausalLayer
 from regard.models.language.transformer import TransformerLanguageModel
 

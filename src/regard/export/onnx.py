@@ -77,8 +77,8 @@ def export_onnx(run: Any, folder: str | Path, *, overridable: bool = False, over
     Args:
         run: A trained model's folder, or a loaded `Translator`, `Classifier` or `LanguageModel`.
         folder: Folder to write.
-        overridable: Whether a translator's step has two further inputs: `override`, attention weights that replace the model's
-            own, and `overridden`, True where they do.
+        overridable: Whether the step of a translator or language model has two further inputs: `override`, attention weights
+            that replace the model's own, and `overridden`, True where they do.
         overwrite: Whether to replace an export that is already there.
 
     Returns:
