@@ -11,6 +11,7 @@ joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an ho
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
 precision  decoding with a trained translator in float32 and in bfloat16
+export     a translator exported to ONNX against regard: the same words and attention, and the time for one sentence
 service    `regard serve` under load against one request at a time, a plain FastAPI handler and LitServe
 page       loading a page of `regard page`, and translating on it, in Chromium and Firefox
 streaming  memory while a file of a million lines is translated
@@ -31,6 +32,7 @@ NAMES = (
     "transformer",
     "decoding",
     "precision",
+    "export",
     "service",
     "page",
     "streaming",

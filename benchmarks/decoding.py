@@ -37,20 +37,12 @@ from typing import Any
 import yaml
 
 from benchmarks import rival
-from benchmarks.conversion import (
-    check_shape_of,
-    joeynmt_lacks,
-    read_parts,
-    read_spelt,
-    spell,
-    to_ctranslate2,
-    to_joeynmt,
-    unscaled,
-)
+from benchmarks.conversion import joeynmt_lacks, read_spelt, spell, spellings, to_joeynmt
 from benchmarks.joeynmt import add_data, add_places, count, counts, find_data
 from benchmarks.joeynmt_transformer import transformer_config, write_vocabulary
 from benchmarks.rival import run, say
 from regard.errors import RegardError
+from regard.export.ctranslate2 import check_convertible, read_parts, unscaled, write_ctranslate2
 from regard.models.transformer.translator import TransformerTranslator
 from regard.tasks.translation.predictor import Translator
 
@@ -123,11 +115,11 @@ def plan(options: argparse.Namespace, rivals: Sequence[str]) -> tuple[list[Match
             f"--joeynmt-model is given, but --rivals is {options.rivals!r}; put joeynmt among them, or leave it out"
         )
     first = regard.load(options.model, device="cpu")
-    lacking = joeynmt_lacks(model := check_shape_of(first.model))
+    lacking = joeynmt_lacks(model := check_convertible(first.model))
     others = [name for name in rivals if name != "joeynmt"]
     if options.joeynmt_model is not None:
         second = regard.load(options.joeynmt_model, device="cpu")
-        check_same_shape(model, check_shape_of(second.model))
+        check_same_shape(model, check_convertible(second.model))
         if lacking := joeynmt_lacks(second.model):
             raise RegardError(f"--joeynmt-model {options.joeynmt_model} has {lacking}, which JoeyNMT 2.3 has not")
         matches = [(options.model, first, others), (options.joeynmt_model, second, ["joeynmt"])]
@@ -218,7 +210,7 @@ class Bench:
         self.options, self.folder, self.rivals, self.translator = options, folder.absolute(), rivals, translator
         self.out = options.out.absolute() / "-".join(rivals)
         self.out.mkdir(parents=True, exist_ok=True)
-        self.model = model = check_shape_of(translator.model)
+        self.model = model = check_convertible(translator.model)
         self.shape = replace(translator.config.model, norm_order=read_parts(unscaled(model)).norm_order)
         test = find_data(options.data)["test"]
         tokenizers = self.translator.bundle.source_tokenizer, self.translator.bundle.target_tokenizer
@@ -231,7 +223,9 @@ class Bench:
         self.sentences = len(lines)
         if "ctranslate2" in rivals:
             try:
-                to_ctranslate2(model, self.out / "ctranslate2")
+                sizes = model.source_embedding.num_embeddings, model.target_embedding.num_embeddings
+                source, target = map(spellings, sizes)
+                write_ctranslate2(model, self.out / "ctranslate2", source_tokens=source, target_tokens=target)
             except ModuleNotFoundError as error:
                 raise RegardError(
                     "CTranslate2 is not installed: pip install regard[bench], or leave it out of --rivals"

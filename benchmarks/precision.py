@@ -57,8 +57,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     translator = regard.load(options.model, device="cpu")
-    sources = _lines(options.sources, options.sentences)
-    references = None if options.references is None else _lines(options.references, options.sentences)
+    sources = read_lines(options.sources, options.sentences)
+    references = None if options.references is None else read_lines(options.references, options.sentences)
     by_beam = {str(beam_size): _compare(translator, sources, references, beam_size, options) for beam_size in options.beams}
     return {
         "benchmark": "precision",
@@ -94,15 +94,15 @@ def _compare(
     speeds = {precision: round(len(sources) / median(wall for wall, _ in each), 2) for precision, each in seconds.items()}
     return {
         "sentences_per_second": speeds,
-        "ratio": _spread([single[0] / lower[0] for single, lower in zip(*seconds.values(), strict=True)]),
-        "processor_ratio": _spread([single[1] / lower[1] for single, lower in zip(*seconds.values(), strict=True)]),
+        "ratio": spread([single[0] / lower[0] for single, lower in zip(*seconds.values(), strict=True)]),
+        "processor_ratio": spread([single[1] / lower[1] for single, lower in zip(*seconds.values(), strict=True)]),
         "one": {precision: round(median(each), 2) for precision, each in alone.items()},
         "same": round(sum(map(str.__eq__, *texts.values())) / len(sources), 4),
         "bleu": None if references is None else {name: _bleu(each, references) for name, each in texts.items()},
     }
 
 
-def _spread(ratios: list[float]) -> dict[str, float]:
+def spread(ratios: list[float]) -> dict[str, float]:
     return {"median": round(median(ratios), 3), "lowest": round(min(ratios), 3), "highest": round(max(ratios), 3)}
 
 
@@ -112,7 +112,7 @@ def _bleu(texts: list[str], references: list[str]) -> float:
     return round(float(BLEU().corpus_score(texts, [references]).score), 2)
 
 
-def _lines(path: Path, limit: int) -> list[str]:
+def read_lines(path: Path, limit: int) -> list[str]:
     """The first lines of a file; all for a limit of 0.
 
     Raises:

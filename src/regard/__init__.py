@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regard.config import RunConfig
     from regard.config.loading import load_config, read_config
     from regard.decoding import Sampling
-    from regard.export import export_onnx
+    from regard.export import export_ctranslate2, export_onnx
     from regard.export.page import write_page
     from regard.hub import load, push
     from regard.models.build import build_classifier, build_language_model, build_translator
@@ -118,6 +118,7 @@ _HOMES = {
     "choose_config": "regard.choose",
     "cross_validate": "regard.training.cross_validation",
     "curves": "regard.analysis.history",
+    "export_ctranslate2": "regard.export",
     "export_onnx": "regard.export",
     "fit": "regard.training",
     "from_huggingface": "regard.records",
@@ -165,6 +166,7 @@ __all__ = [
     "choose_config",
     "cross_validate",
     "curves",
+    "export_ctranslate2",
     "export_onnx",
     "fit",
     "from_huggingface",

@@ -29,7 +29,7 @@ def test_figures(capsys, tmp_path, monkeypatch):
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(RegardError, match=r"missing\.en: cannot be read: .*; expected a text file in UTF-8"):
-        precision._lines(tmp_path / "missing.en", 0)
+        precision.read_lines(tmp_path / "missing.en", 0)
     (tmp_path / "empty.en").write_text("")
     with pytest.raises(RegardError, match=r"empty\.en: is empty; expected one sentence per line"):
-        precision._lines(tmp_path / "empty.en", 0)
+        precision.read_lines(tmp_path / "empty.en", 0)

@@ -3,33 +3,71 @@
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, model_folder
+from regard.errors import RequestError
+from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
     """Export a model, and print what was written."""
     parser = Parser(
         "export",
-        "Write a trained model as ONNX graphs, for onnxruntime in Python, C++, Java, C#, JavaScript and browsers. Attention\n"
-        "is among the outputs. The graphs are compared with the model before anything is written. The folder also holds the\n"
-        "tokenizers and a short example that needs numpy and onnxruntime only. Requires: pip install 'regard[onnx]'",
+        "Write a trained model as ONNX graphs, for onnxruntime in Python, C++, Java, C#, JavaScript and browsers, with attention\n"
+        "among the outputs; or a Transformer that translates in CTranslate2's format. The export is compared with the model\n"
+        "before anything is written. The folder also holds the tokenizers and a short example that runs without regard.\n"
+        "Requires: pip install 'regard[onnx]' or 'regard[ctranslate2]'",
         "  regard export runs/mine --to exported/mine\n"
         "  python exported/mine/example.py she kissed him .\n"
-        "  regard export runs/mine --to exported/mine --overridable --overwrite",
+        "  regard export runs/mine --to exported/mine --overridable --overwrite\n"
+        "  regard export runs/mine --to exported/small --precision int8 --check dev.en,dev.de\n"
+        "  regard export runs/mine --to exported/fast --format ctranslate2",
     )
     parser.add_argument("dir", metavar="DIR", type=model_folder, help="a trained model's folder")
     parser.add_argument("--to", required=True, metavar="FOLDER", help="folder to write, which does not exist yet")
-    parser.add_argument("--format", choices=("onnx",), default="onnx", help="format of the graphs (default: onnx)")
+    parser.add_argument("--format", choices=("onnx", "ctranslate2"), default="onnx", help="format to write (default: onnx)")
     parser.add_argument(
         "--overridable",
         action="store_true",
-        help="let a decoder's step accept attention weights that replace its own (inputs override and overridden)",
+        help="let the step of a translator or language model accept attention weights that replace its own (inputs override and\n"
+        "overridden)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "int8"),
+        default="float32",
+        help="int8: weights of 8 bits; the loss of quality is measured, printed, and written into the card (default: float32)",
+    )
+    parser.add_argument(
+        "--check",
+        metavar="FILE[,FILE]",
+        default="",
+        help="with int8: file on which the loss of quality is measured, as for `regard evaluate` (default: drawn tokens)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an export that is already in the folder")
     options = parser.read(arguments)
 
-    from regard.export import export_onnx
+    from regard.export import export_ctranslate2, export_onnx
 
-    done = export_onnx(options.dir, options.to, overridable=options.overridable, overwrite=options.overwrite)
-    print(f"{done.folder}: {', '.join(done.files)}")
-    print(f"largest difference from the model, over inputs of six sizes: {done.largest_difference:.1e}")
-    print(f"try it: python {done.folder / 'example.py'} some text")
+    if options.format == "ctranslate2":
+        for name in ("overridable", "check"):
+            if getattr(options, name):
+                raise RequestError(f"export: --{name} is for --format onnx; leave it out")
+        if options.precision != "float32":
+            raise RequestError(
+                "export: --precision is for --format onnx; CTranslate2 rounds weights when it loads a model, with "
+                "compute_type='int8'"
+            )
+        done = export_ctranslate2(options.dir, options.to, overwrite=options.overwrite)
+    else:
+        done = export_onnx(
+            options.dir,
+            options.to,
+            overridable=options.overridable,
+            precision=options.precision,
+            check=options.check,
+            overwrite=options.overwrite,
+        )
+    show(f"{done.folder}: {', '.join(done.files)}")
+    show(f"largest difference from the model, over inputs of six sizes: {done.largest_difference:.1e}")
+    for quality in done.quality:
+        show(quality.render())
+    show(f"try it: python {done.folder / 'example.py'} some text")

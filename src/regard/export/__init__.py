@@ -1,5 +1,8 @@
-"""Trained models for other runtimes: ONNX graphs with attention among their outputs."""
+"""Trained models for other runtimes: ONNX graphs with attention among their outputs, and CTranslate2."""
 
-from regard.export.onnx import Exported, export_onnx
+from regard.export.ctranslate2 import export_ctranslate2
+from regard.export.folder import Exported
+from regard.export.onnx import export_onnx
+from regard.export.quantization import Quality
 
-__all__ = ["Exported", "export_onnx"]
+__all__ = ["Exported", "Quality", "export_ctranslate2", "export_onnx"]

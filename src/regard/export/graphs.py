@@ -76,7 +76,7 @@ def write_graph(graph: Graph, folder: Path) -> Path:
         with _quiet(), torch.no_grad():
             program = torch.onnx.export(
                 _Positional(graph.module).eval(),
-                tuple(graph.example[name] for name in graph.axes),
+                tuple(graph.example[name].contiguous() for name in graph.axes),  # strides would become part of the graph
                 dynamo=True,
                 input_names=list(graph.axes),
                 output_names=list(graph.outputs),

@@ -1,50 +1,40 @@
 """Export a trained model to a folder of ONNX graphs, after comparing the graphs with the model."""
 
 import copy
-import json
-import shutil
-import tempfile
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import singledispatch
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-import torch
 from torch import nn
 
 from regard import disk
 from regard.errors import RequestError
 from regard.export.classifiers import classifier_graphs
+from regard.export.folder import (
+    Exported,
+    add_example,
+    add_manifest,
+    check_folder,
+    check_packages,
+    load_predictor,
+    report,
+    writing,
+)
 from regard.export.graphs import OPSET, Graph, write_graph
-from regard.export.language import language_graphs
+from regard.export.quantization import Quality, measure_quality, quantize
 from regard.export.runtime import NEXT
-from regard.export.translators import recurrent_graphs, transformer_graphs
+from regard.export.transformers import language_graphs, transformer_graphs
+from regard.export.translators import recurrent_graphs
 from regard.export.verification import verify
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer.translator import TransformerTranslator
-from regard.tasks.loading import load
-from regard.text.symbols import END, PAD, START, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
-from regard.version import __version__
 
-FORMAT_VERSION = 1
 MANIFEST = "onnx.json"
-_COPIED = ("config.yaml", "labels.json", "README.md")
-_EXAMPLE = "example.py"
-
-
-@dataclass(frozen=True)
-class Exported:
-    """The result of an export."""
-
-    folder: Path
-    files: tuple[str, ...]
-    """Names of the files in the folder."""
-    largest_difference: float
-    """Largest difference of a log probability, score or weight from the model's own, over inputs of several sizes."""
+Precision = Literal["float32", "int8"]
 
 
 @singledispatch
@@ -67,7 +57,15 @@ graphs_of.register(TransformerLanguageModel, language_graphs)
 graphs_of.register(TextClassifier, classifier_graphs)
 
 
-def export_onnx(run: Any, folder: str | Path, *, overridable: bool = False, overwrite: bool = False) -> Exported:
+def export_onnx(
+    run: Any,
+    folder: str | Path,
+    *,
+    overridable: bool = False,
+    precision: Precision = "float32",
+    check: str = "",
+    overwrite: bool = False,
+) -> Exported:
     """Write a trained model as ONNX graphs, with its tokenizers, its configuration and an example that uses them.
 
     A translator becomes `encoder.onnx` and `step.onnx`, a language model `step.onnx`, a classifier `classifier.onnx`. Attention
@@ -79,72 +77,58 @@ def export_onnx(run: Any, folder: str | Path, *, overridable: bool = False, over
         folder: Folder to write.
         overridable: Whether the step of a translator or language model has two further inputs: `override`, attention weights
             that replace the model's own, and `overridden`, True where they do.
+        precision: "int8" for weights of 8 bits. The loss of quality is measured, and written into the folder's `README.md`.
+        check: With "int8": a file, or two with a comma between, on which both are scored, as `regard evaluate` scores them.
+            Empty: how often both choose the same word or label for drawn tokens.
         overwrite: Whether to replace an export that is already there.
 
     Returns:
-        The folder, its files and the largest difference.
+        The folder, its files, the largest difference and the quality.
 
     Raises:
         RequestError: If the model cannot be expressed in ONNX, the graphs differ from it by more than 1e-4, the folder exists,
-            or the packages of the extra `onnx` are missing.
+            an argument does not fit, or the packages of the extra `onnx` are missing.
 
     Example:
         regard.export_onnx("runs/deu", "exported/deu")
     """
-    predictor = load(run, device="cpu") if isinstance(run, str | Path) else run
-    folder = Path(folder)
-    _check_folder(folder, overwrite=overwrite)
-    _check_packages()
+    if precision not in get_args(Precision):
+        raise RequestError(f"precision is {precision!r}, expected float32 or int8")
+    if check and precision == "float32":
+        raise RequestError("check measures the loss of quality by weights of 8 bits; choose precision int8, or leave check out")
+    predictor, folder = load_predictor(run), Path(folder)
+    check_folder(folder, overwrite=overwrite)
+    check_packages("onnx", "onnxscript", "onnxruntime", extra="onnx")
     bundle, model = predictor.bundle, copy.deepcopy(predictor.model).float().cpu().eval()
     tokenizers = [getattr(bundle, field.name) for field in fields(bundle)]
-    sizes = [tokenizer.size for tokenizer in tokenizers if isinstance(tokenizer, Tokenizer)]
+    vocabularies = [tokenizer.size for tokenizer in tokenizers if isinstance(tokenizer, Tokenizer)]
+    sizes = {"source_size": vocabularies[0], "target_size": vocabularies[-1]}
     graphs = graphs_of(model, overridable=overridable)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-        made = Path(temporary) / "export"
-        predictor.save(made)
-        for path in made.iterdir():
-            if path.name not in _COPIED and not path.name.startswith("tokenizer"):
-                path.unlink() if path.is_file() else shutil.rmtree(path)
+    with writing(predictor, folder) as made:
         for graph in graphs:
             write_graph(graph, made)
-        worst = verify(model, made, source_size=sizes[0], target_size=sizes[-1])
-        manifest = _describe(graphs, bundle, model, worst)
-        disk.save(made / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-        example = Path(__file__).with_name("examples") / f"{bundle.config.task}.py"
-        disk.save(made / _EXAMPLE, example.read_text(encoding="utf-8"))
-        if folder.exists():
-            shutil.rmtree(folder)
-        disk.rename(made, folder)
-    return Exported(folder, tuple(sorted(path.name for path in folder.iterdir())), worst)
+        worst, quality = verify(model, made, **sizes), ()
+        if precision == "int8":
+            quantize(made)
+            quality = measure_quality(predictor, made, check, **sizes)
+            _add_to_card(made / "README.md", quality)
+        add_manifest(made, MANIFEST, predictor, worst, _describe(graphs, precision))
+        add_example(made, bundle.config.task)
+    return report(folder, worst, quality)
 
 
-def _check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Check that no folder of the user is replaced."""
-    if not folder.exists():
-        return
-    if not (folder / MANIFEST).is_file():
-        raise RequestError(f"{folder} exists and is not an export; name a folder that does not exist yet")
-    if not overwrite:
-        raise RequestError(f"{folder} already holds an export; replace it with overwrite (--overwrite), or name another folder")
+def _add_to_card(path: Path, quality: tuple[Quality, ...]) -> None:
+    """Add the loss of quality to the model card."""
+    lines = "\n".join(f"- {one.render()}" for one in quality)
+    text = f"{path.read_text(encoding='utf-8')}\n## Export\n\nThe weights in this folder are 8-bit integers.\n\n{lines}\n"
+    disk.save(path, text)
 
 
-def _check_packages() -> None:
-    """Check that the packages of the extra are installed, before any work is done."""
-    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
-    if missing:
-        raise RequestError(f"{', '.join(missing)} not installed; install the extra with: pip install 'regard[onnx]'")
-
-
-def _describe(graphs: list[Graph], bundle: Any, model: nn.Module, worst: float) -> dict[str, Any]:
+def _describe(graphs: list[Graph], precision: Precision) -> dict[str, Any]:
     """Return what a program needs to know to run the graphs."""
     described: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
-        "task": bundle.config.task,
-        "model": type(model).__name__,
         "opset": OPSET,
-        "largest_difference": worst,
-        "special": {"padding": PAD, "unknown": UNKNOWN, "start": START, "end": END},
+        "precision": precision,
         "graphs": {graph.name: graph.describe() for graph in graphs},
         "axes": {
             "B": "sentences",
@@ -156,7 +140,6 @@ def _describe(graphs: list[Graph], bundle: Any, model: nn.Module, worst: float) 
             "V": "vocabulary",
             "C": "labels",
         },
-        "versions": {"regard": __version__, "torch": torch.__version__.partition("+")[0]},
     }
     if "step" in described["graphs"]:
         described["state"] = [name for name in graphs[-1].axes if f"{NEXT}{name}" in graphs[-1].outputs]

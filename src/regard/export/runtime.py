@@ -1,6 +1,6 @@
 """Exported models in onnxruntime, with the contracts of the original models.
 
-`OnnxSeq2Seq` is a `Seq2Seq`, so all searches and samplers of `regard.decoding` work with it. `OnnxClassifier` is called like a
+`OnnxSeq2Seq` is a `Seq2Seq`, so all searches and samplers of `regard.decoding` work with it. `OnnxClassifier` is a
 `TextClassifier`. Neither has PyTorch weights.
 """
 
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.errors import RequestError
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
-from regard.models.text_classifier import Classified
-from regard.reweight import ReweightBySite
+from regard.models.text_classifier import Classified, TextClassifier
+from regard.reweight import Reweight, ReweightBySite
 
 NEXT = "next_"
 """Prefix of a step's outputs that are its next inputs."""
@@ -145,23 +145,35 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
     def _nothing_overridden(self, tokens: Tensor, state: OnnxState) -> Arrays:
         fixed = [size for size in self._step.inputs["override"][2:] if isinstance(size, int)]
         rows = (*tokens.shape, *fixed)
-        length = state.memory["source_mask"].shape[1] if state.memory else state.steps["own_key"].shape[4] + 1
+        length = state.memory["source_mask"].shape[1] if self._encoder else state.steps["own_key"].shape[4] + 1
         return {"override": np.zeros((*rows, length), np.float32), "overridden": np.zeros(rows, bool)}
 
-    def decode(self, target_in: Tensor, state: OnnxState, **options: object) -> tuple[Tensor, AttentionMaps]:
-        """Raise an error, because the graphs only decode step by step."""
-        raise RequestError("an exported model decodes step by step; use the model that it was exported from for given targets")
+    def decode(
+        self,
+        target_in: Tensor,
+        state: OnnxState,
+        *,
+        use_gold: Tensor | None = None,
+        record: Collection[str] = (),
+        reweight: ReweightBySite | None = None,
+    ) -> tuple[Tensor, AttentionMaps]:
+        """Read a whole target step by step; the features are log probabilities, and no attention is recorded."""
+        scores = []
+        for tokens in target_in.split(1, 1):
+            found, _, state = self.step(tokens, state, reweight=reweight)
+            scores.append(found)
+        return torch.cat(scores, 1), {}
 
     def logits(self, features: Tensor) -> Tensor:
-        """Raise an error; see `decode`."""
-        raise RequestError("an exported model has no separate output layer; use the model that it was exported from")
+        """Return the features of `decode`, which are log probabilities."""
+        return features
 
     def output_weight(self) -> tuple[Tensor, Tensor | None]:
-        """Raise an error; see `decode`."""
+        """Raise an error, because the graphs end in log probabilities."""
         raise RequestError("an exported model has no separate output layer; use the model that it was exported from")
 
 
-def _refuse_reweight(reweight: ReweightBySite | None) -> None:
+def _refuse_reweight(reweight: Reweight | ReweightBySite | None) -> None:
     if reweight:
         raise RequestError(
             "an exported model cannot apply functions to its weights; give weights as the inputs override and "
@@ -169,8 +181,8 @@ def _refuse_reweight(reweight: ReweightBySite | None) -> None:
         )
 
 
-class OnnxClassifier:
-    """A classifier in onnxruntime.
+class OnnxClassifier(TextClassifier):
+    """A classifier in onnxruntime; it has no weights and cannot be trained.
 
     Args:
         folder: Folder with `classifier.onnx`.
@@ -179,11 +191,25 @@ class OnnxClassifier:
     """
 
     def __init__(self, folder: Path, *, sites: Sequence[str], threads: int = 1) -> None:
+        super().__init__()
         self._session = Session(folder / "classifier.onnx", threads=threads)
         self.sites = tuple(sites)
 
-    def __call__(self, tokens: Tensor, mask: Tensor, *, record: Collection[str] = ()) -> Classified:
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Raise an error, because the graph begins with tokens."""
+        raise RequestError("an exported model has no separate embeddings; use the model that it was exported from")
+
+    def forward(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        *,
+        embedded: Tensor | None = None,
+        reweight: Reweight | ReweightBySite | None = None,
+        record: Collection[str] = (),
+    ) -> Classified:
         """Score the labels of each text; see `TextClassifier.forward`."""
+        _refuse_reweight(reweight)
         found = self._session({"tokens": tokens.numpy(), "mask": mask.numpy()})
         attention = {site: torch.from_numpy(found[output_name(site)]) for site in self.sites if site in record}
         return Classified(torch.from_numpy(found["logits"]), attention)

@@ -43,35 +43,37 @@ def encode(text: str, saved: dict, vocabulary: dict) -> list[int]:
     return [*ids, END]
 
 
-def translate(text: str) -> tuple[list[str], np.ndarray]:
-    (saved, source), (_, target) = load("source"), load("target")
-    words = {number: token for token, number in target.items()}
-    encoder, step = (onnxruntime.InferenceSession(str(FOLDER / f"{name}.onnx")) for name in ("encoder", "step"))
-    ids = np.array([encode(text, saved, source)])
-    given = {"source": ids, "source_mask": np.ones(ids.shape, dtype=bool)}
+def open_graph(name: str) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # a sentence is too little work to share
+    return onnxruntime.InferenceSession(str(FOLDER / f"{name}.onnx"), options)
+
+
+def decode(ids: list[int], encoder: onnxruntime.InferenceSession, step: onnxruntime.InferenceSession) -> list[tuple]:
+    given = {"source": np.array([ids]), "source_mask": np.ones((1, len(ids)), dtype=bool)}
     given.update(zip([node.name for node in encoder.get_outputs()], encoder.run(None, given), strict=True))
     for node in step.get_inputs():
         if node.name.startswith("overrid"):  # the caller's own attention weights, which this program does not use
-            shape = [{"B": 1, "N": 1, "S": ids.shape[1]}.get(size, size) for size in node.shape]
+            shape = [{"B": 1, "N": 1, "S": len(ids)}.get(size, size) for size in node.shape]
             given[node.name] = np.zeros(shape, bool if node.name == "overridden" else np.float32)
-    written: list[tuple[str, np.ndarray]] = []
-    token = START
+    inputs = [node.name for node in step.get_inputs()]
+    state = [node.name for node in step.get_outputs() if node.name.startswith("next_")]
+    token, written = START, []
     while token != END and len(written) < MOST:
-        inputs = {node.name: given[node.name] for node in step.get_inputs() if node.name != "tokens"}
-        found = dict(
-            zip(
-                [node.name for node in step.get_outputs()],
-                step.run(None, {**inputs, "tokens": np.array([[token]])}),
-                strict=True,
-            )
-        )
-        given.update({name.removeprefix("next_"): array for name, array in found.items() if name.startswith("next_")})
-        scores = found["log_probabilities"][0, 0]
-        scores[[0, START]] = -np.inf
+        given["tokens"] = np.array([[token]])
+        scores, cross, *after = step.run(["log_probabilities", "cross", *state], {name: given[name] for name in inputs})
+        given.update(zip([name.removeprefix("next_") for name in state], after, strict=True))
+        scores[..., [0, START]] = -np.inf
         token = int(scores.argmax())
-        written.append((words.get(token, "?"), found["cross"][0, 0]))
-    words_out = [word for word, _ in written]
-    return words_out[:-1] if token == END else words_out, np.stack([weights for _, weights in written])
+        written.append((token, cross[0, 0]))
+    return written
+
+
+def translate(text: str) -> tuple[list[str], np.ndarray]:
+    (saved, source), (_, target) = load("source"), load("target")
+    words = {number: token for token, number in target.items()}
+    written = decode(encode(text, saved, source), open_graph("encoder"), open_graph("step"))
+    return [words.get(token, "?") for token, _ in written if token != END], np.stack([weights for _, weights in written])
 
 
 if __name__ == "__main__":

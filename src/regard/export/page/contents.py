@@ -8,7 +8,7 @@ from typing import Any
 from regard.bundle.scores import score_rows
 from regard.errors import RequestError
 from regard.export.onnx import export_onnx
-from regard.export.translators import cross_heads, self_attention_of
+from regard.export.transformers import cross_heads, self_attention_of
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.seq2seq import Seq2Seq

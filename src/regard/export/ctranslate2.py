@@ -1,0 +1,337 @@
+"""Transformers in CTranslate2's format.
+
+CTranslate2 has norms before or after each part; DeepNet's scales of the stream go into the maps that join it. It turns queries
+and keys as `regard.attention.Rotary` does, neighbouring features in pairs (`rotary_interleave`), in self-attention only: the
+maps are copied as they are, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map
+under the activation.
+"""
+
+import copy
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.attention import MultiHead, Rotary, Softmax
+from regard.config import TransformerConfig
+from regard.errors import RequestError
+from regard.export.folder import (
+    Exported,
+    add_example,
+    add_manifest,
+    check_folder,
+    check_packages,
+    load_predictor,
+    report,
+    writing,
+)
+from regard.layers.feed_forward import FeedForward, GatedFeedForward
+from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions, sinusoids
+from regard.layers.residual import PostNorm, PreNorm, Residual
+from regard.models.transformer.translator import TransformerTranslator
+from regard.text.symbols import END, END_TOKEN, START, START_TOKEN, UNKNOWN_TOKEN
+
+MANIFEST = "ctranslate2.json"
+TOLERANCE = 1e-3
+"""Largest difference of a log probability. CTranslate2 has one ε for all norms of a model, which DeepNet's scales change."""
+_LENGTHS = (1, 2, 5, 9, 17, 30)
+LONGEST = 512
+"""Number of positions of a converted model with sinusoidal positions."""
+
+SUPPORTED = {
+    "norm": ("layer", "rms"),
+    "norm_order": ("pre", "post", "deep"),
+    "feed_forward": ("relu", "gelu", "swiglu"),
+    "positions": ("sinusoidal", "rotary"),
+}
+"""The settings that CTranslate2 has a counterpart of."""
+
+
+def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exported:
+    """Write a Transformer that translates in CTranslate2's format, with its tokenizers and an example that uses them.
+
+    CTranslate2 is a fast C++ runtime for translation, without attention among its outputs except for the alignment. Before the
+    folder is created, CTranslate2 scores drawn pairs, and its log probabilities are compared with the model's own.
+
+    Args:
+        run: A trained translator's folder, or a loaded `Translator`.
+        folder: Folder to write.
+        overwrite: Whether to replace an export that is already there.
+
+    Returns:
+        The folder, its files, and the largest difference of a token's log probability.
+
+    Raises:
+        RequestError: If CTranslate2 cannot express the model, its scores differ by more than 1e-3, the folder exists, or
+            the package of the extra `ctranslate2` is missing.
+
+    Example:
+        regard.export_ctranslate2("runs/deu", "exported/deu")
+    """
+    predictor, folder = load_predictor(run), Path(folder)
+    model = check_convertible(copy.deepcopy(predictor.model)).float().cpu().eval()
+    check_folder(folder, overwrite=overwrite)
+    check_packages("ctranslate2", extra="ctranslate2")
+    source, target = (one.symbols.tokens for one in (predictor.bundle.source_tokenizer, predictor.bundle.target_tokenizer))
+    with writing(predictor, folder) as made:
+        write_ctranslate2(model, made, source_tokens=source, target_tokens=target)
+        worst = _verify(model, made, source, target)
+        add_manifest(made, MANIFEST, predictor, worst, {})
+        add_example(made, "ctranslate2")
+    return report(folder, worst)
+
+
+@torch.inference_mode()
+def _verify(model: TransformerTranslator, folder: Path, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> float:
+    """Return the largest difference of a log probability, for drawn pairs of several lengths.
+
+    Raises:
+        RequestError: If it is more than `TOLERANCE`.
+    """
+    import ctranslate2
+
+    draw, worst = torch.Generator().manual_seed(1), 0.0
+    sources, targets = (
+        [torch.randint(4, size, (length,), generator=draw).tolist() for length in _LENGTHS]
+        for size in (len(source_tokens), len(target_tokens))
+    )
+    translator = ctranslate2.Translator(os.fspath(folder), device="cpu", compute_type="float32", intra_threads=1)
+    spelt = (
+        [[tokens[number] for number in ids] for ids in rows]
+        for rows, tokens in ((sources, source_tokens), (targets, target_tokens))
+    )
+    found = translator.score_batch(*spelt)
+    for source, target, scored in zip(sources, targets, found, strict=True):
+        ids = torch.tensor([[*source, END]])
+        logits = model(ids, torch.tensor([[START, *target]]))
+        expected = logits.log_softmax(-1)[0].gather(-1, torch.tensor([*target, END])[:, None])[:, 0]
+        worst = max(worst, float((expected - torch.tensor(scored.log_probs)).abs().max()))
+    if not worst <= TOLERANCE:
+        raise RequestError(
+            f"log probabilities in CTranslate2 differ from the model's by {worst:.2g}; the limit is {TOLERANCE:g}, so no file "
+            "was written"
+        )
+    return worst
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a Transformer is made of, by the names of its settings; other parts by those of their classes."""
+
+    norm: str
+    norm_order: str
+    feed_forward: str
+    positions: str
+
+
+def check_convertible(model: nn.Module) -> TransformerTranslator:
+    """Return the model if CTranslate2 can express it.
+
+    Raises:
+        RequestError: If it is another model, or consists of other parts.
+    """
+    if not isinstance(model, TransformerTranslator):
+        raise RequestError(
+            f"the model is a {type(model).__name__}, which CTranslate2 cannot express; expected a Transformer that translates, "
+            "such as preset transformer-tiny trains"
+        )
+    if lacking := lacks(read_parts(model), SUPPORTED):
+        raise RequestError(f"the model has {lacking}, which CTranslate2 cannot express; it can express {describe(SUPPORTED)}")
+    return model
+
+
+def lacks(model: Parts | TransformerConfig, supported: Mapping[str, Sequence[str]]) -> str:
+    """The settings of the model that are not among those supported."""
+    settings = {name: getattr(model, name) for name in supported}
+    return ", ".join(f"{name}: {value}" for name, value in settings.items() if value not in supported[name])
+
+
+def describe(supported: Mapping[str, Sequence[str]]) -> str:
+    """The settings that are supported, as a user would write them."""
+    return ", ".join(f"{name}: {' or '.join(values)}" for name, values in supported.items())
+
+
+def read_parts(model: TransformerTranslator) -> Parts:
+    """What the model is made of."""
+    layers = [*model.encoder.layers, *model.decoder.layers]
+    residuals = [part for layer in layers for part in layer.modules() if isinstance(part, Residual)]
+    places = [(model.source_positions, layer.attention) for layer in model.encoder.layers]
+    places += [(model.target_positions, layer.self_attention) for layer in model.decoder.layers]
+    across = {_unusual(layer.cross_attention, positions=type(None)) for layer in model.decoder.layers} - {""}
+    return Parts(
+        norm=_only(_setting(residual.norm, {nn.LayerNorm: "layer", nn.RMSNorm: "rms"}) for residual in residuals),
+        norm_order=_only(_order(residual) for residual in residuals),
+        feed_forward=_only(_forward(layer.feed_forward) for layer in layers),
+        positions=_only({_positions(*place) for place in places} | across),
+    )
+
+
+@torch.no_grad()
+def unscaled(model: TransformerTranslator) -> TransformerTranslator:
+    """A copy that computes the same without scales of the stream: norm(α·x + part(x)) is norm(x + part(x)/α) with ε/α²."""
+    model = copy.deepcopy(model)
+    joins = [(layer.attention_residual, layer.attention.output_projection) for layer in model.encoder.layers]
+    joins += [(layer.self_residual, layer.self_attention.output_projection) for layer in model.decoder.layers]
+    joins += [(layer.cross_residual, layer.cross_attention.output_projection) for layer in model.decoder.layers]
+    layers = [*model.encoder.layers, *model.decoder.layers]
+    joins += [(layer.feed_forward_residual, layer.feed_forward.outer) for layer in layers]
+    for residual, last in joins:
+        if isinstance(residual, PostNorm):
+            for parameter in last.parameters():
+                parameter.div_(residual.scale)
+            residual.norm.eps /= residual.scale**2
+            residual.scale = 1.0
+    return model
+
+
+def _only(names: Iterable[str]) -> str:
+    """The one name of all layers; several, where they differ, are no setting."""
+    return " and ".join(sorted(set(names)))
+
+
+def _setting(part: nn.Module, names: Mapping[type, str]) -> str:
+    return names.get(type(part), type(part).__name__)
+
+
+def _order(residual: Residual) -> str:
+    scaled = isinstance(residual, PostNorm) and residual.scale != 1
+    return "deep" if scaled else _setting(residual, {PreNorm: "pre", PostNorm: "post"})
+
+
+def _forward(part: nn.Module) -> str:
+    if isinstance(part, GatedFeedForward):
+        return {"silu": "swiglu"}.get(name := _activation(part), f"gated {name}")
+    return _activation(part) if isinstance(part, FeedForward) else type(part).__name__
+
+
+def _activation(part: FeedForward | GatedFeedForward) -> str:
+    exact = isinstance(part.activation, nn.GELU) and part.activation.approximate == "none"
+    return "gelu" if exact else _setting(part.activation, {nn.ReLU: "relu", nn.SiLU: "silu"})
+
+
+def _positions(table: nn.Module, attention: nn.Module) -> str:
+    """What adds positions to embeddings, and what turns queries and keys."""
+    forms = {SinusoidalPositions: "sinusoidal", NoPositions: "rotary", LearnedPositions: "learned"}
+    name = _setting(table, forms)
+    return _unusual(attention, positions=Rotary if name == "rotary" else type(None)) or name
+
+
+def _unusual(attention: nn.Module, *, positions: type) -> str:
+    """An attention that is more than heads and a softmax, by its name."""
+    plain = (
+        isinstance(attention, MultiHead)
+        and attention.num_kv_heads == attention.num_heads
+        and attention.window is None
+        and attention.query_projection.bias is not None
+        and type(attention.normalizer) is Softmax
+        and type(attention.positions) is positions
+    )
+    return "" if plain else f"{type(attention).__name__} of another form"
+
+
+def write_ctranslate2(
+    model: TransformerTranslator, folder: Path, *, source_tokens: Sequence[str], target_tokens: Sequence[str]
+) -> None:
+    """Write a CTranslate2 model with the same weights, in float32.
+
+    Args:
+        model: A model that `check_convertible` accepts.
+        folder: The folder.
+        source_tokens: Spelling of each source token, in the order of ids.
+        target_tokens: Spelling of each target token.
+    """
+    model = unscaled(model)
+    spec = _ctranslate2_spec(model)
+    for side, embedding in ((spec.encoder, model.source_embedding), (spec.decoder, model.target_embedding)):
+        table = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
+        table.weight = _array(embedding.weight)
+    for side, stack in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
+        if stack.norm is not None:
+            _norm(side.layer_norm, stack.norm)
+    spec.decoder.projection.weight = _array(model.output.weight)
+    if model.output.bias is not None:
+        spec.decoder.projection.bias = _array(model.output.bias)
+    for out, layer in zip(spec.encoder.layer, model.encoder.layers, strict=True):
+        _own_attention(out.self_attention, layer.attention, layer.attention_residual)
+        _feed_forward(out.ffn, layer)
+    for out, layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):
+        _own_attention(out.self_attention, layer.self_attention, layer.self_residual)
+        across = layer.cross_attention
+        _linear(out.attention.linear[0], across.query_projection)
+        _linear(out.attention.linear[1], across.key_projection, across.value_projection)
+        _linear(out.attention.linear[2], across.output_projection)
+        _norm(out.attention.layer_norm, layer.cross_residual.norm)
+        _feed_forward(out.ffn, layer)
+    spec.register_source_vocabulary(list(source_tokens))
+    spec.register_target_vocabulary(list(target_tokens))
+    spec.config.add_source_eos = True
+    spec.config.decoder_start_token = spec.config.bos_token = START_TOKEN
+    spec.config.eos_token, spec.config.unk_token = END_TOKEN, UNKNOWN_TOKEN
+    # It has one for all norms; `unscaled` leaves decoders another than encoders, and scores differ by some 1e-5 of themselves.
+    spec.config.layer_norm_epsilon = model.encoder.layers[0].attention_residual.norm.eps
+    spec.validate()
+    spec.optimize()
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.save(os.fspath(folder))
+
+
+def _ctranslate2_spec(model: TransformerTranslator) -> Any:
+    """An empty specification of the model's form; the positions of embeddings are all that it holds."""
+    from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
+
+    parts = read_parts(model)
+    attention = model.encoder.layers[0].attention
+    form = {
+        "pre_norm": parts.norm_order == "pre",
+        "rms_norm": parts.norm == "rms",
+        "activation": {"relu": Activation.RELU, "gelu": Activation.GELU, "swiglu": Activation.SWISH}[parts.feed_forward],
+        "ffn_glu": parts.feed_forward == "swiglu",
+    }
+    if parts.positions == "rotary":
+        form |= {"rotary_dim": attention.head_size, "rotary_interleave": True, "rotary_base": attention.positions.base}
+    encoder = TransformerEncoderSpec(len(model.encoder.layers), attention.num_heads, **form)
+    decoder = TransformerDecoderSpec(len(model.decoder.layers), attention.num_heads, **form)
+    if parts.positions == "sinusoidal":
+        for side in (encoder, decoder):
+            side.position_encodings.encodings = sinusoids(LONGEST, model.encoder.size).float().numpy()
+    return TransformerSpec(encoder, decoder)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().float().cpu().numpy()
+
+
+def _linear(out: Any, *linears: nn.Linear) -> None:
+    """Several maps of one input as one."""
+    out.weight = np.concatenate([_array(linear.weight) for linear in linears])
+    if linears[0].bias is not None:
+        out.bias = np.concatenate([_array(linear.bias) for linear in linears])
+
+
+def _norm(out: Any, norm: Any) -> None:
+    out.gamma = _array(norm.weight)
+    if isinstance(norm, nn.LayerNorm):
+        out.beta = _array(norm.bias)
+
+
+def _own_attention(out: Any, attention: Any, residual: Any) -> None:
+    _linear(out.linear[0], attention.query_projection, attention.key_projection, attention.value_projection)
+    _linear(out.linear[1], attention.output_projection)
+    _norm(out.layer_norm, residual.norm)
+
+
+def _feed_forward(out: Any, layer: Any) -> None:
+    part = layer.feed_forward
+    if isinstance(part, GatedFeedForward):
+        _linear(out.linear_0, part.gate)
+        _linear(out.linear_0_noact, part.inner)
+    else:
+        _linear(out.linear_0, part.inner)
+    _linear(out.linear_1, part.outer)
+    _norm(out.layer_norm, layer.feed_forward_residual.norm)

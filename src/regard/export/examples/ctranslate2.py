@@ -1,0 +1,38 @@
+"""Translate with the exported model: ctranslate2 and tokenizers, nothing else.
+
+python example.py she kissed him .
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import ctranslate2
+from tokenizers import Tokenizer
+
+FOLDER = Path(__file__).parent
+
+
+def load(side: str) -> tuple[Tokenizer, bool]:
+    path = FOLDER / f"tokenizer.{side}.json"
+    saved = json.loads((path if path.exists() else FOLDER / "tokenizer.json").read_text(encoding="utf-8"))
+    return Tokenizer.from_str(json.dumps(saved["tokenizer"])), saved["lowercase"]
+
+
+def translate(texts: list[str], beam_size: int = 5) -> list[list[str]]:
+    tokenizer, lowercase = load("source")
+    pieces = [tokenizer.encode(text.lower() if lowercase else text, add_special_tokens=False).ids for text in texts]
+    translator = ctranslate2.Translator(str(FOLDER), device="cpu", compute_type="float32")
+    found = translator.translate_batch(
+        [[tokenizer.id_to_token(number) for number in ids] for ids in pieces],
+        beam_size=beam_size,
+        length_penalty=0,
+        min_decoding_length=0,
+    )
+    return [result.hypotheses[0] for result in found]
+
+
+if __name__ == "__main__":
+    [output] = translate([" ".join(sys.argv[1:])])
+    joined = "".join(output).replace("▁", " ") if any("▁" in word for word in output) else " ".join(output)
+    print(joined.strip())

@@ -1,0 +1,118 @@
+"""The folder of an exported model: it appears once everything in it has been checked, and replaces nothing by accident."""
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import disk
+from regard.errors import RequestError
+from regard.export.quantization import Quality
+from regard.tasks.loading import load
+from regard.text.symbols import END, PAD, START, UNKNOWN
+from regard.version import __version__
+
+FORMAT_VERSION = 1
+MANIFESTS = ("onnx.json", "ctranslate2.json")
+"""Files that describe a folder, by format; a folder without one is not an export."""
+_COPIED = ("config.yaml", "labels.json", "README.md")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The result of an export."""
+
+    folder: Path
+    files: tuple[str, ...]
+    """Names of the files in the folder."""
+    largest_difference: float
+    """Largest difference of a log probability, score or weight from the model's own, over inputs of several sizes. For weights
+    of 8 bits, that of the graphs before their weights were rounded."""
+    quality: tuple[Quality, ...] = ()
+    """Scores with the model and with weights of 8 bits; empty for float32."""
+
+
+def load_predictor(run: Any) -> Any:
+    """Load a folder on the CPU; what is loaded already is returned as it is."""
+    return load(run, device="cpu") if isinstance(run, str | Path) else run
+
+
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Check that no folder of the user is replaced.
+
+    Raises:
+        RequestError: If the folder exists, and is no export or is not to be replaced.
+    """
+    if not folder.exists():
+        return
+    if not any((folder / name).is_file() for name in MANIFESTS):
+        raise RequestError(f"{folder} exists and is not an export; name a folder that does not exist yet")
+    if not overwrite:
+        raise RequestError(f"{folder} already holds an export; replace it with overwrite (--overwrite), or name another folder")
+
+
+def check_packages(*names: str, extra: str) -> None:
+    """Check that the packages of an extra are installed, before any work is done.
+
+    Raises:
+        RequestError: If one is missing.
+    """
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise RequestError(f"{', '.join(missing)} not installed; install the extra with: pip install 'regard[{extra}]'")
+
+
+@contextlib.contextmanager
+def writing(predictor: Any, folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder with the files of a bundle but its weights, which becomes `folder` if no error is raised."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+        made = Path(temporary) / "export"
+        predictor.save(made)
+        for path in made.iterdir():
+            if path.name not in _COPIED and not path.name.startswith("tokenizer"):
+                path.unlink() if path.is_file() else shutil.rmtree(path)
+        yield made
+        if folder.exists():
+            shutil.rmtree(folder)
+        disk.rename(made, folder)
+
+
+def add_example(made: Path, name: str) -> None:
+    """Copy a program that uses the export, as `example.py`."""
+    example = Path(__file__).with_name("examples") / f"{name}.py"
+    disk.save(made / "example.py", example.read_text(encoding="utf-8"))
+
+
+def add_manifest(made: Path, name: str, predictor: Any, worst: float, described: Mapping[str, Any]) -> None:
+    """Write the file that says what a program needs to know to use the export.
+
+    Args:
+        made: The folder.
+        name: Name of the file.
+        predictor: What predicts with the model.
+        worst: Largest difference from the model.
+        described: What the format adds.
+    """
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "task": predictor.config.task,
+        "model": type(predictor.model).__name__,
+        "largest_difference": worst,
+        "special": {"padding": PAD, "unknown": UNKNOWN, "start": START, "end": END},
+        **described,
+        "versions": {"regard": __version__, "torch": torch.__version__.partition("+")[0]},
+    }
+    disk.save(made / name, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+
+
+def report(folder: Path, worst: float, quality: tuple[Quality, ...] = ()) -> Exported:
+    """Return the result of an export."""
+    return Exported(folder, tuple(sorted(path.name for path in folder.iterdir())), worst, quality)

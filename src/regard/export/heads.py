@@ -1,0 +1,243 @@
+"""Attention within exported graphs of Transformers.
+
+A graph of a small model takes as long as its number of operations. So the classes here compute multi-head attention with as
+few as possible: query, key and value are one product, the stream is a matrix so that a map and its bias are one operation,
+and keys and values of all layers are moved together. Attention of other forms runs by its own contract, with the same
+arguments and results.
+
+Letters: B sentences, N hypotheses of a sentence, R rows (B sentences, or B·N hypotheses), T words, S source, L layers, H heads,
+E width of a head, D width of the stream.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.base import Attention, HeadMaps, Memory
+from regard.attention.capabilities import Reweight, is_unchanged
+from regard.attention.head_memory import HeadMemory
+from regard.attention.multihead import MultiHead
+from regard.attention.positions import Rotary
+
+Attended = tuple[Tensor, Tensor]
+"""The context, and the weights by head."""
+
+
+def plain_maps(attention: Attention) -> HeadMaps | None:
+    """Return the maps of multi-head attention; None for other attention, and for positions that do more than turn pairs."""
+    maps = attention.head_maps()
+    if maps is None or maps.rotate is None:
+        return maps
+    return maps if isinstance(attention, MultiHead) and is_unchanged(cast(nn.Module, attention.positions), Rotary) else None
+
+
+def join_maps(linears: Sequence[nn.Linear], scales: Sequence[float] = ()) -> nn.Linear:
+    """Return one map that gives the outputs of several, each times its scale (1 if none is given), side by side."""
+    scales = scales or [1.0] * len(linears)
+    weight = torch.cat([linear.weight * scale for linear, scale in zip(linears, scales, strict=True)])
+    biases = [
+        linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias * scale
+        for linear, scale in zip(linears, scales, strict=True)
+    ]
+    made = nn.Linear(weight.shape[1], weight.shape[0])
+    made.weight, made.bias = nn.Parameter(weight.detach()), nn.Parameter(torch.cat(biases).detach())
+    return made
+
+
+class Turn(nn.Module):
+    """`Rotary` for heads: x ⊙ cos + swapped(x) ⊙ sin, where neighbouring features change places.
+
+    Args:
+        positions: The positions.
+        head_size: E.
+    """
+
+    rate: Tensor
+    sign: Tensor
+    swap: Tensor
+
+    def __init__(self, positions: Rotary, head_size: int) -> None:
+        super().__init__()
+        rate = positions.base ** (-torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
+        self.register_buffer("rate", rate.repeat_interleave(2))
+        self.register_buffer("sign", torch.tensor([-1.0, 1.0]).repeat(head_size // 2))
+        self.register_buffer("swap", torch.arange(head_size).view(-1, 2).flip(1).flatten())
+
+    def forward(self, heads: Tensor, start: int) -> Tensor:
+        """Turn heads (R,H,T,E) at the positions from `start` on."""
+        position = torch.arange(start, start + heads.shape[2], dtype=torch.float32)
+        angle = position[:, None] * self.rate
+        return heads * angle.cos() + heads.index_select(-1, self.swap) * (angle.sin() * self.sign)
+
+
+class SelfHeads(nn.Module):
+    """Multi-head self-attention.
+
+    Args:
+        attention: The attention.
+        maps: Its maps.
+    """
+
+    def __init__(self, attention: MultiHead, maps: HeadMaps) -> None:
+        super().__init__()
+        self.num_heads, self.head_size = maps.num_heads, attention.head_size
+        self.read = join_maps((maps.query, maps.key, maps.value), (self.head_size**-0.5, 1, 1))
+        self.output = maps.output
+        self.turn = None if maps.rotate is None else Turn(cast(Rotary, attention.positions), self.head_size)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Attended:
+        """Attend within the sources.
+
+        Args:
+            x: (B·S,D).
+            mask: (B,S), True at words.
+
+        Returns:
+            The context (B·S,D), and the weights (B,H,S,S).
+        """
+        query, key, value = self._heads(self.read(x).view(*mask.shape, -1, self.head_size).transpose(1, 2), 0)
+        weights = (query @ key.transpose(2, 3) + hide(mask)[:, None, None]).softmax(-1)
+        return self.output((weights @ value).transpose(1, 2).reshape(x.shape)), weights
+
+    def step(
+        self, x: Tensor, key: Tensor, value: Tensor, reweight: Reweight | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Attend from one new word of each hypothesis to itself and the earlier words.
+
+        Args:
+            x: (R,D).
+            key: Keys of the earlier words, (R,H,T,E).
+            value: Their values, likewise.
+            reweight: Maps weights (R,H,1,T+1) to those used in their place.
+
+        Returns:
+            The context (R,D), the weights (R,H,1,T+1), and keys and values including those of the new word.
+        """
+        rows = self.read(x).view(-1, 3 * self.num_heads, 1, self.head_size)
+        query, new_key, new_value = self._heads(rows, key.shape[2])
+        key, value = torch.cat((key, new_key), 2), torch.cat((value, new_value), 2)
+        weights = (query @ key.transpose(2, 3)).softmax(-1)
+        weights = weights if reweight is None else reweight(weights, torch.ones((), dtype=torch.bool))
+        return self.output((weights @ value).view(x.shape)), weights, key, value
+
+    def _heads(self, read: Tensor, start: int) -> Sequence[Tensor]:
+        """Return query, key and value (R,H,T,E) from all three, (R,3·H,T,E)."""
+        if self.turn is None:
+            return read.split(self.num_heads, 1)
+        both, value = read.split((2 * self.num_heads, self.num_heads), 1)
+        return *self.turn(both, start).split(self.num_heads, 1), value
+
+
+class SelfByContract(nn.Module):
+    """Self-attention of any form; see `SelfHeads`.
+
+    Args:
+        attention: The attention.
+    """
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x: Tensor, mask: Tensor) -> Attended:
+        """Attend within the sources; see `SelfHeads.forward`."""
+        read = x.view(*mask.shape, -1)
+        out = self.attention(read, read, key_mask=mask, need_weights=True)
+        return out.context.reshape(x.shape), _with_heads(out.weights)
+
+    def step(
+        self, x: Tensor, key: Tensor, value: Tensor, reweight: Reweight | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Attend from one new word of each hypothesis; see `SelfHeads.step`."""
+        rows, past = x[:, None], HeadMemory(key, value)
+        out, after = self.attention.attend(rows, self.attention.prepare(rows), past, reweight=reweight, need_weights=True)
+        return out.context[:, 0], cast(Tensor, out.weights), after.key, after.value
+
+
+class CrossHeads(nn.Module):
+    """Multi-head attention to the source.
+
+    Args:
+        maps: The maps of the attention.
+    """
+
+    def __init__(self, maps: HeadMaps) -> None:
+        super().__init__()
+        self.num_heads, self.head_size = maps.num_heads, maps.query.out_features // maps.num_heads
+        self.query = join_maps([maps.query], [self.head_size**-0.5])
+        self.output = maps.output
+
+    def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, reweight: Reweight | None) -> Attended:
+        """Attend to the source.
+
+        Args:
+            x: (B,N,D).
+            key: (B,H,S,E).
+            value: (B,H,S,E).
+            mask: (B,S), True at words.
+            reweight: Maps weights (B,H,N,S) to those used in their place.
+
+        Returns:
+            The context (B·N,D), and the weights (B,H,N,S).
+        """
+        query = self.query(x.flatten(0, 1)).view(*x.shape[:2], self.num_heads, self.head_size).transpose(1, 2)
+        weights = (query @ key.transpose(2, 3) + hide(mask)[:, None, None]).softmax(-1)
+        weights = weights if reweight is None else reweight(weights, mask)
+        return self.output((weights @ value).transpose(1, 2).reshape(-1, x.shape[2])), weights
+
+
+class CrossByContract(nn.Module):
+    """Attention to the source of any form without a state; see `CrossHeads`.
+
+    Args:
+        attention: The attention.
+    """
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.attention = attention
+        self.memory_type = memory_type(attention)
+
+    def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, reweight: Reweight | None) -> Attended:
+        """Attend to the source; see `CrossHeads.forward`. Without heads, keys and values are (B,S,D)."""
+
+        def change(weights: Tensor, mask: Tensor) -> Tensor:
+            if reweight is None or weights.ndim == 4:
+                return weights if reweight is None else reweight(weights, mask)
+            return reweight(weights[:, None], mask)[:, 0]
+
+        out, _ = self.attention.attend(x, self.memory_type(key, value, mask), reweight=change, need_weights=True)
+        return out.context.flatten(0, 1), _with_heads(cast(Tensor, out.weights))
+
+
+def _with_heads(weights: Tensor) -> Tensor:
+    """(B,Q,K) → (B,1,Q,K); weights of heads stay as they are."""
+    return weights if weights.ndim == 4 else weights[:, None]
+
+
+def within(attention: Attention) -> SelfHeads | SelfByContract:
+    """Return the form in which a graph computes self-attention."""
+    maps = plain_maps(attention)
+    return SelfByContract(attention) if maps is None else SelfHeads(cast(MultiHead, attention), maps)
+
+
+def across(attention: Attention) -> CrossHeads | CrossByContract:
+    """Return the form in which a graph computes attention to the source."""
+    maps = plain_maps(attention)
+    return CrossByContract(attention) if maps is None or maps.rotate is not None else CrossHeads(maps)
+
+
+def hide(mask: Tensor) -> Tensor:
+    """Return what is added to scores: 0 where the mask is True, otherwise a number whose weight is zero.
+
+    It is finite, so that a row with nothing to attend to has no NaN.
+    """
+    return torch.zeros((), dtype=torch.float32).where(mask, torch.finfo(torch.float32).min)
+
+
+def memory_type(attention: Attention) -> type[Memory]:
+    """Return the class of an attention's memory."""
+    with torch.no_grad():
+        return type(attention.prepare(torch.zeros(1, 2, attention.key_size)))

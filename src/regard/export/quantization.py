@@ -1,0 +1,83 @@
+"""Weights of 8 bits: smaller graphs, whose loss of quality is measured.
+
+onnxruntime quantizes the weights of matrix products by output channel and embeddings by table, and the inputs of products while
+they run. Weights use 7 of the 8 bits, because sums of products with 8 bits overflow on processors without VNNI.
+"""
+
+import contextlib
+import io
+import logging
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard import disk
+from regard.export.verification import compare, run_exported
+from regard.task import find_task
+
+_UNSCORED = ("sentences", "texts", "tokens", "seconds")
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a score is with the weights of the model, and with weights of 8 bits."""
+
+    name: str
+    """Name of the score."""
+    model: float
+    exported: float
+
+    def render(self) -> str:
+        """Return one line of text."""
+        return f"{self.name}: {self.model:.4g} with the model, {self.exported:.4g} with 8-bit weights"
+
+
+def quantize(folder: Path) -> None:
+    """Replace the weights of all graphs in a folder by weights of 8 bits."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    level = logging.root.level
+    logging.root.setLevel(logging.ERROR)  # it advises a preparation that these graphs do not need
+    try:
+        for path in folder.glob("*.onnx"):
+            made = path.with_suffix(".quantized")
+            with contextlib.redirect_stdout(io.StringIO()):
+                quantize_dynamic(path, made, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
+            disk.rename(made, path)
+    finally:
+        logging.root.setLevel(level)
+
+
+def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> tuple[Quality, ...]:
+    """Compare the quality of exported graphs with their model's.
+
+    Args:
+        predictor: What predicts with the model.
+        folder: Where the graphs are.
+        check: A file as `regard evaluate` takes it; empty for the share of words or labels that are the same on drawn tokens.
+        sizes: As for `verification.compare`.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
+    model = predictor.model
+    if not check:
+        *_, made = compare(model, folder, **sizes)
+        name = "labels" if (folder / "classifier.onnx").exists() else "next words"
+        return (Quality(f"share of {name} that are the same, on drawn tokens", 1.0, made.agreement),)
+    task = find_task(predictor.config.task)
+    options = Namespace(files=check, **{option.name: None for option in task.commands.evaluate_options})
+    exported = task.predictor(replace(predictor.bundle, model=run_exported(model, folder)))
+    before, after = (task.commands.evaluate(one, options).to_dict() for one in (predictor, exported))
+    return tuple(Quality(name, *pair) for name, pair in _scores(before, after).items())
+
+
+def _scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the numbers with a fraction that both have."""
+    return {
+        name: (value, after[name])
+        for name, value in before.items()
+        if isinstance(value, float) and isinstance(after.get(name), float) and name not in _UNSCORED
+    }
