@@ -11,9 +11,9 @@ def main(arguments: Sequence[str]) -> None:
     """Export a model, and print what was written."""
     parser = Parser(
         "export",
-        "Write a trained model as ONNX graphs, for onnxruntime in Python, C++, Java, C#, JavaScript and browsers, with attention\n"
-        "among the outputs; or a Transformer that translates in CTranslate2's format. The export is compared with the model\n"
-        "before anything is written. The folder also holds the tokenizers and a short example that runs without regard.\n"
+        "Write a trained model as ONNX graphs, for onnxruntime in Python, C++, Java, C#, JavaScript and browsers, with\n"
+        "attention among the outputs; or write a Transformer that translates in CTranslate2's format. The export is compared\n"
+        "with the model before anything is written. The folder also holds the tokenizers and a short example.\n"
         "Requires: pip install 'regard[onnx]' or 'regard[ctranslate2]'",
         "  regard export runs/mine --to exported/mine\n"
         "  python exported/mine/example.py she kissed him .\n"
@@ -27,8 +27,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--overridable",
         action="store_true",
-        help="let the step of a translator or language model accept attention weights that replace its own (inputs override and\n"
-        "overridden)",
+        help="let the step of a translator or language model accept attention weights that replace its own (inputs override "
+        "and overridden)",
     )
     parser.add_argument(
         "--precision",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention.base import Attention
 from regard.attention.capabilities import Reweight
+from regard.attention.soft_to_hard import SoftToHard
 from regard.errors import RequestError
 from regard.export.graphs import Graph
 from regard.export.heads import memory_type
@@ -35,8 +36,9 @@ def check_exportable(attention: Attention, place: str) -> None:
         RequestError: If the mechanism has a state that changes from step to step.
     """
     if attention.stateful:
+        used = attention.form() if isinstance(attention, SoftToHard) else attention
         raise RequestError(
-            f"{place} is a {type(attention).__name__}, which passes earlier weights from step to step; export supports "
+            f"{place} is a {type(used).__name__}, which passes earlier weights from step to step; export supports "
             "mechanisms without such a state, for example additive, dot, general or multi-head attention"
         )
 
