@@ -224,3 +224,47 @@ def test_language_models(tmp_path):
     reweight = {"decoder.1": on_heads(0, lambda weights, mask: weights * 0)}
     logits, _, _ = trained.model.step(torch.tensor([[2]]), trained.model.encode(source, mask), reweight=reweight)
     assert np.abs(found["log_probabilities"] - logits.log_softmax(-1).detach().numpy()).max() < 1e-4
+    with pytest.raises(RequestError, match="precision is 'int4', expected float32 or int8"):
+        export_onnx(trained, tmp_path / "other", precision="int4")
+    with pytest.raises(RequestError, match="check measures the loss of quality by weights of 8 bits; choose precision int8"):
+        export_onnx(trained, tmp_path / "other", check="texts.txt")
+
+
+def test_weights_of_8_bits_report_what_they_cost(reviews, tmp_path, capsys):
+    settings = {"data.train": [str(reviews)], "out": str(tmp_path / "run"), "training.max_steps": 2}
+    regard.fit(regard.load_preset("bilstm", settings), progress=False)
+    command = ["export", str(tmp_path / "run"), "--to"]
+    assert main([*command, str(tmp_path / "plain")]) == 0
+    assert main([*command, str(tmp_path / "int8"), "--precision", "int8", "--check", str(reviews)]) == 0
+    printed = capsys.readouterr().out
+    card = (tmp_path / "int8" / "README.md").read_text()
+    sizes = [(tmp_path / name / "classifier.onnx").stat().st_size for name in ("plain", "int8")]
+    assert sizes[1] < 0.5 * sizes[0]
+    lines = [line for line in printed.splitlines() if line.startswith(("accuracy: ", "loss: "))]
+    assert len(lines) == 2
+    assert all("with the model" in line and "with 8-bit weights" in line and f"- {line}" in card for line in lines)
+    assert "8-bit" not in (tmp_path / "plain" / "README.md").read_text()
+    assert json.loads((tmp_path / "int8" / "onnx.json").read_text())["precision"] == "int8"
+    trained, exact = regard.load(tmp_path / "run"), {}
+    for name in ("plain", "int8"):
+        tokens = torch.from_numpy(trained.encode(["a bad film"])[0])[None].long()
+        runs = OnnxClassifier(tmp_path / name, sites=trained.model.sites)
+        with torch.inference_mode():
+            expected = trained.model(tokens, tokens != 0).logits
+        exact[name] = float((runs(tokens, tokens != 0).logits - expected).abs().max())
+    assert exact["plain"] < 1e-5 < exact["int8"] < 0.1
+
+
+def test_weights_of_8_bits_of_a_translator(tmp_path):
+    run = make(tmp_path / "run", MODELS["rotary"])
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("en\tde\n" + "".join(f"{one}\t{other}\n" for one, other in zip(TEXTS, TARGETS, strict=True)))
+    done = export_onnx(run, tmp_path / "drawn", precision="int8")
+    [quality] = done.quality
+    assert quality.name == "share of next words that are the same, on drawn tokens"
+    assert 0.5 < quality.exported <= quality.model == 1
+    done = export_onnx(run, tmp_path / "checked", precision="int8", check=str(pairs))
+    assert [one.name for one in done.quality][:2] == ["loss", "perplexity"]
+    assert {"bleu", "chrf"} <= {one.name for one in done.quality}
+    [loss] = [one for one in done.quality if one.name == "loss"]
+    assert 0 < abs(loss.exported - loss.model) < 0.2 * loss.model

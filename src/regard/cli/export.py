@@ -26,8 +26,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--overridable",
         action="store_true",
-        help="let the step of a translator or language model accept attention weights that replace its own (inputs override "
-        "and overridden)",
+        help="let a decoder's step accept attention weights that replace its own (inputs override and overridden)",
     )
     parser.add_argument(
         "--precision",

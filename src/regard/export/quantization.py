@@ -35,16 +35,20 @@ class Quality:
 
 
 def quantize(folder: Path) -> None:
-    """Replace the weights of all graphs in a folder by weights of 8 bits."""
+    """Replace the weights of all graphs in a folder by weights of 8 bits; those that are vectors keep their precision."""
+    import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     level = logging.root.level
     logging.root.setLevel(logging.ERROR)  # it advises a preparation that these graphs do not need
     try:
         for path in folder.glob("*.onnx"):
-            made = path.with_suffix(".quantized")
+            made, graph = path.with_suffix(".quantized"), onnx.load(path).graph
+            vectors = {weight.name for weight in graph.initializer if len(weight.dims) < 2}  # which have no output channels
+            kept = [node.name for node in graph.node if node.op_type == "MatMul" and vectors.intersection(node.input)]
+            options = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8, "nodes_to_exclude": kept}
             with contextlib.redirect_stdout(io.StringIO()):
-                quantize_dynamic(path, made, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
+                quantize_dynamic(path, made, **options)
             disk.rename(made, path)
     finally:
         logging.root.setLevel(level)
