@@ -121,7 +121,7 @@ def _verify(model: TransformerTranslator, folder: Path, source_tokens: Sequence[
 
 @dataclass(frozen=True)
 class Parts:
-    """What a Transformer is made of, by the names of its settings; other parts by those of their classes."""
+    """The parts of a Transformer by the names of its settings; parts without a setting by the names of their classes."""
 
     norm: str
     norm_order: str
@@ -146,23 +146,23 @@ def check_convertible(model: nn.Module) -> TransformerTranslator:
 
 
 def lacks(model: Parts | TransformerConfig, supported: Mapping[str, Sequence[str]]) -> str:
-    """The settings of the model that are not among those supported."""
+    """Return the settings of the model that are not supported, as text; empty if all are."""
     settings = {name: getattr(model, name) for name in supported}
     return ", ".join(f"{name}: {value}" for name, value in settings.items() if value not in supported[name])
 
 
 def describe(supported: Mapping[str, Sequence[str]]) -> str:
-    """The settings that are supported, as a user would write them."""
+    """Return the supported settings as text."""
     return ", ".join(f"{name}: {' or '.join(values)}" for name, values in supported.items())
 
 
 def read_parts(model: TransformerTranslator) -> Parts:
-    """What the model is made of."""
-    layers = [*model.encoder.layers, *model.decoder.layers]
+    """Return the parts of the model."""
+    layers = [*_layers(model.encoder), *_layers(model.decoder)]
     residuals = [part for layer in layers for part in layer.modules() if isinstance(part, Residual)]
-    places = [(model.source_positions, layer.attention) for layer in model.encoder.layers]
-    places += [(model.target_positions, layer.self_attention) for layer in model.decoder.layers]
-    across = {_unusual(layer.cross_attention, positions=type(None)) for layer in model.decoder.layers} - {""}
+    places = [(model.source_positions, layer.attention) for layer in _layers(model.encoder)]
+    places += [(model.target_positions, layer.self_attention) for layer in _layers(model.decoder)]
+    across = {_unusual(layer.cross_attention, positions=type(None)) for layer in _layers(model.decoder)} - {""}
     return Parts(
         norm=_only(_setting(residual.norm, {nn.LayerNorm: "layer", nn.RMSNorm: "rms"}) for residual in residuals),
         norm_order=_only(_order(residual) for residual in residuals),
@@ -173,24 +173,30 @@ def read_parts(model: TransformerTranslator) -> Parts:
 
 @torch.no_grad()
 def unscaled(model: TransformerTranslator) -> TransformerTranslator:
-    """A copy that computes the same without scales of the stream: norm(α·x + part(x)) is norm(x + part(x)/α) with ε/α²."""
+    """Return an equal model without scales of the stream: norm(α·x + part(x)) is norm(x + part(x)/α) with ε/α²."""
     model = copy.deepcopy(model)
-    joins = [(layer.attention_residual, layer.attention.output_projection) for layer in model.encoder.layers]
-    joins += [(layer.self_residual, layer.self_attention.output_projection) for layer in model.decoder.layers]
-    joins += [(layer.cross_residual, layer.cross_attention.output_projection) for layer in model.decoder.layers]
-    layers = [*model.encoder.layers, *model.decoder.layers]
+    joins = [(layer.attention_residual, layer.attention.output_projection) for layer in _layers(model.encoder)]
+    joins += [(layer.self_residual, layer.self_attention.output_projection) for layer in _layers(model.decoder)]
+    joins += [(layer.cross_residual, layer.cross_attention.output_projection) for layer in _layers(model.decoder)]
+    layers = [*_layers(model.encoder), *_layers(model.decoder)]
     joins += [(layer.feed_forward_residual, layer.feed_forward.outer) for layer in layers]
     for residual, last in joins:
         if isinstance(residual, PostNorm):
+            norm: Any = residual.norm
             for parameter in last.parameters():
                 parameter.div_(residual.scale)
-            residual.norm.eps /= residual.scale**2
+            norm.eps /= residual.scale**2
             residual.scale = 1.0
     return model
 
 
+def _layers(stack: Any) -> list[Any]:
+    """Return the layers of an encoder or decoder."""
+    return list(stack.layers)
+
+
 def _only(names: Iterable[str]) -> str:
-    """The one name of all layers; several, where they differ, are no setting."""
+    """Return the name that all layers have; several names with "and" between them are no setting."""
     return " and ".join(sorted(set(names)))
 
 
@@ -215,14 +221,14 @@ def _activation(part: FeedForward | GatedFeedForward) -> str:
 
 
 def _positions(table: nn.Module, attention: nn.Module) -> str:
-    """What adds positions to embeddings, and what turns queries and keys."""
+    """Return the name of what adds positions to embeddings, or turns queries and keys."""
     forms = {SinusoidalPositions: "sinusoidal", NoPositions: "rotary", LearnedPositions: "learned"}
     name = _setting(table, forms)
     return _unusual(attention, positions=Rotary if name == "rotary" else type(None)) or name
 
 
 def _unusual(attention: nn.Module, *, positions: type) -> str:
-    """An attention that is more than heads and a softmax, by its name."""
+    """Return a description of an attention that is more than heads and a softmax; empty for a plain one."""
     plain = (
         isinstance(attention, MultiHead)
         and attention.num_kv_heads == attention.num_heads
@@ -256,10 +262,10 @@ def write_ctranslate2(
     spec.decoder.projection.weight = _array(model.output.weight)
     if model.output.bias is not None:
         spec.decoder.projection.bias = _array(model.output.bias)
-    for out, layer in zip(spec.encoder.layer, model.encoder.layers, strict=True):
+    for out, layer in zip(spec.encoder.layer, _layers(model.encoder), strict=True):
         _own_attention(out.self_attention, layer.attention, layer.attention_residual)
         _feed_forward(out.ffn, layer)
-    for out, layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):
+    for out, layer in zip(spec.decoder.layer, _layers(model.decoder), strict=True):
         _own_attention(out.self_attention, layer.self_attention, layer.self_residual)
         across = layer.cross_attention
         _linear(out.attention.linear[0], across.query_projection)
@@ -272,8 +278,8 @@ def write_ctranslate2(
     spec.config.add_source_eos = True
     spec.config.decoder_start_token = spec.config.bos_token = START_TOKEN
     spec.config.eos_token, spec.config.unk_token = END_TOKEN, UNKNOWN_TOKEN
-    # It has one for all norms; `unscaled` leaves decoders another than encoders, and scores differ by some 1e-5 of themselves.
-    spec.config.layer_norm_epsilon = model.encoder.layers[0].attention_residual.norm.eps
+    # CTranslate2 has one ε for all norms. After `unscaled`, a decoder's differs from an encoder's: scores change by some 1e-5.
+    spec.config.layer_norm_epsilon = _layers(model.encoder)[0].attention_residual.norm.eps
     spec.validate()
     spec.optimize()
     folder.mkdir(parents=True, exist_ok=True)
@@ -281,12 +287,12 @@ def write_ctranslate2(
 
 
 def _ctranslate2_spec(model: TransformerTranslator) -> Any:
-    """An empty specification of the model's form; the positions of embeddings are all that it holds."""
+    """Return a specification of the model's form without weights; only sinusoidal positions are filled in."""
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
     parts = read_parts(model)
-    attention = model.encoder.layers[0].attention
+    attention = _layers(model.encoder)[0].attention
     form = {
         "pre_norm": parts.norm_order == "pre",
         "rms_norm": parts.norm == "rms",
@@ -295,8 +301,8 @@ def _ctranslate2_spec(model: TransformerTranslator) -> Any:
     }
     if parts.positions == "rotary":
         form |= {"rotary_dim": attention.head_size, "rotary_interleave": True, "rotary_base": attention.positions.base}
-    encoder = TransformerEncoderSpec(len(model.encoder.layers), attention.num_heads, **form)
-    decoder = TransformerDecoderSpec(len(model.decoder.layers), attention.num_heads, **form)
+    encoder = TransformerEncoderSpec(len(_layers(model.encoder)), attention.num_heads, **form)
+    decoder = TransformerDecoderSpec(len(_layers(model.decoder)), attention.num_heads, **form)
     if parts.positions == "sinusoidal":
         for side in (encoder, decoder):
             side.position_encodings.encodings = sinusoids(LONGEST, model.encoder.size).float().numpy()
@@ -308,7 +314,7 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 def _linear(out: Any, *linears: nn.Linear) -> None:
-    """Several maps of one input as one."""
+    """Fill in one map that joins several maps of the same input."""
     out.weight = np.concatenate([_array(linear.weight) for linear in linears])
     if linears[0].bias is not None:
         out.bias = np.concatenate([_array(linear.bias) for linear in linears])

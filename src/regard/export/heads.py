@@ -25,7 +25,7 @@ Attended = tuple[Tensor, Tensor]
 """The context, and the weights by head."""
 
 
-def plain_maps(attention: Attention) -> HeadMaps | None:
+def self_maps(attention: Attention) -> HeadMaps | None:
     """Return the maps of multi-head attention; None for other attention, and for positions that do more than turn pairs."""
     maps = attention.head_maps()
     if maps is None or maps.rotate is None:
@@ -219,14 +219,20 @@ def _with_heads(weights: Tensor) -> Tensor:
 
 def within(attention: Attention) -> SelfHeads | SelfByContract:
     """Return the form in which a graph computes self-attention."""
-    maps = plain_maps(attention)
+    maps = self_maps(attention)
     return SelfByContract(attention) if maps is None else SelfHeads(cast(MultiHead, attention), maps)
 
 
 def across(attention: Attention) -> CrossHeads | CrossByContract:
     """Return the form in which a graph computes attention to the source."""
-    maps = plain_maps(attention)
-    return CrossByContract(attention) if maps is None or maps.rotate is not None else CrossHeads(maps)
+    maps = cross_maps(attention)
+    return CrossByContract(attention) if maps is None else CrossHeads(maps)
+
+
+def cross_maps(attention: Attention) -> HeadMaps | None:
+    """Return the maps of multi-head attention to a source; None for attention of other forms, or with positions."""
+    maps = attention.head_maps()
+    return maps if maps is None or maps.rotate is None else None
 
 
 def hide(mask: Tensor) -> Tensor:

@@ -104,10 +104,11 @@ def export_onnx(
     vocabularies = [tokenizer.size for tokenizer in tokenizers if isinstance(tokenizer, Tokenizer)]
     sizes = {"source_size": vocabularies[0], "target_size": vocabularies[-1]}
     graphs = graphs_of(model, overridable=overridable)
+    quality: tuple[Quality, ...] = ()
     with writing(predictor, folder) as made:
         for graph in graphs:
             write_graph(graph, made)
-        worst, quality = verify(model, made, **sizes), ()
+        worst = verify(model, made, **sizes)
         if precision == "int8":
             quantize(made)
             quality = measure_quality(predictor, made, check, **sizes)

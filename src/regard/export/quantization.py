@@ -22,7 +22,7 @@ _UNSCORED = ("sentences", "texts", "tokens", "seconds")
 
 @dataclass(frozen=True)
 class Quality:
-    """What a score is with the weights of the model, and with weights of 8 bits."""
+    """A score with the weights of the model, and with weights of 8 bits."""
 
     name: str
     """Name of the score."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.attention.capabilities import Reweight
 from regard.attention.multihead import MultiHead
 from regard.export.graphs import Graph
-from regard.export.heads import CrossHeads, across, join_maps, within
+from regard.export.heads import SelfHeads, across, cross_maps, join_maps, within
 from regard.export.runtime import NEXT
 from regard.export.translators import SOURCE, example_source, overriding
 from regard.layers.causal import CausalLayer
@@ -61,10 +61,11 @@ class SourceMemory(nn.Module):
         self.decoder = model.decoder
         attentions = [cast(DecoderLayer, layer).cross_attention for layer in model.decoder.layers]
         self.maps: nn.Linear | None = None
-        if all(isinstance(across(attention), CrossHeads) for attention in attentions):
-            maps = [attention.head_maps() for attention in attentions]
+        maps = [maps for attention in attentions if (maps := cross_maps(attention))]
+        if len(maps) == len(attentions):
             linears = [one.key for one in maps] + [one.value for one in maps]
-            self.maps, self.num_layers, self.head_size = join_maps(linears), len(maps), attentions[0].head_size
+            self.maps, self.num_layers = join_maps(linears), len(maps)
+            self.head_size = maps[0].key.out_features // maps[0].num_heads
 
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values (B,L,H,S,E), or (B,L,S,D) of attention without heads."""
@@ -107,7 +108,8 @@ class StepGraph(nn.Module):
         """
         model, layers = self.model, len(self.own)
         x = embed_step(model.target_positions, model.target_embedding(tokens) * model.scale, own_key.shape[4])
-        caches, found = StepCaches(own_key, own_value), []
+        caches = StepCaches(own_key, own_value)
+        found: list[Tensor] = []
         keys, values = split_layers(key), split_layers(value)
         for number in range(layers):
             layer = cast(DecoderLayer, model.decoder.layers[number])
@@ -178,7 +180,7 @@ class StepCaches:
 
     def attend(self, own: nn.Module, x: Tensor, reweight: Reweight | None = None) -> Tensor:
         """Return the context (R,D) of the next layer's self-attention, one of `heads.within`."""
-        context, weights, *after = own.step(x, *(next(each) for each in self._past), reweight)
+        context, weights, *after = cast(SelfHeads, own).step(x, *(next(each) for each in self._past), reweight)
         self._weights.append(weights)
         for tensors, tensor in zip(self._after, after, strict=True):
             tensors.append(tensor)

@@ -49,7 +49,9 @@ def open_graph(name: str) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(FOLDER / f"{name}.onnx"), options)
 
 
-def decode(ids: list[int], encoder: onnxruntime.InferenceSession, step: onnxruntime.InferenceSession) -> list[tuple]:
+def decode(
+    ids: list[int], encoder: onnxruntime.InferenceSession, step: onnxruntime.InferenceSession
+) -> list[tuple[int, np.ndarray]]:
     given = {"source": np.array([ids]), "source_mask": np.ones((1, len(ids)), dtype=bool)}
     given.update(zip([node.name for node in encoder.get_outputs()], encoder.run(None, given), strict=True))
     for node in step.get_inputs():
@@ -58,7 +60,8 @@ def decode(ids: list[int], encoder: onnxruntime.InferenceSession, step: onnxrunt
             given[node.name] = np.zeros(shape, bool if node.name == "overridden" else np.float32)
     inputs = [node.name for node in step.get_inputs()]
     state = [node.name for node in step.get_outputs() if node.name.startswith("next_")]
-    token, written = START, []
+    token = START
+    written: list[tuple[int, np.ndarray]] = []
     while token != END and len(written) < MOST:
         given["tokens"] = np.array([[token]])
         scores, cross, *after = step.run(["log_probabilities", "cross", *state], {name: given[name] for name in inputs})
