@@ -180,7 +180,8 @@ class StepCaches:
 
     def attend(self, own: nn.Module, x: Tensor, reweight: Reweight | None = None) -> Tensor:
         """Return the context (R,D) of the next layer's self-attention, one of `heads.within`."""
-        context, weights, *after = cast(SelfHeads, own).step(x, *(next(each) for each in self._past), reweight)
+        key, value = (next(each) for each in self._past)
+        context, weights, *after = cast(SelfHeads, own).step(x, key, value, reweight)
         self._weights.append(weights)
         for tensors, tensor in zip(self._after, after, strict=True):
             tensors.append(tensor)
