@@ -160,6 +160,8 @@ def keep_as(path: Path, name: Path) -> None:
         spare.unlink(missing_ok=True)
         os.link(path, spare)
     rename(spare if spare.exists() else path, name)
+    with suppress(OSError):  # where both are names of one file already, renaming does nothing
+        spare.unlink(missing_ok=True)
 
 
 def append(path: Path, content: str | bytes) -> None:

@@ -74,10 +74,12 @@ class Interrupted(RegardError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, including PyTorch's errors, means that there is not enough memory."""
+    """Return whether an error, one of PyTorch's among them, says that memory is short, or came up while one did."""
     text = str(error).lower()
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or any(words in text for words in _SHORT_OF_MEMORY)
+    if named or any(words in text for words in _SHORT_OF_MEMORY):
+        return True
+    return error.__context__ is not None and out_of_memory(error.__context__)  # torch.save ends with an error about its archive
 
 
 def missing_package(error: ModuleNotFoundError) -> str:

@@ -130,6 +130,18 @@ def test_what_goes_wrong_becomes_a_code(error, code, message, capsys, monkeypatc
     assert capsys.readouterr().err == message
 
 
+def test_what_memory_does_not_suffice_for_may_end_in_another_error(monkeypatch, capsys):
+    def fail(arguments):
+        try:
+            raise MemoryError
+        finally:
+            raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 6208 vs 6112")
+
+    monkeypatch.setattr("regard.cli.presets.main", fail)
+    assert cli.main(["presets"]) == 2
+    assert capsys.readouterr().err == f"regard: {cli._OUT_OF_MEMORY}\n"
+
+
 def test_nobody_reads_the_output():
     read, write = os.pipe()
     os.close(read)

@@ -14,6 +14,7 @@ import torch
 import yaml
 from fuzz.engine import SEAM, Target
 from fuzz.files import JSON, PAIRS, YAML
+from fuzz.using import use
 
 import regard.bundle.load as load
 from regard.bundle import load_bundle, save_bundle
@@ -141,6 +142,7 @@ def _bundle(name: str) -> Callable[[Path], Callable[[bytes], object]]:
                     loaded = load_bundle(bundle)
                 assert not loaded.model.training
                 assert not any(tensor.is_meta for tensor in loaded.model.state_dict().values())
+                use(loaded, data, folder)
             finally:
                 for file, true in kept.items():
                     file.write_bytes(true)
