@@ -11,7 +11,7 @@ from itertools import islice
 _LONGEST = 2000
 _MOST_ESCAPED = 1_000_000
 _SHORT_OF_MEMORY = (
-    *("out of memory", "alloc_failed", "bad_alloc", "memory allocation"),
+    *("out of memory", "alloc_failed", "bad_alloc", "memory allocation", "allocation failed"),
     *("can't allocate memory", "cannot allocate memory"),
 )
 """Words of PyTorch, CUDA, the C library, C++, and the library of tokenizers, in lower case."""

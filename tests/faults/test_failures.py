@@ -1,7 +1,7 @@
 """Every write and every allocation of a preparation, a training, a save and a translation fails once, by count.
 
-`failing/calls.c` stands between Python, its libraries and the C library, and lets one call fail. Each failure must end in success or in
-one message of regard's, with nothing half-written and nothing lost: the same work done again ends as if nothing had happened.
+`failing/calls.c` stands between Python, its libraries and the C library, and lets one call fail. Each
+failure must end in success or in one message of regard's. Nothing may be half-written or lost: the same work done again ends as if nothing had happened.
 """
 
 import json
@@ -17,6 +17,7 @@ import pytest
 
 from regard.cli.main import main
 from regard.config.loading import render_config
+from regard.training.callbacks import Checkpointing
 
 _FAILING = Path(__file__).parent / "failing"
 _CUT = "from here on each is cut into"
@@ -38,6 +39,18 @@ def calls(tmp_path_factory):
     return library
 
 
+class InterruptedRun(Exception):
+    """The power fails."""
+
+
+inner = Checkpointing.after_update
+
+
+def stop_at(checkpointing, step):
+    if checkpointing._run.progress.step == step:
+        raise InterruptedRun
+
+
 @pytest.fixture(scope="session")
 def spot(config, tmp_path_factory):
     """A folder with the settings of a run of ten updates, its model, another model, and a translation."""
@@ -50,11 +63,18 @@ def spot(config, tmp_path_factory):
     )
     (spot / "run.yaml").write_text(render_config(replace(config, data=data, training=training, out=str(spot / "run"))))
     (spot / "in.txt").write_text("a b c\nd e f g\n")
+    (spot / "many.txt").write_text("".join(f"{' '.join(draw.choices('abcdefgh', k=6))}\n" for _ in range(4000)))
     for seed, name in ((1, "earlier"), (0, "whole")):
         assert main(["train", "translation", "--config", str(spot / "run.yaml"), "--seed", str(seed)]) == 0
         (spot / "run").rename(spot / name)
-    output = ["--input", str(spot / "in.txt"), "--output", str(spot / "true.txt")]
-    assert main(["translate", str(spot / "whole"), *output]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpointing, "after_update", lambda self, update: (inner(self, update), stop_at(self, 7)))
+        with pytest.raises(InterruptedRun):
+            main(["train", "translation", "--config", str(spot / "run.yaml")])
+    (spot / "run").rename(spot / "begun")
+    for name in ("in.txt", "many.txt"):
+        output = ["--input", str(spot / name), "--output", str(spot / f"true-{name}")]
+        assert main(["translate", str(spot / "whole"), *output]) == 0
     return spot
 
 

@@ -18,6 +18,7 @@ from regard.bundle.load import check_buildable, read_config_file, read_steadily,
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import unpack
 from regard.config import RunConfig
+from regard.errors import BundleError
 from regard.task import BundleFiles, find_task
 
 
@@ -68,10 +69,17 @@ class StartFiles:
 
     @classmethod
     def unpack(cls, state: Mapping[str, Any]) -> "StartFiles":
-        """Rebuild the model from the output of `pack`."""
-        files: Mapping[str, Tensor] = state["files"]
-        whole = {name: data.numpy().tobytes() for name, data in files.items()}
-        return cls(state["folder"], whole, state["custom"], json.loads(state["origin"]))
+        """Rebuild the model from the output of `pack`.
+
+        Raises:
+            BundleError: If it is something else.
+        """
+        try:
+            files: Mapping[str, Tensor] = state["files"]
+            whole = {name: data.numpy().tobytes() for name, data in files.items()}
+            return cls(state["folder"], whole, state["custom"], json.loads(state["origin"]))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise BundleError(f"start.ckpt holds no model to start from ({error}); copy an intact one again") from error
 
 
 def read_start(folder: str | Path) -> StartFiles:

@@ -166,7 +166,7 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
     old, facts = place.read_start()
     kept, names = change_config(old, overrides, folder) if overrides else (old, [])
     for name, given in (("model", model), ("attention", attention)):
-        if (facts["custom"] == name) != (given is not None):
+        if (facts.get("custom") == name) != (given is not None):
             needed = f"was given a {name} of its own; resume it from Python: regard.resume('{folder}', {name}=…)"
             raise ConfigError(f"the run in '{folder}' {needed if given is None else f'was given no {name} of its own'}")
     config = replace(kept, out=str(folder))
@@ -174,16 +174,16 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
     start = StartFiles.unpack(place.load_start()) if facts.get("started_from") else None
     with prepared(machine):
         task = _build_task(config, team, model, attention, start, progress=progress)
-        if task.data.fingerprint != facts["fingerprint"]:
+        if task.data.fingerprint != facts.get("fingerprint"):
             raise DataError(
                 f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
                 "put the old file back, or start a new run"
             )
         task.estimated = facts.get("estimated") or {}
-        if symbols_of(task.data.train) != facts["symbols"]:
+        if symbols_of(task.data.train) != facts.get("symbols"):
             raise DataError(
                 f"cannot resume '{folder}': preparing its data again gave another vocabulary than at the start of the run, "
-                f"with tokenizers {facts['tokenizers']} and regard {facts['regard']}; install these "
+                f"with tokenizers {facts.get('tokenizers')} and regard {facts.get('regard')}; install these "
                 "versions again, or start a new run"
             )
         run, sampler = _build_run(task, place, machine, team)
@@ -289,8 +289,8 @@ def _build_callbacks(
 def _finish(run: Run, validator: Validator | None) -> dict[str, Any]:
     """Build the final model from the stored weights, and write it with its scores."""
     steps = run.final_steps()
-    weights = [run.folder.load_weights(step) for step in steps]
-    scores = run.progress.scores[steps[-1]]
+    weights = [run.load_weights(step) for step in steps]
+    scores = run.progress.scores.get(steps[-1], {})
     if len(weights) == 1:
         run.model.load_state_dict(weights[0])
     else:

@@ -22,6 +22,7 @@ import json
 import os
 import pickle
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -213,7 +214,7 @@ class RunFolder:
         self.check_begun()
         try:
             facts = _parse_facts((self.checkpoints / "run.json").read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BundleError(
                 f"cannot resume '{self.path}': checkpoints/run.json is missing or damaged ({error}); {_COPY_OR_ANEW}"
             ) from error
@@ -309,6 +310,9 @@ class RunFolder:
             except BundleError as error:
                 wrong.append(str(error))
                 continue
+            except (KeyError, TypeError, ValueError):
+                wrong.append(f"{self.checkpoints / name} is damaged: it lacks the list of the weights that it needs")
+                continue
             self._last_is_good, self._kept = not wrong and name == _LAST, state["keep"]
             return state, "".join(wrong)
         if wrong:
@@ -341,7 +345,9 @@ class RunFolder:
 
     def _load(self, path: Path) -> dict[str, Any]:
         try:
-            value = torch.load(io.BytesIO(unseal(path.read_bytes())), map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # about unusual files, which are refused anyway
+                value = torch.load(io.BytesIO(unseal(path.read_bytes())), map_location="cpu", weights_only=True)
         except FileNotFoundError as error:
             raise BundleError(f"{path} is missing") from error
         except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:

@@ -217,20 +217,66 @@ class Run:
                 f"{CHECKPOINT_FORMAT}; resume it with the version of regard that wrote it"
             )
         try:
+            self._check_form(state, self.state_dict())
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
-        except (RuntimeError, ValueError) as error:
+            if self.moving_average is not None:
+                self.moving_average.load(state["moving_average"])
+            self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
+        except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             raise BundleError(
                 f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given, or another "
                 f"version of regard wrote it ({error})"
             ) from error
-        if self.moving_average is not None:
-            self.moving_average.load(state["moving_average"])
-        self.progress = Progress(**state["progress"])
         self.clock = Clock(self.progress)
-        self.plateau = Plateau(**state["plateau"])
         self.history = list(state["history"])
+
+    def _check_form(self, state: dict[str, Any], own: dict[str, Any]) -> None:
+        """Check the parts of a checkpoint, which may come from anywhere, before one of them is used.
+
+        Raises:
+            ValueError: If a part is missing, or of another type or shape than this run's.
+        """
+        parts = ("progress", "plateau", "history", "model", *(["moving_average"] if own["moving_average"] else []))
+        wrong = [misfit(state.get(name), own[name], name) for name in parts]
+        wrong += [misfit(row, {}, "history") for row in state["history"]] if not any(wrong) else []
+        if any(wrong):
+            raise ValueError(next(filter(None, wrong)))
+
+    def load_weights(self, step: int) -> dict[str, torch.Tensor]:
+        """Read weights of this model that were kept.
+
+        Raises:
+            BundleError: If they are missing, damaged, or another model's.
+        """
+        found = self.folder.load_weights(step)
+        if wrong := misfit(found, self.model.state_dict(), "weights"):
+            raise BundleError(f"cannot resume '{self.folder.path}': the weights of update {step} don't fit the model: {wrong}")
+        return found
 
     def weights_are_finite(self) -> bool:
         """Return whether every weight is a finite number."""
         return bool(torch.stack([parameter.detach().sum() for parameter in self.model.parameters()]).isfinite().all())
+
+
+def misfit(found: Any, own: Any, name: str) -> str:
+    """Describe the first difference in form between two values of plain types and tensors; empty if there is none.
+
+    Args:
+        found: The value to check.
+        own: A value of the right form: a mapping with the right names, a tensor of the right shape and dtype, a number. An
+            empty mapping or list stands for any other, None for None or a number.
+        name: The name of the value, for the description.
+    """
+    if isinstance(own, torch.Tensor):
+        if not isinstance(found, torch.Tensor) or found.is_meta or (found.shape, found.dtype) != (own.shape, own.dtype):
+            tensor = isinstance(found, torch.Tensor) and not found.is_meta
+            got = f"{found.dtype} {tuple(found.shape)}" if tensor else f"a {type(found).__name__} without values"
+            return f"{name} is {got}, expected {own.dtype} {tuple(own.shape)}"
+        return ""
+    if isinstance(own, dict) and isinstance(found, dict):
+        if own and (other := found.keys() ^ own.keys()):
+            return f"{name} {'lacks' if min(other, key=str) in own else 'has'} {min(other, key=str)!r}"
+        return next(filter(None, (misfit(found[key], value, f"{name}.{key}") for key, value in own.items())), "")
+    kinds = {float: (float, int), type(None): (type(None), float, int)}.get(type(own), (type(own),))
+    return "" if type(found) in kinds else f"{name} is of type {type(found).__name__}, expected {kinds[0].__name__}"

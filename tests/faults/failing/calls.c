@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -25,7 +26,8 @@ static atomic_long seen = 0, failing = 0;
 static size_t least = 0;
 static int reason = ENOSPC;
 
-/* Count calls of a kind from now on; the `at`-th fails, and with `always` every later one too. */
+/* Count calls of a kind from now on; the `at`-th fails, and with `always` every later one too. A negative error is a signal that
+ * ends the process there. */
 void fail_at(int kind, long at, int error, int always, size_t smallest) {
     seen = 0;
     failing = at;
@@ -44,7 +46,10 @@ static int fails(int kind) {
     if (what != kind)
         return 0;
     long number = ++seen;
-    return number == failing || (for_good && failing && number > failing);
+    int ours = number == failing || (for_good && failing && number > failing);
+    if (ours && reason < 0)
+        kill(getpid(), -reason);
+    return ours;
 }
 
 static int write_fails(int handle) {

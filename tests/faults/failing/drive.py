@@ -1,8 +1,8 @@
 """Does one small work again and again, in a child for each, and lets another call fail each time.
 
-    LD_PRELOAD=calls.so python drive.py WORK PLACE KIND [--first N] [--last N] [--every N] [--always] [--smallest BYTES]
+    LD_PRELOAD=calls.so python drive.py WORK PLACE KIND [--first N] [--last N] [--every N] [--always] [--kill]
 
-`PLACE` holds what `prepare_place` in `test_failures.py` puts there. A line of JSON on standard output says what each failure
+`PLACE` holds what the fixture `spot` of `test_failures.py` puts there. A line of JSON on standard output says what each failure
 led to: the number of the call, the exit code, standard error, and what is wrong with what is left, if anything is.
 """
 
@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from regard.bundle import load_bundle, save_bundle
@@ -87,7 +88,7 @@ def _wrong_training(place: Path, code: int) -> str:
         load_bundle(run.path)
     if code == 0 and (names := _other(run.path, place / "whole")):
         return f"not as in an undisturbed run: {names}"
-    if code and not list(place.joinpath("run").glob("*")) and (place / "run").exists():
+    if code > 0 and not list(place.joinpath("run").glob("*")) and (place / "run").exists():
         return "an empty folder is left"
     return ""
 
@@ -98,6 +99,15 @@ def _go_on(place: Path) -> int:
     if wrong := "" if code else _other(place / "run", place / "whole") + _drafts(place):
         print(f"not as in an undisturbed run: {wrong}", file=sys.stderr)
     return 71 if wrong else code
+
+
+def _clear_resume(place: Path) -> None:
+    _clear_training(place)
+    shutil.copytree(place / "begun", place / "run")
+
+
+def _resume(place: Path) -> int:
+    return _command("resume", place / "run")
 
 
 def _clear_saving(place: Path) -> None:
@@ -131,26 +141,33 @@ def _clear_translation(place: Path) -> None:
         path.unlink()
 
 
-def _translate(place: Path) -> int:
-    return _command("translate", place / "whole", "--input", place / "in.txt", "--output", place / "out.txt")
+def _translate(place: Path, name: str = "in.txt") -> int:
+    return _command("translate", place / "whole", "--input", place / name, "--output", place / "out.txt")
 
 
-def _wrong_translation(place: Path, code: int) -> str:
-    text = (place / "out.txt").read_text()
-    if code == 0:
-        return "" if text == (place / "true.txt").read_text() else "another output"
-    return "" if text in ("an earlier output\n", (place / "true.txt").read_text()) else "a part of an output"
+def _wrong_translation(place: Path, code: int, name: str = "in.txt") -> str:
+    text, true = (place / "out.txt").read_text(), place.joinpath(f"true-{name}").read_text()
+    return "" if text == true or (code and text == "an earlier output\n") else f"after {code}: {text[:100]!r}"
 
 
-def _translate_again(place: Path) -> int:
-    code = _translate(place)
-    return code if code else (0 if (place / "out.txt").read_text() == (place / "true.txt").read_text() else 73)
+def _translate_again(place: Path, name: str = "in.txt") -> int:
+    code = _translate(place, name)
+    wrong = "" if code else _wrong_translation(place, 0, name) + ", ".join(map(str, place.glob("out.txt.*")))
+    print(wrong, file=sys.stderr)
+    return 73 if wrong else code
 
 
 WORKS = {
     "train": Work(_clear_training, _train, _wrong_training, _go_on),
     "save": Work(_clear_saving, _save, _wrong_saving, _save_again),
+    "resume": Work(_clear_resume, _resume, _wrong_training, _go_on),
     "translate": Work(_clear_translation, _translate, _wrong_translation, _translate_again),
+    "translate-many": Work(
+        _clear_translation,
+        partial(_translate, name="many.txt"),
+        partial(_wrong_translation, name="many.txt"),
+        partial(_translate_again, name="many.txt"),
+    ),
 }
 
 
@@ -189,7 +206,7 @@ def drive(name: str, place: Path, options: argparse.Namespace) -> None:
     assert work.run(place) == 0  # everything that the work imports is imported, so that the children need not
 
     def fail(number: int, count: Path | None = None) -> int:
-        error = errno.ENOSPC if number % 2 else errno.EIO
+        error = -signal.SIGKILL if options.kill else errno.ENOSPC if number % 2 else errno.EIO
         calls.fail_at(kind, ctypes.c_long(number), error, int(options.always), ctypes.c_size_t(options.smallest))
         code = work.run(place)
         seen = calls.calls_seen()
@@ -225,6 +242,7 @@ if __name__ == "__main__":
     parser.add_argument("--last", type=int, default=1 << 60)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--always", action="store_true")
+    parser.add_argument("--kill", action="store_true")
     parser.add_argument("--smallest", type=int, default=0)
     chosen = parser.parse_args()
     drive(chosen.work, chosen.place, chosen)
