@@ -18,7 +18,7 @@ help:
 	@echo "make demo          train a small translator on the built-in pairs and look at its attention"
 	@echo "make test          all tests except the slow ones"
 	@echo "make test-slow     the slow ones"
-	@echo "make test-faults   fifty kills, full and read-only disks, a thousand damaged files (minutes)"
+	@echo "make test-faults   a hundred kills, every write and allocation failing, full disks, damaged files (half an hour)"
 	@echo "make fuzz          100,000 generated inputs through every reader and loader (hours; FUZZ='--inputs 1000' for fewer)"
 	@echo "make audit         compare packages with published advisories (ADVISORIES=all.zip: a saved archive, without a network)"
 	@echo "make lock          write requirements.lock, with hashes, for the versions in constraints.txt"

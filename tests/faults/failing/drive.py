@@ -96,7 +96,7 @@ def _wrong_training(place: Path, code: int) -> str:
 def _go_on(place: Path) -> int:
     begun = (place / "run" / "checkpoints" / "config.yaml").exists()
     code = _command("resume", place / "run") if begun else _train(place)
-    if wrong := "" if code else _other(place / "run", place / "whole") + _drafts(place):
+    if wrong := "" if code else _other(place / "run", place / "whole") + _drafts(place / "run"):
         print(f"not as in an undisturbed run: {wrong}", file=sys.stderr)
     return 71 if wrong else code
 

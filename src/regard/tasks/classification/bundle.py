@@ -159,8 +159,8 @@ def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
         labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
         raise BundleError(f"{path} is damaged: it does not hold labels ({first_line(error)}); copy the model again") from error
-    if not 0 < temperature < float("inf"):
-        raise BundleError(f"{path} is damaged: temperature is {temperature}, expected a finite number above 0")
+    if not 0.001 <= temperature <= 1000:  # fitted ones are between 0.05 and 20
+        raise BundleError(f"{path} is damaged: temperature is {temperature}, expected a number from 0.001 to 1,000")
     return labels, temperature
 
 
