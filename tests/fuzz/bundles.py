@@ -68,6 +68,17 @@ def bundles(folder: Path) -> dict[str, Path]:
     return {name: folder / name for name in made}
 
 
+_DECODING = b"""decoding:
+  beam_size: 3
+  length_penalty: 0.5
+  length_reward: 0.1
+  min_length: 1
+  no_repeat_ngrams: 2
+  repetition_penalty: 1.5
+data:
+  max_tokens: 20
+seed: 3
+"""
 _TASKS = ("translation", "classification", "language")
 
 
@@ -176,6 +187,7 @@ def _bundle_seeds(name: str) -> Callable[[], list[bytes]]:
                 if path.exists():
                     content = path.read_bytes()
                     own = [take_apart(content), content] if name == "model.safetensors" else [content]
+                    own += [content + _DECODING] if name == "config.yaml" and task == "translation" else []
                     found += [bytes([bits + number]) + each for each in own for bits in first]
         return found
 

@@ -56,7 +56,8 @@ def _command(*words: object) -> int:
 
 def _other(folder: Path, whole: Path) -> str:
     """Name the files of a model whose bytes are not those of another one."""
-    names = [path.name for path in whole.iterdir() if path.is_file() and path.name != "README.md"]
+    # A clone's commit is named in the signature and the card, and another may have been made since.
+    names = [path.name for path in whole.iterdir() if path.is_file() and path.name not in ("README.md", "signature.json")]
     return ", ".join(
         name
         for name in names
