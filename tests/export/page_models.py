@@ -24,14 +24,14 @@ TRANSFORMER |= {"decoder_layers": 2, "positions": "rotary", "norm_order": "pre"}
 SIZES = {"bpe": {"size": 300}, "unigram": {"size": 300}, "words": {"lowercase": True}}
 
 
-def make_translator(folder, model=RECURRENT, kind="words", *, noise=0.5, **decoding):
-    """Save a translator with random weights. Its vocabulary is small, so that some words are unknown."""
+def make_translator(folder, model=RECURRENT, kind="words", *, noise=0.5, further=(), **decoding):
+    """Save a translator with random weights. Its vocabulary is small, so some words are unknown, and has `further` ones."""
     pairs = list(islice(DemoCorpus().pairs(), 400))
     texts = [list(side) for side in zip(*pairs, strict=True)]
     tokenizer = {"kind": kind, **SIZES.get(kind, {})}
     settings = {"data": {"source": "en", "target": "de"}, "tokenizers": {"source": tokenizer, "target": tokenizer}}
     config = load_config(settings, {"model": model, "decoding": {"max_length": 12, **decoding}})
-    source, target = build_tokenizers([texts], config.tokenizers, config.data)
+    source, target = build_tokenizers([[[*side, *further] for side in texts]], config.tokenizers, config.data)
     torch.manual_seed(3)
     built = build_translator(config.model, source_size=source.size, target_size=target.size)
     _vary(built, noise)

@@ -2,6 +2,7 @@
 
 import pytest
 from export.conftest import SENTENCES
+from export.page_models import make_translator
 
 from regard.export.page import write_page
 
@@ -119,6 +120,24 @@ def test_hostile_text_stays_inert(browser, made, tmp_path):
     assert browser.texts(".labels .name") == ["so <b>so</b>"] * 0 + browser.texts(".labels .name")
     assert "so <b>so</b>" in browser.texts(".labels .name")
     assert browser.requests() == []
+
+
+def test_hostile_words_of_the_vocabulary_stay_inert(browser, tmp_path):
+    words = ["</script><script>alert(1)</script>", "<img/src=x/onerror=alert(1)>"]
+    words += ["__proto__", "{{DATA}}", "<!--<script>", "&lt;"]
+    run = make_translator(tmp_path / "hostile", kind="whitespace", further=words)
+    show(browser, write_page(run, tmp_path / "page.html", examples=[" ".join(words)]).path)
+    assert browser.texts(".bands .source text")[2:] == words[2:]  # long ones are shortened
+    assert browser.texts(".matrix thead th span") == words
+    assert browser.texts(".bands .source.unknown text") == []
+    browser.run("globalThis.regard.views[0].force(document.querySelector('#text').value)")
+    settle(browser)
+    assert browser.text(".result") == " ".join(words)
+    assert browser.texts(".matrix tbody th") == words
+    assert browser.texts(".step") == [*words, "end"]
+    assert browser.run("document.querySelectorAll('img, script:not([type]), script[src]').length") == 0
+    assert browser.requests() == []
+    assert browser.errors() == []
 
 
 def test_the_policy_lets_nothing_out(browser, made):

@@ -19,6 +19,9 @@ _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 def main(arguments: Sequence[str]) -> None:
     """Serve models until SIGTERM or Ctrl-C."""
     options = _parser().read(arguments)
+    # Threads of a model that wait for each other by spinning take the cores from the requests: on a busy machine the service
+    # then hardly answers. OpenMP reads this when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise RequestError(f"serve: {', '.join(missing)} not installed; install the extra with: pip install 'regard[serve]'")

@@ -15,7 +15,9 @@ from regard.serve.guard import Guard
 from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
 
-_SETTLING_SECONDS = 0.25
+_ACCEPTING_ROUNDS = 8
+"""At a stop, rounds of the event loop in which connections that are complete already are accepted."""
+_SETTLING_SECONDS = 1.0
 """Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
 _KEEP_ALIVE_SECONDS = 75
@@ -100,6 +102,11 @@ class _Server(uvicorn.Server):
         """Stop listening, accept requests on open connections for a moment, and finish all accepted requests."""
         self._guard.draining = True
         log("stopping")
+        # The kernel completes connections before they are accepted here, and closing the socket would reset them.
+        for opened in sockets or ():
+            opened.listen(0)
+        for _ in range(_ACCEPTING_ROUNDS):
+            await asyncio.sleep(0)
         for server in self.servers:
             server.close()
         await asyncio.sleep(_SETTLING_SECONDS)

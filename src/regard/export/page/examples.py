@@ -24,8 +24,8 @@ SENTENCES = (
 BEGINNINGS = ("The old man", "She said that", "Two dogs", "I know that", "In the garden", "a film that")
 """Beginnings of texts, for language models."""
 REVIEWS = (
-    "a gripping , honest film",
     "not a good film , but never boring",
+    "a gripping , honest film",
     "the plot is thin and the jokes are not funny",
     "I expected nothing and was moved to tears.",
 )

@@ -40,6 +40,9 @@ export const drawToken = (text) => text.split("␣").flatMap((part, place) => (p
 
 export const percent = (share) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 
+/** A number with digits behind the point, and a minus sign where it is negative. */
+export const decimal = (number, digits) => number.toFixed(digits).replace("-", "−");
+
 /** Whether the words of a text run from right to left. */
 export const isRightToLeft = (text) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(text);
 

@@ -63,7 +63,7 @@ class App {
     field.placeholder = this.kind.placeholder;
     field.addEventListener("input", () => this.setText(field.value));
     byId("examples").replaceChildren(...data.examples.map((example) => h("button", {
-      type: "button", class: "example", dir: "auto", onclick: () => this.setText(example),
+      type: "button", class: "example", title: example, dir: "auto", onclick: () => this.setText(example),
     }, example)));
     const search = byId("search");
     search.hidden = !this.searches;

@@ -1,5 +1,6 @@
 // A model with its tokenizers: text in, plain results out, which the views draw.
 
+import { decimal } from "./dom.js";
 import { ClassifierEngine, DecoderEngine } from "./engine.js";
 import { lengthLimit, search } from "./search.js";
 import { END, START, Tokenizer, UNKNOWN } from "./tokenizer.js";
@@ -93,7 +94,7 @@ export class TranslatorModel {
   score({ logProbability }) {
     const probability = Math.exp(logProbability);
     const shown = probability >= 0.001 ? `${(100 * probability).toFixed(1)}%` : probability.toExponential(1);
-    return `probability ${shown} · log probability ${logProbability.toFixed(2)}`;
+    return `probability ${shown} · log probability ${decimal(logProbability, 2)}`;
   }
 
   #describe(hypothesis, source) {
@@ -166,7 +167,7 @@ export class LanguageModel extends TranslatorModel {
   }
 
   score({ logProbability, path }) {
-    return `perplexity ${Math.exp(-logProbability / path.length).toPrecision(3)} · log probability ${logProbability.toFixed(2)} of ${path.length} tokens`;
+    return `perplexity ${Math.exp(-logProbability / path.length).toPrecision(3)} · log probability ${decimal(logProbability, 2)} of ${path.length} tokens`;
   }
 }
 

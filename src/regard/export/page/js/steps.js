@@ -58,7 +58,7 @@ export class StepsView {
         const share = Math.exp(logProbability);
         return h("button", {
             type: "button", class: `candidate${token === chosen ? " is" : ""}${token === END ? " end" : ""}`, "data-key": `candidate-${place}`,
-            "aria-pressed": token === chosen ? "true" : "false", "aria-label": `${model.spell(token)} ${percent(share)}: choose`,
+            "aria-pressed": token === chosen ? "true" : "false", title: `Write ${model.spell(token)} here and go on`,
             onclick: () => this.view.choose(step, token),
           },
           h("span", { class: "name" }, drawToken(model.spell(token))),

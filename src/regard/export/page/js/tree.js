@@ -1,6 +1,6 @@
 // The beam as a tree: every hypothesis that the search has kept, from the start symbol to where it ended or was dropped.
 
-import { h, s, shorten, widthOf } from "./dom.js";
+import { decimal, h, s, shorten, widthOf } from "./dom.js";
 import { END } from "./tokenizer.js";
 
 const TREE_ROW = 24, COLUMN_GAP = 30, MOST_WIDTH = 120;
@@ -41,7 +41,7 @@ export class TreeView {
     const { result } = this.view;
     if (!result?.best || !this.element.open) return;
     this.list.replaceChildren(...result.hypotheses.map((one) => h("li", { dir: "auto" },
-      h("span", { class: "text" }, one.text), " ", h("span", { class: "share" }, `score ${one.score.toFixed(3)}${one.finished ? "" : ", cut"}`))));
+      h("span", { class: "text" }, one.text), " ", h("span", { class: "share" }, `score ${decimal(one.score, 3)}${one.finished ? "" : ", cut"}`))));
     const root = buildTree(result.steps, result.hypotheses);
     this.sheet.replaceChildren(this.#picture(root));
   }
@@ -72,7 +72,7 @@ export class TreeView {
         const middle = (x1 + x2) / 2;
         links.push(s("path", { class: `link${kindOf(child)}`, d: `M${x1},${y1}C${middle},${y1} ${middle},${y2} ${x2},${y2}` }));
         labels.push(s("text", { class: `node${kindOf(child)}`, x: x(child), y: y(child), dy: "0.35em" }, child.text,
-          s("title", {}, `${model.spell(child.token)} · log probability ${child.logProbability.toFixed(2)}, in sum ${child.total.toFixed(2)}`)));
+          s("title", {}, `${model.spell(child.token)} · log probability ${decimal(child.logProbability, 2)}, in sum ${decimal(child.total, 2)}`)));
         draw(child);
       }
     };
