@@ -21,12 +21,14 @@ HEADS = [
         "`B·Q·K·D` for the context.",
         memory="`8·B·K·D` for prepared keys and values, `4·B·Q·D` for the queries and `4·B·Q·K` for the weights; with "
         "`need_weights=False` and a softmax the fused kernel keeps no weights.",
-        choose="self-attention is to be taught or looked at, one head without an output map",
+        choose="you want to teach or inspect self-attention with one head and without an output projection",
         when=(
-            "The form in which self-attention is first taught, with nothing in the way of looking at it. It has one head, no "
-            "dropout and no positions: within a model, [MultiHead](multi-head.md) costs about the same and does more."
+            "This is the simplest form of self-attention, and the one that courses teach first. It has one head, "
+            "no dropout and no positions. In a model, use [MultiHead](multi-head.md), which costs about the same "
+            "and can do more."
         ),
-        picture="As a decoder's attention, like all others here: `attention(query, key)` is allowed, too.",
+        picture="Here, the decoder attends to the source with it, as with all other mechanisms: `attention(query, "
+        "key)` is allowed, too.",
         example="""attention = SelfAttention(16)
 x = torch.randn(2, 7, 16)
 out = attention(x, key_mask=padding_mask(torch.tensor([7, 4])))  # without a key: within x
@@ -37,23 +39,26 @@ print(tuple(out.context.shape), tuple(out.weights.shape), bool((out.weights[1, :
         kind=MultiHead,
         build=lambda: MultiHead(WIDTH, num_heads=2),
         score="(W_q q)_h·(W_k k)_h / √(D/H), H heads",
-        state="none; keys and values so far, where no query sees what comes later",
+        state="none; if no query sees later keys: the keys and values so far",
         cost="B·Q·K·D + B·(Q + K)·D²",
-        operations="`2·B·K·D²` to prepare keys and values, once (`2·B·K·D²·G/H` with G heads of keys); then `2·B·Q·D²` for "
-        "queries and output, `B·Q·K·D` for the scores and `B·Q·K·D` for the context of all heads together. A window forbids, "
-        "and saves no operations.",
-        memory="`8·B·K·D·G/H` for prepared keys and values, which is what a decoder's cache holds, `8·B·Q·D` for queries and "
-        "heads, and `4·B·H·Q·K` for the weights; with `need_weights=False` and a softmax PyTorch's fused kernels keep no "
-        "weights.",
-        choose="Transformers; several things to look up at once; long inputs on fast hardware",
+        operations="`2·B·K·D²` to prepare keys and values, once (`2·B·K·D²·G/H` with G heads of keys); then `2·B·Q·D²` "
+        "for queries and output, `B·Q·K·D` for the scores and `B·Q·K·D` for the context of all heads together. "
+        "A window only masks keys. It saves no operations.",
+        memory="`8·B·K·D·G/H` for prepared keys and values (the cache of a decoder), `8·B·Q·D` for queries and heads, "
+        "and `4·B·H·Q·K` for the weights; with `need_weights=False` and a softmax PyTorch's fused kernels "
+        "keep no weights.",
+        choose="you build a Transformer, queries must find several things at once, or inputs are long and matrix "
+        "products are fast",
         when=(
-            "The standard of today wherever matrix products are cheap: several heads read different things at once, and one "
-            "class serves encoder, decoder and what lies between them. `num_kv_heads` < `num_heads` shrinks the cache of a "
-            "decoder. In a small recurrent model [Additive](additive.md) or [General](general.md) does with fewer "
-            "parameters; and it knows of no order unless the inputs or its `positions` tell ([masks and "
-            "positions](masks-and-positions.md))."
+            "This is the standard mechanism today. Its heads attend to different things at the same time, and "
+            "its cost is mostly matrix products, which are fast. The same class is used in encoders, in decoders "
+            "and between them. A smaller `num_kv_heads` makes the cache of a decoder smaller. In a small recurrent "
+            "model, [Additive](additive.md) or [General](general.md) needs fewer parameters. MultiHead does not "
+            "know the order of the keys, unless the inputs or its `positions` contain it "
+            "([masks and positions](masks-and-positions.md))."
         ),
-        picture="One row of pictures for each of the two heads, which share the work: in sorting they read different letters.",
+        picture="There is one row of pictures for each of the two heads. In sorting, the two heads attend to different "
+        "letters.",
         example="""attention = MultiHead(16, num_heads=4, num_kv_heads=2, causal=True, positions=Rotary())
 x = torch.randn(2, 7, 16)
 first, cache = attention.attend(x[:, :6], attention.prepare(x[:, :6]))

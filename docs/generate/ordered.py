@@ -27,7 +27,7 @@ _COVERAGE_OPERATIONS = (
     "`B·K·D²` to prepare the keys, once{}; then for each query, one after the other, `B·D²` for itself, `B·K·D` for its "
     "coverage, `B·K·D` for the scores and `B·K·D` for the context."
 )
-_ONE_BY_ONE = "Training keeps `4·B·Q·K·{}` for the backward pass, because every query has keys of its own."
+_ONE_BY_ONE = "Training keeps `4·B·Q·K·{}` for the backward pass, because every query has its own keys."
 
 ORDERED = [
     Mechanism(
@@ -36,17 +36,18 @@ ORDERED = [
         score="k·(W q) within a window around t",
         state="t, how many queries there were",
         cost="B·Q·K·D + B·Q·D²",
-        operations="Those of the scorer: with [General](general.md) `B·Q·D²` for the queries, `B·Q·K·D` for the scores and "
-        "`B·Q·K·D` for the context. The window is a mask, and saves no operations.",
-        memory="`B·Q·K` for the window, and that of the scorer: with General `4·B·Q·D` and `4·B·Q·K`.",
-        choose="input and output go side by side, one for one",
+        operations="The operations of the scorer: with [General](general.md) `B·Q·D²` for the queries, `B·Q·K·D` for "
+        "the scores and `B·Q·K·D` for the context. The window only masks keys. It saves no operations.",
+        memory="`B·Q·K` for the window, and the memory of the scorer: with General `4·B·Q·D` and `4·B·Q·K`.",
+        choose="output t belongs to input t",
         when=(
-            "For sequences that go side by side at one pace: letters to sounds, tags of words, spelling. It cannot look "
-            "anywhere but around its own place, so a translation that reorders, or is longer or shorter, loses what lies "
-            "outside the window; [LocalPredictive](local-predictive.md) chooses its place."
+            "Use it if output t belongs to input t or to a neighbour of it, as in spelling correction or tagging. "
+            "It attends only to keys near position t. If the output has another order or length than the input, "
+            "the right key is often outside the window. [LocalPredictive](local-predictive.md) predicts the position "
+            "of its window instead."
         ),
-        picture="With `window=2`. Reversing fails: at both ends the letter wanted is out of reach, and what could be reached "
-        "in the middle was not learnt either.",
+        picture="This picture uses `window=2`. Reversing fails: at both ends, the right letter is outside the window. "
+        "The letters in the middle are inside the window, but the model did not learn them either.",
         example="""attention = LocalMonotonic(16, window=1)
 out = attention(torch.randn(1, 4, 16), torch.randn(1, 4, 16))
 print((out.weights[0] > 0).int().tolist())""",
@@ -57,20 +58,22 @@ print((out.weights[0] > 0).int().tolist())""",
         build=lambda: LocalPredictive(WIDTH, window=2),
         score="k·(W q) within a window around p(q), times a Gaussian",
         cost="B·Q·K·D + B·Q·D²",
-        operations="`B·Q·D²` for the positions, about `4·B·Q·K` for the Gaussian, and those of the scorer: with "
-        "[General](general.md) `B·Q·D²` for the queries, `B·Q·K·D` for the scores and `B·Q·K·D` for the context. The window "
-        "saves no operations.",
+        operations="`B·Q·D²` for the positions, about `4·B·Q·K` for the Gaussian, and the operations of the scorer: "
+        "with [General](general.md) `B·Q·D²` for the queries, `B·Q·K·D` for the scores and `B·Q·K·D` for "
+        "the context. The window saves no operations.",
         memory="Three times `4·B·Q·K`, for distances, scores and weights, and `8·B·Q·D` for the queries.",
-        choose="the place to look follows from what was written so far, and lies in one spot",
+        choose="the words written so far determine a single position to attend to",
         when=(
-            "Each query says where it wants to look, and gets a soft window there: good where alignments are concentrated, "
-            "and to keep attention from scattering. Positions are predicted as a share of the length, which is coarse for "
-            "long inputs, and weights do not sum to one; where the place depends on what the keys hold, as in sorting, a "
-            "window only takes away."
+            "Each query predicts a position, and attends to a window around it, with the largest weights in the "
+            "middle. Use it if each output depends on a few neighbouring inputs. The position is predicted as "
+            "a fraction of the length, which is not exact for long inputs, and the weights do not sum to one. "
+            "If the right position depends on the content of the keys, as in sorting, the window hides useful "
+            "keys."
         ),
-        picture="With `window=2`. Copying and reversing follow from the number of letters written, so the window can follow; "
-        "but the gradient reaches no further than the window, and the rows that began too far away have not found their "
-        "place. In sorting the place follows from the keys, and the query cannot know it.",
+        picture="This picture uses `window=2`. In copying and reversing, the position depends on the number of letters "
+        "written, so the query can predict it. But only keys inside the window have a gradient, and rows "
+        "whose window began too far from the right letter have not found it. In sorting, the position depends "
+        "on the keys, which the query does not know.",
         example="""attention = LocalPredictive(16, window=2)
 out = attention(torch.randn(1, 3, 16), torch.randn(1, 9, 16))
 print(tuple(out.weights.shape), ((out.weights[0] > 0).sum(-1) <= 5).tolist(), bool((out.weights.sum(-1) < 1).all()))""",
@@ -84,13 +87,14 @@ print(tuple(out.weights.shape), ((out.weights[0] > 0).sum(-1) <= 5).tolist(), bo
         cost="B·Q·K·C·(D + R), query by query",
         operations="`B·K·D²` to prepare the keys, once; then for each query, one after the other, `B·D²` for itself, "
         "`B·K·R·C` for C filters of R taps, `B·K·C·D` for their features, `B·K·D` for the scores and `B·K·D` for the context.",
-        memory="`4·B·K·D` for the prepared keys, as much again for each query's sum, `4·B·Q·K` for the weights. "
+        memory="`4·B·K·D` for the prepared keys, another `4·B·K·D` for the sum with each query, and `4·B·Q·K` for the weights. "
         + _ONE_BY_ONE.format("(D + C)"),
-        choose="long inputs that are read from left to right: speech to text, text to speech",
+        choose="inputs are long and read from left to right, as in speech to text and text to speech",
         when=(
-            "It sees where it looked last and learns to move on from there, which keeps long alignments from skipping and "
-            "repeating. The price is a loop over the queries with a convolution in each. For translation, whose order is "
-            "free, it gains little over [Additive](additive.md)."
+            "Its score depends on the weights of the previous query, so it can learn to move forward from there. "
+            "In long inputs, this prevents skipped and repeated parts. It is slower, because it needs a loop "
+            "over the queries with a convolution for each. For translation, where the order of words changes, "
+            "it gains little over [Additive](additive.md)."
         ),
         example="""attention = LocationSensitive(16, num_filters=4, kernel_size=5)
 memory, state = attention.prepare(torch.randn(2, 9, 16)), None
@@ -106,16 +110,17 @@ print(torch.equal(state.history, out.weights[:, 0]))""",
         state="the coverage c_t, all weights so far",
         cost="B·Q·K·D, query by query",
         operations=_COVERAGE_OPERATIONS.format(""),
-        memory="`4·B·K·D` for the prepared keys, as much again for each query's sum, `4·B·Q·K` for the weights. "
+        memory="`4·B·K·D` for the prepared keys, another `4·B·K·D` for the sum with each query, and `4·B·Q·K` for the weights. "
         + _ONE_BY_ONE.format("D"),
-        choose="nothing may be said twice: summaries, long outputs",
+        choose="outputs must not repeat parts of the input, as in summaries",
         when=(
-            "It knows what it has used up, and its loss makes looking again cost something; both are cures for repetition "
-            "and omission in summaries and translations. The loss also punishes what should be read twice, so lower it where "
-            "that is right. Where the model does not repeat itself, [Additive](additive.md) is faster: it needs no loop over "
-            "the queries."
+            "Its score depends on the sum of the earlier weights of each key, and its loss increases if a key "
+            "is attended to again. Both reduce repetition and omission in summaries and translations. If some "
+            "keys must be attended to twice, give the loss a smaller weight. If the model does not repeat itself, "
+            "use [Additive](additive.md), which is faster because it needs no loop over the queries."
         ),
-        picture="Trained with its loss, times one, which charges for looking twice: the weights are sharper than Additive's.",
+        picture="This model was trained with the coverage loss, with a factor of 1. Its weights are sharper than "
+        "those of Additive.",
         example="""attention = Coverage(16)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))
 print(out.loss.ndim, 0 <= out.loss.item() <= 1, torch.allclose(out.loss, coverage_loss(out.weights)))""",
@@ -129,13 +134,14 @@ print(out.loss.ndim, 0 <= out.loss.item() <= 1, torch.allclose(out.loss, coverag
         state="the sum of all weights so far",
         cost="B·Q·K·D, query by query",
         operations=_COVERAGE_OPERATIONS.format(", and `B·K·D` for their fertilities"),
-        memory="`4·B·K·D` for the prepared keys and `4·B·K` for the fertilities, as much again for each query's sum, "
-        "`4·B·Q·K` for the weights. " + _ONE_BY_ONE.format("D"),
-        choose="source words that become two target words, or none",
+        memory="`4·B·K·D` for the prepared keys and `4·B·K` for the fertilities, another `4·B·K·D` for the sum with "
+        "each query, and `4·B·Q·K` for the weights. " + _ONE_BY_ONE.format("D"),
+        choose="some source words become two target words, or none",
         when=(
-            "[Coverage](coverage.md) for pairs of languages in which a word becomes several or none: a key of fertility two "
-            "is half used up after the first look. It has no loss of its own; add `coverage_loss` if you want one. Where the "
-            "data do not teach the fertilities, it is Coverage on another scale."
+            "It is like [Coverage](coverage.md), but divides the coverage of each source word by a fertility: "
+            "the number of target words that it is expected to become. A word of fertility two can be attended "
+            "to twice. It has no loss; add `coverage_loss` if you want one. If the model cannot learn fertilities "
+            "from the data, it behaves like Coverage."
         ),
         example="""attention = FertilityCoverage(16, max_fertility=2.0)
 memory = attention.prepare(torch.randn(2, 7, 16))
@@ -149,19 +155,21 @@ print(tuple(memory.fertility.shape), bool((memory.fertility < 2).all()), out.los
         score="expectation of a scan that stops with σ(e)",
         state="where the last query may have stopped",
         cost="B·Q·K·(D + log₂ K) + B·(Q + K)·D²",
-        operations="Those of the scorer: with [WeightNormAdditive](weight-norm-additive.md) `B·K·D²` to prepare, `B·Q·D²` "
-        "for the queries and `B·Q·K·D` for the energies. Then `2·B·Q·K·log₂ K` for the expectation, in `Q·log₂ K` steps one "
-        "after the other, and `B·Q·K·D` for the context.",
-        memory="`4·B·Q·K·log₂ K` for the products of the scan and `8·B·Q·K` for energies and weights, beside what the scorer "
-        "holds. Training keeps the steps of the scan too: as much again.",
-        choose="training what will decode online, in step with its input",
+        operations="The operations of the scorer: with [WeightNormAdditive](weight-norm-additive.md) `B·K·D²` to prepare, "
+        "`B·Q·D²` for the queries and `B·Q·K·D` for the energies. Then `2·B·Q·K·log₂ K` for the expectation, "
+        "in `Q·log₂ K` steps one after the other, and `B·Q·K·D` for the context.",
+        memory="`4·B·Q·K·log₂ K` for the products of the scan and `8·B·Q·K` for energies and weights, and the memory "
+        "of the scorer. Training also keeps the steps of the scan, which doubles this.",
+        choose="you train a model that writes output while its input still arrives",
         when=(
-            "The training form of attention that never goes back and decodes while its input still comes in: speech, text to "
-            "speech, transliteration. It cannot reorder, at any size and however long it is trained; and what has run off "
-            "the end is gone. Set `initial_offset` low for long inputs, and check the hard form: that is what will decode."
+            "Use it to train models that write output while their input still arrives, as in speech recognition "
+            "and transliteration. Its position never moves back, so it cannot learn another order of the output. "
+            "When the position is past the last key, the remaining rows have no weights. For long inputs, set "
+            "a low `initial_offset`. Also test the hard form, because that is the one that is used after training."
         ),
-        picture="Copying works. Reversing cannot: it begins at the end, from where nothing earlier can be reached. What the "
-        "expectation still gets right it owes to mass that it holds back, which the hard form cannot do. Without noise, as "
+        picture="Copying works. Reversing is impossible: it begins at the last letter, and the position cannot move "
+        "back from there. The soft form still gets some letters right, because it can leave a part of its "
+        "weight at earlier letters. The hard form cannot do that. The picture was made without noise, as "
         "in use.",
         example="""attention = SoftMonotonic(16).eval()
 out = attention(torch.randn(1, 4, 16), torch.randn(1, 9, 16))
@@ -173,21 +181,23 @@ print(bool((reached[1:] <= reached[:-1] + 1e-6).all()))  # mass moves to the rig
     Mechanism(
         kind=HardMonotonic,
         build=None,
-        score="the first key from the last one on with σ(e) > ½",
+        score="the first key with σ(e) > ½, from the last chosen key on",
         state="where the last query stopped",
         cost="B·Q·K·D + B·(Q + K)·D²",
-        operations="Those of the scorer: with [WeightNormAdditive](weight-norm-additive.md) `B·K·D²` to prepare, `B·Q·D²` "
-        "for the queries and `B·Q·K·D` for the energies. Then `B·Q·K` comparisons, `Q` look-ups one after the other, and no "
-        "product for the context.",
-        memory="`4·B·Q·K` for the energies and `8·B·Q·K` for the next stop from each key, beside what the scorer holds.",
+        operations="The operations of the scorer: with [WeightNormAdditive](weight-norm-additive.md) `B·K·D²` to prepare, "
+        "`B·Q·D²` for the queries and `B·Q·K·D` for the energies. Then `B·Q·K` comparisons, `Q` look-ups "
+        "one after the other, and no product for the context.",
+        memory="`4·B·Q·K` for the energies and `8·B·Q·K` for the next stop from each key, and the memory of the scorer.",
         choose="decoding with what SoftMonotonic has learnt",
         when=(
-            "For decoding only: it takes one value and passes no gradient to the scores, so train "
-            "[SoftMonotonic](soft-monotonic.md) and call its `hard()`. Where the soft form's weights are not near 0 and 1, "
-            "the two differ: compare their accuracies before you ship."
+            "Use it for decoding only. It chooses one value, so the scores get no gradient. "
+            "Train [SoftMonotonic](soft-monotonic.md), "
+            "and call its method `hard()`. If the weights of the soft form are not close to 0 and 1, the two "
+            "forms differ: compare their accuracies before you use the hard form."
         ),
-        picture="With the parameters that SoftMonotonic learnt. Copying survives; where the expectation was spread out, the "
-        "hard choice loses what that got right, and a row without weights has run off the end.",
+        picture="The parameters are those of the trained SoftMonotonic. Copying still works. Where the soft form "
+        "distributed its weights over several letters, the hard form makes more mistakes. In a row without "
+        "weights, the position is past the last letter.",
         example="""soft = SoftMonotonic(16, initial_offset=0.0)
 hard = soft.hard()  # shares its parameters
 out = hard(torch.randn(1, 4, 16), torch.randn(1, 9, 16))
@@ -201,18 +211,20 @@ print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], boo
         score="a softmax over the w keys before each stop, in expectation",
         state="where the last query may have stopped",
         cost="B·Q·K·(D + log₂ K + w) + B·(Q + K)·D²",
-        operations="Those of [SoftMonotonic](soft-monotonic.md), those of a second scorer, and about `3·B·Q·K·w` for the "
-        "windows.",
-        memory="That of [SoftMonotonic](soft-monotonic.md) and its second scorer, and about `13·B·Q·K·w` for the windows: "
-        "their scores, masks, weights and shares.",
+        operations="The operations of [SoftMonotonic](soft-monotonic.md), those of a second scorer, and about `3·B·Q·K·w` "
+        "for the windows.",
+        memory="The memory of [SoftMonotonic](soft-monotonic.md) and of a second scorer, and about `13·B·Q·K·w` "
+        "for the windows: their scores, masks, weights and shares.",
         choose="online decoding with a little reordering",
         when=(
-            "[SoftMonotonic](soft-monotonic.md) with a soft look back over `chunk_size` keys, which local reordering and "
-            "blurred borders (speech) need; it costs a second score. What lies further back than the window stays out of "
-            "reach. With long windows over long inputs its memory grows as B·Q·K·w."
+            "It is like [SoftMonotonic](soft-monotonic.md), but also attends to the `chunk_size` keys before "
+            "its position, with a second score. Use it if the order changes locally, or if the borders between "
+            "inputs are not sharp, as in speech. It cannot attend to earlier keys. For long windows and long "
+            "inputs it needs much memory (B·Q·K·w)."
         ),
-        picture="With `chunk_size=3`. Copying works. Reversing gives the three letters that one window holds, and then the "
-        "process has run off the end; sorting gains a little over SoftMonotonic.",
+        picture="This picture uses `chunk_size=3`. Copying works. In reversing, the first three letters can be right, "
+        "because they are in one window; then the position is past the last letter. Sorting is a little better "
+        "than with SoftMonotonic.",
         example="""attention = MoChA(16, chunk_size=3).eval()
 out = attention(torch.randn(2, 4, 16), torch.randn(2, 9, 16))
 print(tuple(out.weights.shape), bool((out.weights.sum(-1) <= 1 + 1e-6).all()))""",
@@ -225,14 +237,16 @@ print(tuple(out.weights.shape), bool((out.weights.sum(-1) <= 1 + 1e-6).all()))""
         score="a softmax over the w keys before the stop",
         state="where the last query stopped",
         cost="B·Q·K·D + B·(Q + K)·D²",
-        operations="Those of [HardMonotonic](hard-monotonic.md), those of a second scorer, and `B·Q·K·D` for the context.",
-        memory="That of [HardMonotonic](hard-monotonic.md) and of its second scorer, and `4·B·Q·K` for the weights.",
+        operations="The operations of [HardMonotonic](hard-monotonic.md), those of a second scorer, and `B·Q·K·D` for "
+        "the context.",
+        memory="The memory of [HardMonotonic](hard-monotonic.md) and of a second scorer, and `4·B·Q·K` for the weights.",
         choose="decoding with what MoChA has learnt",
         when=(
-            "For decoding only: train [MoChA](mocha.md) and call its `hard()`. It softens a hard choice by looking at the "
-            "keys just before it, so it forgives a stop that comes a little late, and not one that comes too early."
+            "Use it for decoding only: train [MoChA](mocha.md), and call its method `hard()`. It also attends "
+            "to the keys just before the chosen position. The right key is therefore still found if the position "
+            "is a little too late, but not if it is too early."
         ),
-        picture="With the parameters that MoChA learnt. Unlike HardMonotonic it keeps nearly all of what its soft form can do.",
+        picture="The parameters are those of the trained MoChA. Unlike HardMonotonic, it is nearly as good as its soft form.",
         example="""soft = MoChA(16, chunk_size=3, initial_offset=0.0)
 hard = HardMoChA(16, chunk_size=3)
 hard.load_state_dict(soft.state_dict())  # or soft.hard(), which shares them

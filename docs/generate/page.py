@@ -36,7 +36,7 @@ def render(entry: Mechanism, results: Results) -> str:
         *(_labelled(label, text) for label, text in described.labelled.items() if label != "Cost"),
         "## The plain form",
         section(entry.kind),
-        "## What it promises",
+        "## Properties",
         _declarations(entry),
         "## Copying, reversing, sorting",
         _results(entry, results),
@@ -92,8 +92,8 @@ def _declarations(entry: Mechanism) -> str:
     for name, meaning in (
         ("normalized", "the weights of a row sum to one, or to zero where there is nothing to attend to"),
         ("permutation_equivariant", "permuting the keys permutes the weights"),
-        ("stateful", "the weights depend on earlier queries, which are taken in order"),
-        ("sequential", "queries are computed one after the other; `torch.export` then needs to know their number"),
+        ("stateful", "the weights depend on earlier queries, so the queries must come in order"),
+        ("sequential", "queries are computed one after the other; `torch.export` then needs a fixed number of queries"),
     ):
         rows.append(f"| `{name}` | {_declared(entry, name)} | {meaning} |")
     table = "\n".join(["| | | |", "|---|---|---|", *rows])
@@ -106,7 +106,7 @@ def _declared(entry: Mechanism, name: str) -> str:
     if entry.name == "MultiHead" and name != "normalized":
         return {
             "permutation_equivariant": "yes, unless it is causal or has a window or positions",
-            "stateful": "where it is causal, or its window ends at the query",
+            "stateful": "if it is causal, or if its window ends at the query",
             "sequential": "no",
         }[name]
     made = _small(entry)
@@ -132,15 +132,15 @@ def _results(entry: Mechanism, results: Results) -> str:
     scores = ", ".join(f"{task} {percent(found[task]['accuracy'])}" for task in TASKS)
     return (
         f"![Weights of {entry.name} in three toy problems](figures/{entry.slug}.png)\n\n"
-        f"Letters right in 512 sequences not seen before: {scores}. {entry.picture}".rstrip()
-        + f"\n\n{_meaning(found)}\n\n[How to read it](index.md#the-toy-problem)."
+        f"Correct letters in 512 new sequences: {scores}. {entry.picture}".rstrip()
+        + f"\n\n{_meaning(found)}\n\n[How to read the picture](index.md#the-toy-problem)."
     )
 
 
 def _meaning(found: Mapping[str, Any]) -> str:
     """Return sentences that say whether the weights show what was solved, and where it was solved otherwise."""
     shares = ", ".join(f"{task} {percent(found[task]['attended'])}" for task in TASKS)
-    sentences = [f"The letter to be written has the largest weight in {shares} of the steps."]
+    sentences = [f"The correct letter has the largest weight in these shares of the steps: {shares}."]
     rows = [
         f"in {task} `{found[task]['target'][row]}` is written while "
         + (f"`{letter}` has a weight of {weight:.2f}" if weight >= 0.005 else "no letter has a weight")
@@ -149,19 +149,22 @@ def _meaning(found: Mapping[str, Any]) -> str:
         if found[task]["accuracy"] >= _BETTER_THAN_CHANCE
     ]
     if all(found[task]["accuracy"] < _BETTER_THAN_CHANCE for task in TASKS):
-        sentences.append("That is chance, and so is an orange row: it is right although another letter has the largest weight.")
+        sentences.append(
+            "This is no better than guessing. In an orange row, the guess is right although another letter has the largest "
+            "weight."
+        )
     elif rows:
         listed = "; ".join(rows[:3]) + (f"; and {len(rows) - 3} more" if len(rows) > 3 else "")
-        sentences.append(f"Orange rows are right although another letter has the largest weight: {listed}.")
+        sentences.append(f"In orange rows, the letter is right although another one has the largest weight: {listed}.")
     gaps = {task: found[task]["accuracy"] - found[task]["attended"] for task in TASKS}
     largest = max(gaps, key=lambda task: gaps[task])
     if gaps[largest] >= 0.02:
         sentences.append(
-            f"So in {largest} more letters are right than the largest weights explain: there the output layer has learnt to "
-            "read some contexts as a letter that they hold little of ([why](index.md#what-the-weights-mean))."
+            f"In {largest}, more letters are right than have the largest weight: the output layer has learned to recognise "
+            "some letters from contexts that consist mostly of others ([why](index.md#what-the-weights-mean))."
         )
     elif not rows and min(found[task]["attended"] for task in TASKS) > _NEARLY_ALWAYS:
-        sentences.append("So the largest weights show which letter is copied.")
+        sentences.append("So the largest weight shows which letter the model copies.")
     return " ".join(sentences)
 
 

@@ -27,16 +27,16 @@ _ADDITIVE_OPERATIONS = (
     "the fast forms, a division, and `B·Q·K·D` for the context."
 )
 _ADDITIVE_MEMORY = (
-    "`4·B·K·D` for the prepared keys (twice that for decoders, which keep their exponentials) and `4·B·Q·K` for the weights. "
-    "The plain form, which serves small sizes, holds `4·B·Q·K·D` for a moment, and for the backward pass."
+    "`4·B·K·D` for the prepared keys (twice that for decoders, which keep their exponentials) and `4·B·Q·K` "
+    "for the weights. The plain form, which is used for small sizes, needs `4·B·Q·K·D`, and keeps it "
+    "for the backward pass."
 )
 
 _POOLINGS = """## The other poolings
 
-`AdditivePooling` puts the papers' tanh layer between: it can weigh a state by what no single direction of it says, for
-`B·K·D·Da` multiply-adds more. `MultiHeadPooling` takes several such averages side by side, each with weights of its own.
-`MeanPooling` learns nothing: it is the control to hold the others against. All are called alike, so one takes another's
-place:
+`AdditivePooling` has a tanh layer before the score, as in the papers, so that the score need not be a linear function of the
+state. This costs `B·K·D·Da` more multiply-adds. `MultiHeadPooling` computes several averages, each with its own weights.
+`MeanPooling` has no parameters. Compare the others with it. All are called in the same way:
 
 ```python
 import torch
@@ -47,17 +47,17 @@ for pool in (AttentionPooling(16), AdditivePooling(16, attention_size=32), Multi
     print(tuple(context.shape), pool.output_size, tuple(weights.shape))
 ```
 
-With `reweight` the weights of any of them are replaced before they average: for controls with uniform or permuted attention.
+`reweight` replaces the weights of any pooling before the average, for example by uniform or permuted weights.
 """
 
 _BEYOND = """## Beyond translation
 
-Additive scores compare each of many rows with each of many others through a tanh, and that is useful wherever the two sides
-differ in kind: a *pointer network* chooses one of its inputs (Vinyals, Fortunato, Jaitly 2015), *graph attention* scores a
+Additive scores can compare two kinds of vectors, and have other uses than translation. A *pointer network* chooses one of
+its inputs (Vinyals, Fortunato, Jaitly 2015), *graph attention* scores a
 node's neighbours (Brody, Alon, Yahav 2022 show that the nonlinearity before the last weights is what makes it depend on the
 node), and *speech* recognisers align letters with frames (Chorowski et al. 2015; see
-[LocationSensitive](location-sensitive.md)). The two functions below take what is projected already, by layers of your own.
-Graph attention is the same call with the adjacency as mask:
+[LocationSensitive](location-sensitive.md)). The two functions below expect queries and keys that your own layers have
+already projected. For graph attention, use the adjacency matrix as the mask:
 
 ```python
 import torch
@@ -72,7 +72,8 @@ print(tuple(out.context.shape), bool((out.weights[0][~adjacency] == 0).all()))
 
 ## Fast forms
 
-The form is chosen by size and device, never by timing, so that results repeat. Small sizes take the formula as it is
+regard chooses the form by size and device, and never measures time for it, so that results can be repeated. Small sizes use
+the formula as it is
 written. Larger ones on a processor take blocks that stay in the cache and use tanh(a + b) = 1 − 2/(1 + e^{2a}·e^{2b}): the
 exponentials are made once a row, and what is left for each element is a multiply-add and a division. **Under
 `torch.compile`, large sizes take compiled loops of the same identity**, with two fractions over one denominator, forward
@@ -89,15 +90,15 @@ SCORED = [
         cost="B·K·D",
         operations="`B·K·D` for the scores and `B·K·D` for the context; there are no queries.",
         memory="`4·B·K` for the weights.",
-        choose="a whole sequence is to become one vector: classification, sentence embeddings",
+        choose="you need one vector for a whole sequence, as in classification",
         when=(
-            "Take it where there is no decoder to ask a question: one average for the whole sequence, whose weights say "
-            "which words counted. It is no substitute for attention in a decoder, because every step would get the same "
-            "context. With a tanh layer between it is `AdditivePooling`, of several averages `MultiHeadPooling`."
+            "Use it in models without a decoder, such as classifiers. It computes one weighted average of the "
+            "whole sequence. Do not use it in a decoder, because every step would get the same context. `AdditivePooling` "
+            "adds a tanh layer, and `MultiHeadPooling` computes several averages."
         ),
         picture=(
-            "Here the pooled context is given to every step of the decoder, to show what is lost without a query: all rows are "
-            "alike, and so the same letter is written eight times, of which one is right."
+            "Here, every step of the decoder gets the pooled context, to show why a decoder needs a query: all "
+            "rows are equal, so the model writes the same letter eight times, and is right once."
         ),
         example="""pool = AttentionPooling(16)
 context, weights = pool(torch.randn(4, 7, 16), key_mask=padding_mask(torch.tensor([7, 5, 3, 0])))
@@ -114,11 +115,11 @@ print(tuple(context.shape), tuple(weights.shape), weights.sum(-1).round().tolist
         cost="B·Q·K·D + B·(Q + K)·D²",
         operations=_ADDITIVE_OPERATIONS,
         memory=_ADDITIVE_MEMORY,
-        choose="query and key differ in kind or width; the default of recurrent translators",
+        choose="queries and keys differ in width or meaning; the default for recurrent translators",
         when=(
-            "The safe choice for recurrent models: it takes any two widths, and its scores are bounded by Σ|v| whatever the "
-            "states are. Where Q and K are both in the hundreds a product of matrices is much cheaper per score: take "
-            "[General](general.md) or [MultiHead](multi-head.md) there unless the tanh earns its price."
+            "It is a safe choice for recurrent models: queries and keys can have different widths, and no score "
+            "is larger than Σ|v|. If there are hundreds of queries and keys, matrix products are much faster. "
+            "Then use [General](general.md) or [MultiHead](multi-head.md), unless Additive gives better results."
         ),
         example="""attention = Additive(16, key_size=24, attention_size=32)
 memory = attention.prepare(torch.randn(2, 7, 24))  # project the keys once …
@@ -140,11 +141,11 @@ print(tuple(out.context.shape), tuple(out.weights.shape))""",
         cost="B·Q·K·D + B·(Q + K)·D²",
         operations=_ADDITIVE_OPERATIONS,
         memory=_ADDITIVE_MEMORY,
-        choose="results of Luong et al.'s concat are to be repeated",
+        choose="you want to repeat results of Luong et al.'s concat score",
         when=(
-            "The same function as [Additive](additive.md), whose two matrices stand side by side in one; only the start "
-            "differs, because the range of the first weights follows from the sum of both widths. Take it to repeat a paper "
-            "or to load weights of that layout, and Additive otherwise."
+            "It computes the same function as [Additive](additive.md), with its two matrices stored as one. Only "
+            "the initial weights differ, because their range depends on the sum of both widths. Use it to repeat "
+            "a paper, or to load weights in this layout. Otherwise use Additive."
         ),
         example="""attention = Concat(16, key_size=24, attention_size=32)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 24))
@@ -158,11 +159,12 @@ print(tuple(attention.projection.weight.shape), tuple(out.weights.shape))""",
         cost="B·Q·K·D + B·(Q + K)·D²",
         operations=_ADDITIVE_OPERATIONS,
         memory=_ADDITIVE_MEMORY,
-        choose="results of the tutorial's concat are to be repeated",
+        choose="you want to repeat results of the tutorial's concat score",
         when=(
-            "Half the parameters of [Concat](concat.md), at the price that query and key must have one width and live in one "
-            "space, as they are added before anything is learnt of either. Take it to repeat the tutorial; otherwise Concat "
-            "or [Additive](additive.md) is what the paper meant."
+            "It has half the parameters of [Concat](concat.md), because it adds query and key before the projection. "
+            "Both must therefore have the same width, and their features must have the same meaning. Use it to "
+            "repeat the tutorial. Otherwise use Concat or [Additive](additive.md), which are the scores of the "
+            "papers."
         ),
         example="""attention = SumConcat(16)
 query, key = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
@@ -177,11 +179,12 @@ print(tuple(out.weights.shape), attention.project_query(query).shape == query.sh
         cost="B·Q·K·D",
         operations="Nothing to prepare; `B·Q·K·D` for the scores and `B·Q·K·D` for the context, both products of matrices.",
         memory="`4·B·Q·K` for the weights; with `need_weights=False` and a softmax the fused kernel keeps none.",
-        choose="encoder and decoder share a space, and nothing may be learnt by the attention itself",
+        choose="the attention must have no parameters",
         when=(
-            "The cheapest there is, without a parameter: encoder and decoder must learn to speak one language of one width, "
-            "and those of a recurrent model can. Scores grow with the width; with wide states that were not trained for it "
-            "the softmax saturates at once, and [ScaledDot](scaled-dot.md) is the better start."
+            "It is the cheapest score, and has no parameters. Encoder and decoder must therefore learn states "
+            "of the same width that fit each other, which recurrent models can do. The scores grow with the width. "
+            "If the states are wide and not yet trained, the softmax gives nearly all weight to one key, and "
+            "[ScaledDot](scaled-dot.md) learns better."
         ),
         example="""attention = Dot(16)
 query, key = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
@@ -196,11 +199,10 @@ print(torch.allclose(out.context, attention(query, key).context, atol=1e-5), len
         cost="B·Q·K·D",
         operations="Nothing to prepare; `B·Q·K·D` for the scores and `B·Q·K·D` for the context, both products of matrices.",
         memory="`4·B·Q·K` for the weights; with `need_weights=False` and a softmax the fused kernel keeps none.",
-        choose="queries and keys come from projections of your own",
+        choose="your own layers project queries and keys",
         when=(
-            "The core of every Transformer, to be built upon: bring your own projections. Without any it has the limits of "
-            "[Dot](dot.md), and where several things must be looked up at once, [MultiHead](multi-head.md) has the heads for "
-            "it."
+            "It is the score inside every Transformer, without the projections. Use it with your own projections. "
+            "If each query must find several things at once, use [MultiHead](multi-head.md)."
         ),
         example="""attention = ScaledDot(16)
 query, key, value = torch.randn(2, 5, 16), torch.randn(2, 7, 16), torch.randn(2, 7, 3)
@@ -215,11 +217,11 @@ print(tuple(out.context.shape), out.weights[0, 0, 3:].tolist())""",
         cost="B·Q·K·D + B·Q·D²",
         operations="Nothing to prepare; `B·Q·D²` for the queries, `B·Q·K·D` for the scores and `B·Q·K·D` for the context.",
         memory="`4·B·Q·D` for the projected queries and `4·B·Q·K` for the weights; with `need_weights=False` only the former.",
-        choose="speed counts in a recurrent model, and widths differ",
+        choose="you need a fast recurrent model, or the widths of queries and keys differ",
         when=(
-            "One matrix between two spaces: nearly the price of [Dot](dot.md), any two widths, and products of matrices all "
-            "the way. The score is not bounded, so a badly scaled start saturates the softmax; where training is unsteady, "
-            "[Additive](additive.md) is the calmer choice."
+            "It costs only a little more than [Dot](dot.md), and queries and keys can have different widths. "
+            "All operations are matrix products. The scores are not bounded: if the initial weights are too large, "
+            "the softmax gives nearly all weight to one key. If training is unstable, use [Additive](additive.md)."
         ),
         example="""attention = General(16, key_size=24)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 24))
@@ -232,14 +234,15 @@ print(tuple(out.context.shape), tuple(attention.projection.weight.shape))""",
         score="w·[q; k] + b (the query cancels)",
         cost="B·Q·K·D + B·(Q + K)·D",
         operations="`B·K·D` to prepare the keys; then `B·Q·D` for the queries, `B·Q·K` sums, and `B·Q·K·D` for the context.",
-        memory="`4·B·K` for the prepared keys and `4·B·Q·K` for the weights, whose rows are all alike.",
-        choose="the tutorial's GRU translator is to be repeated, and for nothing else",
+        memory="`4·B·K` for the prepared keys and `4·B·Q·K` for the weights, whose rows are all equal.",
+        choose="you want to repeat results of the tutorial's GRU translator; do not use it for anything else",
         when=(
-            "Its weights do not depend on the query, as the proof above says and a test shows: it is "
-            "[AttentionPooling](attention-pooling.md) at the price of attention. It is here because a well-known tutorial "
-            "trains with it. Do not choose it for anything new; a tanh between, as in [Additive](additive.md), is the remedy."
+            "Its weights do not depend on the query, as the proof above and a test show. It computes the same "
+            "as [AttentionPooling](attention-pooling.md), but costs more. regard contains it because a well-known "
+            "tutorial uses it. Do not use it in a new model. [Additive](additive.md), which has a tanh, does "
+            "not have this fault."
         ),
-        picture="All rows are alike, as the proof has it: the same letter is written eight times, and one is right.",
+        picture="All rows are equal, as the proof says: the model writes the same letter eight times, and is right once.",
         example="""attention = LinearConcat(16, key_size=24)
 key = torch.randn(1, 7, 24)
 one, other = attention(torch.randn(1, 1, 16), key), attention(torch.randn(1, 1, 16), key)
@@ -253,11 +256,12 @@ print(torch.allclose(one.weights, other.weights, atol=1e-6))""",
         cost="B·Q·K·D + B·(Q + K)·D²",
         operations=_ADDITIVE_OPERATIONS,
         memory=_ADDITIVE_MEMORY,
-        choose="scores must be of a controlled size: the scorer of the monotonic mechanisms",
+        choose="scores must not be too large; the default scorer of the monotonic mechanisms",
         when=(
-            "[Additive](additive.md) with the size of the scores as one number of its own, small at first. It is the scorer "
-            "that [SoftMonotonic](soft-monotonic.md) and [MoChA](mocha.md) take if given none, where a score is the logit of "
-            "a probability and large ones end learning. With a softmax it has little over Additive."
+            "It is like [Additive](additive.md), but one parameter g determines the size of the scores, and is "
+            "small at first. It is the default scorer of [SoftMonotonic](soft-monotonic.md) and [MoChA](mocha.md). "
+            "Their scores become probabilities, and very large or small scores would have almost no gradient. "
+            "With a softmax, it is hardly better than Additive."
         ),
         example="""attention = WeightNormAdditive(16, key_size=24)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 24))

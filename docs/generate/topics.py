@@ -161,21 +161,31 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
     return join_blocks(
         [
             "# Normalizers",
-            "A normalizer makes weights of scores. Every mechanism with scores takes one as `normalizer=`, and is "
-            "`normalized` where its normalizer is. All treat masks alike: zero where the mask is False, zeros in a row where "
-            "it allows nothing, and neither result nor gradient see what stands behind it.",
+            "A normalizer turns scores into weights. Every mechanism with scores has an argument `normalizer=`, "
+            "and is `normalized` if its normalizer is. All normalizers treat masks in the same way: the weight "
+            "is zero where the mask is False, so a row without allowed keys is all zeros. Masked scores affect "
+            "neither the result nor the gradient.",
             "![The same six scores through each normalizer](figures/normalizers.png)",
-            "| normalizer | cost of a row | zeros | rows sum to one | choose it when |\n|---|---|---|---|---|\n| `Softmax` | "
-            "K exponentials | never | yes | nothing speaks against it: the fused kernels know it alone |\n| `Temperature` | "
-            "that of the other | as the other | as the other | weights are to be sharper or flatter than training made them "
-            "|\n| `Entmax15` | a sort, K log K | often | yes | a few keys are to share the weight, and gradients are to stay "
-            "smooth |\n| `Sparsemax` | a sort, K log K | most | yes | alignments are to be hard, or pictures to be read |\n| "
-            "`Entmax` | 30 passes | by α | yes | each head is to learn how sparse it is |\n| "
-            "`Sigmoid` | K exponentials | never | no | keys are to be weighed each for itself, none or several at once |\n| "
-            "`SoftmaxSink` | K + 1 exponentials | never | no, less than one | a query is to be free to attend to nothing |\n| "
-            "`Softpick` | K exponentials | half | no | the same, with weights of exactly zero |\n| "
-            "`StickBreaking` | K exponentials | never | no, less than one | recent keys are to come first, without positions "
-            "|\n| `SoftCap` | that of the other | as the other | as the other | scores are to stay bounded in training |",
+            "| normalizer | cost of a row | zeros | rows sum to one | choose it when |\n"
+            "|---|---|---|---|---|\n"
+            "| `Softmax` | K exponentials | never | yes | you have no special need; only it has fused kernels "
+            "|\n"
+            "| `Temperature` | that of the other | as the other | as the other | you want sharper or flatter "
+            "weights than those after training |\n"
+            "| `Entmax15` | a sort, K log K | often | yes | you want weight on a few keys only, and smooth gradients "
+            "|\n"
+            "| `Sparsemax` | a sort, K log K | most | yes | you want nearly hard alignments and clear pictures "
+            "|\n"
+            "| `Entmax` | 30 passes | by α | yes | each head must learn how sparse it is |\n"
+            "| `Sigmoid` | K exponentials | never | no | each key must get its weight independently of the others "
+            "|\n"
+            "| `SoftmaxSink` | K + 1 exponentials | never | no, less than one | a query must be able to attend "
+            "to nothing |\n"
+            "| `Softpick` | K exponentials | half | no | the same, with weights of exactly zero |\n"
+            "| `StickBreaking` | K exponentials | never | no, less than one | you want to prefer recent keys "
+            "without positions |\n"
+            "| `SoftCap` | that of the other | as the other | as the other | scores must not become too large "
+            "in training |",
             "In a run: `--model.decoder.attention.normalizer.kind` with `softmax`, `sparsemax`, `entmax15`, `entmax`, "
             "`sigmoid`, `sink`, `softpick` or `stick_breaking`, `--model.decoder.attention.normalizer.temperature 0.5`, and "
             "`--model.decoder.attention.normalizer.soft_cap 50`. The plain forms are the first functions of "
@@ -183,10 +193,10 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "[sparse.py](../../src/regard/attention/sparse.py), [entmax.py](../../src/regard/attention/entmax.py), "
             "[sink.py](../../src/regard/attention/sink.py) and "
             "[stick_breaking.py](../../src/regard/attention/stick_breaking.py).",
-            "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. Sparse normalizers "
-            "pass no gradient to a key whose weight is zero, so a model can get stuck on the wrong key early; `Entmax15`, "
-            "which lets more keys in, is the milder of the two. `Sigmoid` gives contexts that grow with the number of keys: "
-            "take care of the scale behind it.",
+            "Only `Softmax` has fused forms: with another normalizer, `need_weights=False` saves nothing. With "
+            "sparse normalizers, a key of weight zero gets no gradient, so a model can stay at a wrong key that "
+            "it chose early. `Entmax15` has fewer zeros than `Sparsemax`, and this happens less often. With `Sigmoid`, "
+            "the context grows with the number of keys, so the layer after it may need a normalization.",
             *(render_function(kind, level=2) for kind in _NORMALIZERS),
             "## Example",
             show_example(example),
@@ -211,36 +221,40 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
     return join_blocks(
         [
             "# Masks and relative positions",
-            "A mask is boolean, and True means *may attend*, as in PyTorch's `scaled_dot_product_attention` and unlike "
-            "`nn.MultiheadAttention`. Masks are applied by booleans, never by adding a large negative number, which "
-            "overflows in half precision and lets an empty row attend to its padding. They join by `&`.",
+            "A mask is boolean, and True means *may attend*, as in PyTorch's `scaled_dot_product_attention` and "
+            "unlike `nn.MultiheadAttention`. regard never adds a large negative number to scores, because it "
+            "overflows in half precision, and gives weight to padding in rows without allowed keys. Combine masks "
+            "with `&`.",
             "![Masks](figures/masks.png)",
-            "Blue is True. With Q ≠ K the ends are aligned: the last query sits at the last key, as step-by-step decoding "
-            "with kept keys needs (the second picture: three new queries after five kept keys). A mask costs `B·Q·K` bytes "
-            "at most, and (Q,K) ones `Q·K`.",
+            "Blue is True. If Q and K differ, the last query belongs to the last key, as in step-by-step decoding "
+            "with cached keys (the second picture has three new queries and five cached keys). A mask of shape "
+            "(B,Q,K) takes `B·Q·K` bytes, and one of shape (Q,K) takes `Q·K`.",
             *(
                 render_function(f, level=2)
                 for f in (padding_mask, causal_mask, window_mask, combine_masks, masked_softmax, zero_masked)
             ),
             "# Relative positions",
-            "Attention as such knows of no order. `MultiHead` takes one of three modules as its `positions`, which tell each "
-            "head how far a key is from the query.",
+            "Attention alone does not know the order of the keys. `MultiHead` has an argument `positions`, which "
+            "is one of three modules. It tells each head how far a key is from the query.",
             "![ALiBi's biases, T5's buckets, rotary products](figures/positions.png)",
-            "Above, ALiBi's bias for three of four heads: red is negative, and each head has a horizon of its own. Below, "
-            "the buckets of `RelativeBias(…, num_buckets=8, max_distance=10)`, both ways and causal: near distances have one "
-            "each, far ones share. Last, what rotary positions make of the product of two equal vectors of 16 features: it "
-            "falls with the distance, and may come back.",
-            "| module | parameters | cost | choose it when |\n|---|---|---|---|\n| `Rotary` | none | `2·B·(Q + K)·D` "
-            "multiply-adds; keys are turned once | the standard of today's language models; the fused kernels stay as they "
-            "are |\n| `ALiBi` | none | `4·H·Q·K` bytes of bias | inputs may be longer than those of training |\n| "
-            "`RelativeBias` | num_buckets·H | `4·H·Q·K` bytes of bias | T5's weights are to be loaded, or distances matter "
-            "in irregular ways |",
+            "The first row shows the bias of ALiBi for three of four heads. Red is negative: each head prefers "
+            "near keys, to a different degree. The second row shows the buckets of `RelativeBias(…, num_buckets=8, "
+            "max_distance=10)`, in both directions and causal. Small distances have a bucket each, and large "
+            "distances share one. The last picture shows the product of two equal vectors of 16 features with "
+            "rotary positions. It becomes smaller with the distance, but not steadily.",
+            "| module | parameters | cost | choose it when |\n"
+            "|---|---|---|---|\n"
+            "| `Rotary` | none | `2·B·(Q + K)·D` multiply-adds; keys are rotated once | you build a language "
+            "model of today's kind; fused kernels still work |\n"
+            "| `ALiBi` | none | `4·H·Q·K` bytes of bias | inputs may be longer than in training |\n"
+            "| `RelativeBias` | num_buckets·H | `4·H·Q·K` bytes of bias | you load weights of T5, or each distance "
+            "needs its own learned bias |",
             "## Multi-head attention with each, in the toy problem",
             "![Multi-head attention with masks and positions](figures/multi-head-variants.png)",
             "| MultiHead with | copy | reverse | sort |\n|---|---|---|---|\n" + "\n".join(rows),
-            "The mean of two heads. `causal` and `window=(1, 1)` see a part of the source only, and cannot reverse it; [how "
-            "to read it](index.md#the-toy-problem). Here the keys have embeddings of their places as well, so no position is "
-            "missed without a module.",
+            "The pictures show the mean of two heads. With `causal` and `window=(1, 1)`, queries attend only "
+            "to a part of the source, and the model cannot reverse it; [how to read it](index.md#the-toy-problem). "
+            "Here the keys also contain embeddings of their positions, so the model knows the order without `positions`.",
             *(render_function(kind, level=2) for kind in (RelativePositions, Rotary, ALiBi, RelativeBias)),
             "## Example",
             show_example(example),

@@ -26,7 +26,7 @@ class Machine:
     bfloat16: bool
     """Whether the forward pass is computed in bfloat16; weights, gradients and the state of the optimizer stay in float32."""
     processes: int = 1
-    """Number of processes that train together; each has a device of its own."""
+    """Number of processes that train together; each has its own device."""
 
     def autocast(self) -> torch.autocast:
         """Return the context for the forward pass and the loss."""

@@ -69,7 +69,7 @@ def test_the_steps_differ(translator):
 def test_unknown_sites_and_heads(translator):
     with pytest.raises(RequestError, match=r"record names the attention 'cross.7'; this model has: cross, cross.0"):
         evaluate_alignment(translator, SOURCES, TARGETS, GOLD, site="cross.7")
-    with pytest.raises(RequestError, match=r"head 2 was asked for at site 'cross.1', which has 2 heads"):
+    with pytest.raises(RequestError, match=r"head 2 was requested at site 'cross.1', which has 2 heads"):
         evaluate_alignment(translator, SOURCES, TARGETS, GOLD, site="cross.1", head=2)
 
 

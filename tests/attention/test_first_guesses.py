@@ -139,7 +139,7 @@ FAILS = [
     # Inputs.
     (
         "Additive(8)([q, k])",
-        r"Additive: query is a list, expected a tensor; give tensors one by one, as in attention\(query, key",
+        r"Additive: query is a list, expected a tensor; give each tensor as an argument, as in attention\(query, key",
     ),
     ("Additive(8)(q.numpy(), k.numpy())", r"query is a ndarray, expected a tensor; convert it with torch.as_tensor"),
     (
@@ -157,7 +157,7 @@ FAILS = [
     ("MultiHead(8, 2, batch_first=True)", r"'batch_first': leave it out: tensors are always batch first"),
     ("MultiHead(num_heads=2, key_dim=4)", r"'key_dim': give the width of all heads first"),
     ("MultiHead(8, 2, kdim=6)", r"'kdim': give key_size"),
-    ("MultiHead(8, 2, add_zero_attn=True)", r"no mechanism here adds a key of its own"),
+    ("MultiHead(8, 2, add_zero_attn=True)", r"no mechanism in regard adds keys"),
     (
         "MultiHead(8, 2, 0.1)",
         r"takes size and num_heads by position, and got 3 arguments; give the others by name: num_kv_heads=…",

@@ -67,7 +67,7 @@ def test_a_truncated_file(saved, name):
     path = saved / name
     path.write_bytes(path.read_bytes()[:-1])
     refuse(
-        saved, rf"{name} is damaged: its content is not what signature\.json has the checksum of; copy the whole folder again"
+        saved, rf"{name} is damaged: its content does not match the checksum in signature\.json; copy the whole folder again"
     )
 
 
@@ -167,7 +167,7 @@ def test_yaml_aliases_do_not_multiply(saved):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     (saved / "config.yaml").write_text("\n".join(lines))
     resign(saved)
-    refuse(saved, r"config\.yaml:\d+: YAML aliases are not for settings")
+    refuse(saved, r"config\.yaml:\d+: settings cannot contain YAML aliases")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_what_cannot_be_shown(transformer, tmp_path, capsys):
         (transformer, ["--heads", "crosses", "--to", "a.png"], "look: --heads is 'crosses', expected cross, decoder, encoder"),
         (transformer, ["--heads", "crosses", "--to", "a.png"], "; did you mean 'cross'?"),
         (transformer, ["--heads", "all", "--to", "a.png"], "a picture shows one kind of heads"),
-        (recurrent, ["--heads", "cross", "--to", "a.png"], "look: --heads is for models of several layers"),
+        (recurrent, ["--heads", "cross", "--to", "a.png"], "look: --heads is for models with several layers"),
     ):
         assert look(folder, "the cat", *arguments) == 2
         assert message in capsys.readouterr().err

@@ -127,7 +127,7 @@ def test_both_files_are_asked_for(model, lines, monkeypatch, capsys):
     assert expected in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "what"), [("", "is a folder"), ("none/out", "is in '.*none', which is no folder")])
+@pytest.mark.parametrize(("name", "what"), [("", "is a folder"), ("none/out", "is in '.*none', which is not a folder")])
 def test_where_it_cannot_go(tmp_path, name, what):
     with pytest.raises(RequestError, match=rf"--output is '.*', which {what}; name a file in an existing folder"):
         PartedFile(tmp_path / name, Ranks(), "")

@@ -30,10 +30,10 @@ def fails(*layers) -> str:
 
 def test_yaml_aliases_are_refused():
     text = "out: &a x\ndata: {cache: *a}\n"
-    with pytest.raises(ConfigError, match=r"run.yaml:2: YAML aliases are not for settings; write out what \*a stands for"):
+    with pytest.raises(ConfigError, match=r"run.yaml:2: settings cannot contain YAML aliases; write out what \*a stands for"):
         parse_layer(text, "run.yaml")
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
-    with pytest.raises(ConfigError, match="YAML aliases are not for settings"):
+    with pytest.raises(ConfigError, match="settings cannot contain YAML aliases"):
         parse_layer("\n".join(lines), "run.yaml")
 
 
@@ -173,8 +173,8 @@ def test_apply_overrides_leaves_its_argument():
         ),
         (
             {"model": {"decoder": {"kind": "luong", "readout": "output"}}},
-            "model.decoder.readout is 'output', which a decoder of kind 'luong' makes before it attends: the attention would "
-            "do nothing; expected one of: concat, attentional, deep",
+            "model.decoder.readout is 'output', which a decoder of kind 'luong' computes before it attends: the attention "
+            "would have no effect; expected one of: concat, attentional, deep",
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_place_is_that_of_the_last_layer():
         ("a: [", "x.yaml:1: not valid YAML"),
         ("- a", "x.yaml: expected settings as `name: value` lines, got ['a']"),
         ("[a, b]: 1", "x.yaml:1: expected a setting's name, got a list or a mapping"),
-        ("a: &x [*x]", "x.yaml:1: YAML aliases are not for settings"),
+        ("a: &x [*x]", "x.yaml:1: settings cannot contain YAML aliases"),
     ],
 )
 def test_text_that_is_no_configuration(text, message):
@@ -233,9 +233,9 @@ def test_unreadable_files(tmp_path):
 
 
 def test_overrides_at_odds():
-    with pytest.raises(ConfigError, match=r"'model.decoder.kind' and a part of it are set at once|'model.decoder' and a part"):
+    with pytest.raises(ConfigError, match=r"'model.decoder.kind' and a part of it are both set|'model.decoder' and a part"):
         override_layer({"model.decoder": "luong", "model.decoder.kind": "luong"})
-    with pytest.raises(ConfigError, match=r"'model.decoder' and a part of it are set at once"):
+    with pytest.raises(ConfigError, match=r"'model.decoder' and a part of it are both set"):
         override_layer({"model.decoder.kind": "luong", "model.decoder": "luong"})
 
 

@@ -199,7 +199,9 @@ def test_its_files_are_checked(settings, packages, tmp_path):
     regard.fit(load_config(settings), progress=False)
     lexicon = tmp_path / "run" / "lexicon.json"
     lexicon.write_text("{}")
-    with pytest.raises(BundleError, match=r"lexicon.json is damaged: its content is not what signature.json has the checksum"):
+    with pytest.raises(
+        BundleError, match=r"lexicon.json is damaged: its content does not match the checksum in signature.json"
+    ):
         regard.load(settings["out"])
     lexicon.unlink()
     with pytest.raises(BundleError, match=r"lexicon.json is missing"):

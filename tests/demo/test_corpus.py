@@ -298,7 +298,7 @@ def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 
 def test_writing_a_range_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(IndexError, match=r"DemoCorpus\.write: pairs 5 to 3 were asked for; the corpus has pairs 0 to 16777215"):
+    with pytest.raises(IndexError, match=r"DemoCorpus\.write: pairs 5 to 3 were requested; the corpus has pairs 0 to 16777215"):
         CORPUS.write(tmp_path / "pairs.tsv", 5, 3, progress=False)
 
 

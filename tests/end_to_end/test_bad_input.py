@@ -126,7 +126,9 @@ def test_pairs_that_are_none(arguments, run, tmp_path, capsys):
 
 def test_translating_an_empty_file(run, tmp_path, capsys):
     (tmp_path / "empty").touch()
-    fails(capsys, main(["translate", str(run), "--input", str(tmp_path / "empty")]), r"is empty: nothing to translate")
+    fails(
+        capsys, main(["translate", str(run), "--input", str(tmp_path / "empty")]), r"is empty, so there is nothing to translate"
+    )
 
 
 def test_more_translations_than_the_beam(run, capsys):
@@ -208,7 +210,7 @@ def test_a_loss_that_is_not_finite(pairs, tmp_path, capsys):
 def test_requests_that_are_nested_too_deep(run, tmp_path, capsys):
     (tmp_path / "asked").write_text("[" * 200_000 + "\n")
     fails(
-        capsys, main(["translate", str(run), "--input", str(tmp_path / "asked"), "--requests"]), "translate: line 1 is no JSON"
+        capsys, main(["translate", str(run), "--input", str(tmp_path / "asked"), "--requests"]), "translate: line 1 is not JSON"
     )
 
 

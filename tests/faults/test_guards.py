@@ -73,7 +73,7 @@ def test_a_file_that_changes_while_it_is_read(config, tmp_path, monkeypatch):
 
     monkeypatch.setattr(preparing._Preparation, "run", grow)
     data = replace(config.data, train=(str(own),), cache=str(tmp_path / "cache"))
-    with pytest.raises(DataError, match=r"pairs.tsv has changed while it was read; begin again when nothing writes to it"):
+    with pytest.raises(DataError, match=r"pairs.tsv changed while it was read; start again when no program writes to it"):
         fit(replace(config, data=data, out=str(tmp_path / "run")), progress=False)
     assert not (tmp_path / "run").exists()
     assert not list((tmp_path / "cache").iterdir())
@@ -247,6 +247,6 @@ def test_prepared_data_that_change_in_use_are_refused(config, whole, tmp_path, c
     corpus.batch([0])
     change(corpus.path)
     with pytest.raises(
-        DataError, match=r"train.arrow: has changed while it was in use; leave the cache alone and resume the run"
+        DataError, match=r"train.arrow: has changed while it was in use; do not change the cache, and resume the run"
     ):
         corpus.batch([0])

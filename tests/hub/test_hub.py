@@ -120,7 +120,9 @@ def test_what_is_not_there(hub, run):
     regard.push(run, "user/deu")
     with pytest.raises(BundleError, match=r"hf://user/deu@v9: the model has no revision 'v9'; see http"):
         regard.load("hf://user/deu@v9")
-    with pytest.raises(BundleError, match=r"hf://user/dee@main: .* has no such model for you; check the name, or log in"):
+    with pytest.raises(
+        BundleError, match=r"hf://user/dee@main: .* has no such model, or you may not read it; check the name, or log in"
+    ):
         regard.load("hf://user/dee")
     hub.commit("user/other", {"README.md": b"x"})
     with pytest.raises(BundleError, match=r"is not a trained model of regard, or is incomplete: it has no signature.json"):

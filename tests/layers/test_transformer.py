@@ -171,10 +171,12 @@ def test_no_positions():
 def test_refusals():
     with pytest.raises(ConfigError, match=r"SinusoidalPositions\(size=5\): .* in pairs, so size must be even"):
         SinusoidalPositions(5)
-    with pytest.raises(ConfigError, match="TransformerEncoder got no layer; expected one layer or more, all of one width"):
+    with pytest.raises(
+        ConfigError, match="TransformerEncoder got no layer; expected at least one layer, all of the same width"
+    ):
         TransformerEncoder([])
     one, other = (build_encoder(replace(PRINT, size=size), num_layers=1).layers[0] for size in (20, 24))
-    with pytest.raises(ConfigError, match="TransformerEncoder got layers of widths 20, 24; expected one layer or more"):
+    with pytest.raises(ConfigError, match="TransformerEncoder got layers of widths 20, 24; expected at least one layer"):
         TransformerEncoder([one, other])
     parts = {"feed_forward": one.feed_forward, "feed_forward_residual": one.feed_forward_residual}
     with pytest.raises(ConfigError, match="EncoderLayer: its attention reads queries 20 wide and keys 10 wide"):

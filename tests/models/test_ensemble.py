@@ -119,5 +119,5 @@ def test_its_own_words_are_those_of_all_together(batch):
 def test_what_it_refuses():
     with pytest.raises(ConfigError, match="Ensemble got no members; expected one model or more"):
         Ensemble([])
-    with pytest.raises(RequestError, match="an ensemble has no output layer of its own and cannot be trained"):
+    with pytest.raises(RequestError, match="an ensemble has no output layer and cannot be trained"):
         Ensemble([transformer()]).output_weight()

@@ -23,7 +23,7 @@ def test_tying(tied):
 
 def test_widths_must_agree():
     decoder = build_causal(Blueprint(size=20, num_heads=2, feed_forward_size=23), num_layers=1)
-    with pytest.raises(ConfigError, match="must be of one width, got embedding 16, decoder 20, output 20"):
+    with pytest.raises(ConfigError, match="must have the same width, got embedding 16, decoder 20, output 20"):
         TransformerLanguageModel(
             embedding=torch.nn.Embedding(29, 16), positions=NoPositions(), decoder=decoder, output=torch.nn.Linear(20, 29)
         )

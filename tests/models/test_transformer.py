@@ -182,5 +182,5 @@ def test_refusals():
         ConfigError, match=r"alignment_head=2\): layer 1 attends to the source with 2 heads, expected from 0 to 1"
     ):
         TransformerTranslator(**pieces, alignment_head=2)
-    with pytest.raises(ConfigError, match=r"all parts must be of one width, got source_embedding 20, .* output 21"):
+    with pytest.raises(ConfigError, match=r"all parts must have the same width, got source_embedding 20, .* output 21"):
         TransformerTranslator(**{**pieces, "output": torch.nn.Linear(21, WORDS)})

@@ -78,7 +78,7 @@ def test_heads_are_averaged_unless_one_is_named():
     np.testing.assert_allclose(made.matrix(), weights.mean(0), atol=1e-7)
     np.testing.assert_array_equal(made.matrix(head=0), np.eye(3))
     assert made.num_heads() == 2
-    with pytest.raises(RequestError, match=r"head 2 was asked for at site 'cross', which has 2 heads: choose one of 0 to 1"):
+    with pytest.raises(RequestError, match=r"head 2 was requested at site 'cross', which has 2 heads: choose one of 0 to 1"):
         made.matrix(head=2)
     with pytest.raises(RequestError, match="which has no heads: leave head out"):
         subwords().matrix(head=0)
@@ -94,7 +94,7 @@ def test_sites_by_name_by_default_and_by_nearest_match():
     assert record({"last": plain}, ["a", "b"], ["x"]).site() == "last"
     with pytest.raises(RequestError, match=r"no site 'crss', only encoder.0, cross; did you mean 'cross'\?"):
         made.matrix("crss")
-    with pytest.raises(RequestError, match=r"several sites: say which of cross.0, cross.1, as in site='cross.0'"):
+    with pytest.raises(RequestError, match=r"several sites: name one of cross.0, cross.1, as in site='cross.0'"):
         record({"cross.0": plain, "cross.1": plain}, ["a", "b"], ["x"]).matrix()
 
 
@@ -118,7 +118,7 @@ def test_alignment_by_the_step_that_consumes_the_word():
     assert record(np.eye(2), ["a", "b"], ["x", "y"]).pharaoh(step="consume") == "1-0"
     with pytest.raises(RequestError, match="step is 'shift', expected produce or consume"):
         made.matrix(step="shift")
-    with pytest.raises(RequestError, match=r"'consume' was asked for at site 'encoder.0', whose rows are not steps"):
+    with pytest.raises(RequestError, match=r"'consume' was requested at site 'encoder.0', whose rows are not steps"):
         record({"encoder.0": np.eye(2)}, ["a", "b"], []).matrix(step="consume")
     with pytest.raises(RequestError, match="rows are not steps"):
         record(np.eye(2), ["a", "b"], ["<s>", "x"], target_is_read=True).matrix(step="consume")
@@ -129,7 +129,7 @@ def test_links_are_between_source_and_output_only(site):
     made = record({site: np.eye(2), "cross": np.eye(2)}, ["a", "b"], ["x", "y"])
     assert made.pharaoh() == "0-0 1-1"
     with pytest.raises(
-        RequestError, match=f"links between source and output were asked for of site '{site}', which looks within"
+        RequestError, match=f"links between source and output were requested for site '{site}', which is within"
     ):
         made.pharaoh(site)
 

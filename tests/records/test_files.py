@@ -225,5 +225,5 @@ def test_files_that_are_absent_or_too_large(tmp_path, monkeypatch):
         load_record(tmp_path / "a.json")
     monkeypatch.setattr(encoding, "MAX_BYTES", 100)
     (tmp_path / "a.json").write_text(" " * 101)
-    with pytest.raises(DataError, match=r"a.json: the file is larger than 100 bytes, which no record is"):
+    with pytest.raises(DataError, match=r"a.json: the file has more than 100 bytes, too many for a record"):
         load_record(tmp_path / "a.json")

@@ -190,13 +190,13 @@ def test_a_cross_validation_is_resumed_as_a_whole(config, stop_at):
     # An older one, with other settings, is to be replaced, and its third fold is still there.
     cross_validate(replace(config, seed=2), progress=False)
     let_go = stop_at(str(Path(config.out, "fold-2")), 3)
-    with pytest.raises(Interrupted, match=rf"stopped in fold 2 of 3; go on with: regard resume {config.out}$") as caught:
+    with pytest.raises(Interrupted, match=rf"stopped in fold 2 of 3; continue with: regard resume {config.out}$") as caught:
         cross_validate(replace(config, overwrite=True), progress=False)
     assert caught.value.exit_code == 130
     let_go()
     assert holds_folds(config.out)
     assert not holds_folds(Path(config.out, "fold-1"))
-    with pytest.raises(ConfigError, match=rf"already holds folds; .* go on with `regard resume {config.out}`"):
+    with pytest.raises(ConfigError, match=rf"already holds folds; .* continue with `regard resume {config.out}`"):
         cross_validate(config, progress=False)
     assert resume_folds(config.out, progress=False) == whole
     assert json.loads(Path(config.out, "folds.json").read_text())["mean"]["loss"] == pytest.approx(whole.mean("loss"))
@@ -216,7 +216,7 @@ def test_ctrl_c_between_folds_says_how_to_go_on(config, monkeypatch, fold):
     with pytest.raises(KeyboardInterrupt if fold == 1 else Interrupted) as caught:
         cross_validate(config, progress=False)
     if fold == 2:
-        assert str(caught.value) == f"stopped in fold 2 of 3; go on with: regard resume {config.out}"
+        assert str(caught.value) == f"stopped in fold 2 of 3; continue with: regard resume {config.out}"
         assert caught.value.exit_code == 130
 
 
@@ -268,7 +268,7 @@ def test_scores_are_estimated_by_folds_without_a_change_to_the_model(config, tmp
 
 def test_ctrl_c_while_scores_are_estimated(config, monkeypatch):
     def stop(self, update):
-        raise Interrupted("stopped; go on with: regard resume somewhere", signal_number=2)
+        raise Interrupted("stopped; continue with: regard resume somewhere", signal_number=2)
 
     own = replace(change(config, score_folds=4), data=replace(config.data, dev_size=0))
     monkeypatch.setattr(Checkpointing, "after_update", stop)

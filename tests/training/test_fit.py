@@ -190,7 +190,9 @@ def test_a_folder_that_holds_a_run_is_not_touched_unless_asked(config, change):
     config = change(config, max_steps=1)
     train(config)
     before = Path(config.out, "model.safetensors").read_bytes()
-    with pytest.raises(ConfigError, match=r"already holds a run; name another folder, go on with `regard resume .*`, or set"):
+    with pytest.raises(
+        ConfigError, match=r"already holds a run; name another folder, continue with `regard resume .*`, or set"
+    ):
         train(config)
     missing = replace(config, overwrite=True, data=replace(config.data, train=("nowhere.tsv",)))
     with pytest.raises(DataError):

@@ -144,7 +144,7 @@ def test_what_the_rate_rises_from():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"data.max_tokens": 3}, r"cannot resume '.*' with another data.max_tokens: a run goes on with the data, .* --from "),
+        ({"data.max_tokens": 3}, r"cannot resume '.*' with another data.max_tokens: a run keeps its data, .* --from "),
         ({"training.batch_tokens": 99}, "with another training.batch_tokens"),
         ({"training.optimizer": "muon"}, "with another training.optimizer"),
         ({"model.encoder.hidden_size": 8}, "with another model.encoder.hidden_size"),

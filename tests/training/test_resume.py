@@ -114,7 +114,7 @@ def test_signal_keeps_a_checkpoint_and_says_how_to_resume(config, signal_at, cap
         fit(config, model=TinyTranslator, progress=False)
     assert caught.value.exit_code == code
     assert str(caught.value).startswith("stopped after update 7 of ")
-    assert str(caught.value).endswith(f"go on with: regard resume {config.out}")
+    assert str(caught.value).endswith(f"continue with: regard resume {config.out}")
     assert "stopping: saving a checkpoint" in capfd.readouterr().err
     assert signal.getsignal(number) is before
     signal_at(10_000)
@@ -232,9 +232,7 @@ def test_a_damaged_checkpoint_is_named(config, signal_at):
         fit(config, model=TinyTranslator, progress=False)
     path = Path(config.out, "checkpoints", "last.ckpt")
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(
-        BundleError, match=r"cannot resume .*last.ckpt is damaged: .*checksum is of; no checkpoint is intact. Copy"
-    ):
+    with pytest.raises(BundleError, match=r"cannot resume .*last.ckpt is damaged: .*checksum.*; no checkpoint is intact. Copy"):
         resume(config.out, model=TinyTranslator, progress=False)
 
 

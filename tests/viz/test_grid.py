@@ -92,10 +92,12 @@ def test_sites_of_one_kind_are_drawn_together_without_being_asked_for(tmp_path):
     one.save(tmp_path / "heads.svg")
     one.save(tmp_path / "same.svg", site="encoder")
     assert (tmp_path / "heads.svg").read_bytes() == (tmp_path / "same.svg").read_bytes()
-    with pytest.raises(RequestError, match=r"several sites: say which of encoder.0, encoder.1"):
+    with pytest.raises(RequestError, match=r"several sites: name one of encoder.0, encoder.1"):
         one.save(tmp_path / "heads.svg", head=1)
     both = record({"encoder.0": np.eye(2), "decoder.0": np.eye(1)}, ["a", "b"], ["x"])
-    with pytest.raises(RequestError, match=r"several sites: say which of encoder.0, decoder.0.*begin with: site='encoder'"):
+    with pytest.raises(
+        RequestError, match=r"several sites: name one of encoder.0, decoder.0.*beginning of their names: site='encoder'"
+    ):
         both.save(tmp_path / "heads.svg")
 
 

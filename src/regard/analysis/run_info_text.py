@@ -37,7 +37,7 @@ def _state(info: RunFacts) -> str:
         return f"being trained now by {info.holder or 'a process'}; this is the state so far"
     if info.state == "unfinished":
         model = "the model is the best so far" if info.model else "there is no model yet"
-        return f"unfinished: {model}; `regard resume {info.folder}` goes on"
+        return f"unfinished: {model}; `regard resume {info.folder}` continues the training"
     if info.state == "finished":
         return "training has finished"
     return "a trained model"

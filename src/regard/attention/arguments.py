@@ -33,7 +33,7 @@ _AT_CONSTRUCTION = {
     ("vdim", "value_dim"): "give value_size",
     ("units", "attention_dim", "attn_dim"): "give attention_size, the width of the tanh layer",
     ("decoder_dim", "query_dim"): "give query_size, the first argument, as in Additive(256, key_size=512)",
-    ("add_bias_kv", "add_zero_attn"): "leave it out: no mechanism here adds a key of its own",
+    ("add_bias_kv", "add_zero_attn"): "leave it out: no mechanism in regard adds keys",
     ("batch_first",): _BATCH_FIRST,
     ("rotary_pos_emb",): "give positions=Rotary()",
     ("alibi_pos_bias",): "give positions=ALiBi(num_heads)",
@@ -126,7 +126,7 @@ def check_tensor(called: str, name: str, given: object) -> None:
     """
     if not isinstance(given, Tensor):
         remedy = (
-            "give tensors one by one, as in attention(query, key, value)"
+            "give each tensor as an argument, as in attention(query, key, value)"
             if isinstance(given, list | tuple)
             else ("convert it with torch.as_tensor")
         )

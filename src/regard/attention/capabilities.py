@@ -158,7 +158,7 @@ class Observable:
     """A mechanism that reports the results of `attend`."""
 
     observed: bool = False
-    """Whether an observer is active. Then paths that compute attention without `attend` are not taken."""
+    """Whether an observer is active. If it is, attention is computed by `attend` only."""
 
     @contextmanager
     def observe(self, observer: Callable[[Observation], None]) -> Iterator[None]:

@@ -89,7 +89,9 @@ class Concat(_ConcatBase):
 
 
 class SumConcat(_ConcatBase):
-    """Luong's concat as a well-known tutorial writes it: score(q, k) = v·tanh(W (q + k)), for queries and keys of one width.
+    """Luong's concat as a well-known tutorial writes it.
+
+    score(q, k) = v·tanh(W (q + k)), for queries and keys of the same width.
 
     Differs from the paper, whose W has separate columns for query and key (`Concat`).
 

@@ -11,7 +11,7 @@ from regard.attention.base import Memory
 
 @dataclass(frozen=True)
 class HeadMemory(Memory):
-    """Keys and values of each head, also used as key–value cache. G ≤ H heads have keys of their own."""
+    """Keys and values of each head, also used as key–value cache. G ≤ H heads have their own keys."""
 
     key: Float[Tensor, "B G K Da"]
     """The projected keys. In a state without a window, they are already rotated if the positions rotate keys."""

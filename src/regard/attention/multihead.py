@@ -406,6 +406,6 @@ def _check_sizes(size: int, num_heads: int, groups: int, key_size: int, value_si
         raise ConfigError(f"MultiHead(size={size}, num_heads={num_heads}): size must be a multiple of num_heads")
     if num_heads % groups:
         raise ConfigError(
-            f"MultiHead(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of one size, so num_kv_heads "
-            "must divide num_heads"
+            f"MultiHead(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of equal size, so "
+            "num_kv_heads must divide num_heads"
         )

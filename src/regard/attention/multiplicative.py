@@ -79,7 +79,7 @@ class _PlainDot(_ProductAttention):
 
 
 class Dot(_PlainDot):
-    """score(q, k) = q·k, for queries and keys of one width; no parameters.
+    """score(q, k) = q·k, for queries and keys of the same width; no parameters.
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
 
@@ -112,7 +112,7 @@ class Dot(_PlainDot):
 
 
 class ScaledDot(_PlainDot):
-    """score(q, k) = q·k / √D, for queries and keys of one width D; no parameters.
+    """score(q, k) = q·k / √D, for queries and keys of the same width D; no parameters.
 
     The scale keeps the variance of the scores equal to that of a single product, so that the softmax does not saturate.
 

@@ -138,7 +138,7 @@ class RelativeBias(RelativePositions):
         num_buckets: Number of buckets, ≥ 2; even and ≥ 4 if bidirectional.
         max_distance: Distance from which all share the last bucket. It must exceed the number of distances with their own
             bucket.
-        bidirectional: Whether later keys have buckets of their own; False for a causal decoder.
+        bidirectional: Whether later keys have other buckets than earlier ones; False for a causal decoder.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -172,7 +172,7 @@ class RelativeBias(RelativePositions):
         if max_distance <= num_buckets // ways // 2:
             raise ConfigError(
                 f"RelativeBias(max_distance={max_distance}, num_buckets={num_buckets}): the first "
-                f"{num_buckets // ways // 2} distances have a bucket each, so max_distance must be above that"
+                f"{num_buckets // ways // 2} distances have a bucket each, so max_distance must be larger than that"
             )
         self.weight = nn.Parameter(torch.empty(num_buckets, num_heads, device=device, dtype=dtype))
         nn.init.normal_(self.weight, std=0.02)

@@ -42,7 +42,7 @@ class SoftmaxSink(nn.Module):
 
     Args:
         num_heads: H, for scores (B,H,Q,K) and a learned b for each head; None for one b.
-        learned: Whether b is a parameter, or stays as it is.
+        learned: Whether training changes b.
         initial: Value of b at the start, finite.
         device: Device of b, as in `torch.nn`.
         dtype: Type of b, as in `torch.nn`.
@@ -56,7 +56,7 @@ class SoftmaxSink(nn.Module):
     """
 
     normalized: ClassVar[bool] = False
-    """The weights of a row sum to anything between zero and one."""
+    """The sum of the weights of a row is between zero and one."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Softpick(nn.Module):
     """
 
     normalized: ClassVar[bool] = False
-    """The weights of a row sum to anything between zero and one."""
+    """The sum of the weights of a row is between zero and one."""
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""

@@ -38,7 +38,7 @@ class StickBreaking(nn.Module):
     """
 
     normalized: ClassVar[bool] = False
-    """The weights of a row sum to anything between zero and one."""
+    """The sum of the weights of a row is between zero and one."""
     permutation_equivariant: ClassVar[bool] = False
     """Later keys come first."""
 

@@ -197,7 +197,7 @@ def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, c
     with torch.device("meta"), Uninitialised():  # a config with huge sizes costs no memory
         num_planned = _count_stored(build(None))
     if complete and num_planned > num_stored:
-        raise BundleError(f"{path} holds {num_stored:,} numbers, expected {num_planned:,} by config.yaml and the tokenizers")
+        raise BundleError(f"{path} holds {num_stored:,} numbers, but config.yaml and the tokenizers need {num_planned:,}")
 
 
 @contextmanager

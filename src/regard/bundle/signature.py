@@ -103,7 +103,7 @@ def _check_folder(folder: Path) -> None:
         if (folder / "checkpoints").is_dir():
             raise BundleError(
                 f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
-                f"or go on with `regard resume {folder}`"
+                f"or continue with `regard resume {folder}`"
             )
         inside = sorted(path.parent.name for path in folder.glob(f"*/{SIGNATURE}"))  # a cross-validation, or several runs
         where = f"; {inside[0]} in it is one: name {folder / inside[0]}" if inside else ""

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--model",
         choices=tuple(demo_translation.PRESETS),
-        help="translator to train (default: recurrent, preset demo; transformer is preset transformer-demo)",
+        help="translator to train: recurrent (the default, preset demo) or transformer (preset transformer-demo)",
     )
     parser.add_argument(
         "--out",

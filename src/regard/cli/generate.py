@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
             file=sys.stderr,
         )
     # A missing file is found before the model is loaded.
-    lines = read_lines(options.input, "go on with") if options.input else options.prompts or [""]
+    lines = read_lines(options.input, "continue") if options.input else options.prompts or [""]
     with output_part(options, "generate", _AT_ONCE) as part:
         if part is not None:
             _generate(options, part, islice(lines, part.first, part.last))

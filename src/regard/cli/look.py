@@ -97,7 +97,9 @@ def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | Non
         raise RequestError("look: --heads is for a file: name one with --to, such as --to heads.png")
     families = list(dict.fromkeys(site.partition(".")[0] for site in sites if "." in site))
     if not families:
-        raise RequestError(f"look: --heads is for models of several layers, but that in {options.dir} has a single attention")
+        raise RequestError(
+            f"look: --heads is for models with several layers, but the model in {options.dir} has only one attention"
+        )
     if options.heads == "all":
         if Path(options.to).suffix.lower() in DRAWINGS:
             raise RequestError(

@@ -114,7 +114,7 @@ def _add_choices(parser: Parser) -> None:
     held.add_argument(
         "--requests",
         action="store_true",
-        help='lines are JSON objects: {"text": …, "prefix": …, "constraints": […]}, the last two as needed',
+        help='lines are JSON objects: {"text": …, "prefix": …, "constraints": […]}; the last two are optional',
     )
     drawn = parser.add_argument_group("sampling instead of searching")
     drawn.add_argument("--sample", type=positive_number, metavar="N", help="sample N translations of each sentence")
@@ -193,7 +193,7 @@ def _request(line: str, number: int, options: argparse.Namespace) -> tuple[str, 
             f"translate: line {number} is not JSON ({error}); --requests expects an object on each line"
         ) from error
     if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
-        raise RequestError(f'translate: line {number} is no JSON object with a text, such as {{"text": "…"}}')
+        raise RequestError(f'translate: line {number} is not a JSON object with a text, such as {{"text": "…"}}')
     for name in asked.keys() - {"text", "prefix", "constraints"}:
         raise RequestError(f"translate: line {number} has '{name}'{nearest(name, _ASKED)}; expected {', '.join(_ASKED)}")
     prefix, constraints = asked.get("prefix", options.prefix or ""), asked.get("constraints", [])

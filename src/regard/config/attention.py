@@ -103,7 +103,7 @@ class AdditiveConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DotConfig(ScorerConfig):
-    """q·k (Luong et al. 2015, eq. 8); query and key of one width."""
+    """q·k (Luong et al. 2015, eq. 8); query and key must have the same width."""
 
     kind: Literal["dot"] = "dot"
     scaled: bool = False
@@ -143,7 +143,7 @@ class ConcatConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SumConcatConfig(TanhConfig, ScorerConfig):
-    """v·tanh(W (q + k)), Luong's concat in a well-known tutorial; query and key of one width."""
+    """v·tanh(W (q + k)), Luong's concat in a well-known tutorial; query and key must have the same width."""
 
     kind: Literal["sum_concat"] = "sum_concat"
 
@@ -181,7 +181,7 @@ class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SelfAttentionConfig(NormalizedConfig):
-    """One head of scaled dot products with maps of queries, keys and values; query and key of one width."""
+    """One head of scaled dot products with maps of queries, keys and values; query and key must have the same width."""
 
     kind: Literal["self_attention"] = "self_attention"
 
@@ -196,5 +196,6 @@ def check_equal_widths(called: str, query_size: int, key_size: int) -> None:
     """Raise an error if two widths that a formula needs to be equal are not."""
     if query_size != key_size:
         raise ConfigError(
-            f"{called}(query_size={query_size}, key_size={key_size}): this score needs query and key of one width. {_REMEDY}"
+            f"{called}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this score. "
+            f"{_REMEDY}"
         )

@@ -53,7 +53,7 @@ class DataConfig(FileSettings):
     """
     dev_size: int = 1000
     """Number of pairs to hold out when `dev` is empty, at most a tenth; 0 holds out none. Pairs that share a source or a
-    target stay on the same side. With `max_pairs`, pairs after that limit are held out first.
+    target are all held out, or all used for training. With `max_pairs`, pairs after that limit are held out first.
     """
     source: str = "source"
     """Language code of the source (`en`). It is used in reports, and selects spaCy's tokenizer and the detokenization rules."""
@@ -84,7 +84,7 @@ class LabelledDataConfig(FileSettings):
     """Labelled texts to validate on, in the same forms. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
     """Number of texts to hold out when `dev` is empty, at most a tenth; 0 holds out none. The split is stratified by label,
-    and equal texts stay on the same side.
+    and equal texts are all held out, or all used for training.
     """
     folds: int = 0
     """Number of folds of `train`, one of which is held out instead of `dev_size`; 0 for no folds."""
@@ -124,7 +124,9 @@ class TextDataConfig(FileSettings):
     dev: tuple[str, ...] = ()
     """Texts to validate on. Empty: `dev_size` texts are held out of `train`."""
     dev_size: int = 1000
-    """Number of texts to hold out when `dev` is empty, at most a tenth; 0 holds out none. Equal texts stay on the same side."""
+    """Number of texts to hold out when `dev` is empty, at most a tenth; 0 holds out none. Equal texts are all held out, or
+    all used for training.
+    """
     unit: Literal["line", "paragraph"] = "line"
     """Unit of text: a line, or the lines up to an empty line, joined by spaces (for prose that is broken into lines)."""
     language: str = ""

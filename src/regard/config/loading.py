@@ -126,7 +126,7 @@ def parse_layer(text: str, name: str) -> Layer:
     """Read settings from YAML text; `name` is the file name in messages."""
     places: dict[str, str] = {}
     if len(text) > LARGEST:
-        raise ConfigError(f"{name}: has more than {LARGEST:,} characters, which no configuration needs")
+        raise ConfigError(f"{name}: has more than {LARGEST:,} characters, too many for a configuration")
     try:
         node = yaml.compose(text, Loader=partial(_SettingsLoader, name=name))  # type: ignore[arg-type]
         values = {} if node is None else _plain(node, "", name, places)
@@ -166,7 +166,7 @@ class _SettingsLoader(yaml.BaseLoader):
         line = event.start_mark.line
         if isinstance(event, yaml.AliasEvent):
             meant = f"write out what *{event.anchor} stands for"
-            raise ConfigError(f"{self._name}:{line + 1}: YAML aliases are not for settings; {meant}")
+            raise ConfigError(f"{self._name}:{line + 1}: settings cannot contain YAML aliases; {meant}")
         if self._depth >= _DEEPEST and isinstance(event, yaml.CollectionStartEvent):
             raise self._too_deep(line)
         self._depth += 1

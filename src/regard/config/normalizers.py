@@ -36,7 +36,7 @@ class NormalizerConfig(Family):
         return normalizer if self.temperature == 1 else Temperature(normalizer, temperature=self.temperature)
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
-        """Build the normalizer alone: by default the one whose name is the `kind`."""
+        """Build the normalizer without temperature and soft cap. By default, `kind` is its name."""
         from regard.attention.normalizers import build_normalizer
 
         return build_normalizer(type(self).__name__, self.kind)
@@ -97,7 +97,7 @@ class SinkConfig(NormalizerConfig):
 
     kind: Literal["sink"] = "sink"
     learned: bool = True
-    """Whether b is trained, from zero on; in a multi-head attention, one for each head."""
+    """Whether training changes b, which is zero at first. A multi-head attention has one b for each head."""
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
         from regard.attention.sink import SoftmaxSink

@@ -26,7 +26,7 @@ class MultiHeadConfig(NormalizedConfig):
 
     kind: Literal["multi_head"] = "multi_head"
     num_heads: int = 0
-    """Number of heads; 0 for `model.num_heads` in a Transformer, and for 4 in other models."""
+    """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
     num_kv_heads: int = 0
     """Number of heads of the keys and values, a divisor of the number of heads; 0 for the number of heads."""
     dropout: float = 0.0
@@ -206,7 +206,7 @@ class MonotonicConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HardMonotonicConfig(_ScanConfig):
-    """The same scan without expectation; the choice of the key has no gradient."""
+    """The same scan, but each query chooses one key. The choice has no gradient."""
 
     kind: Literal["hard_monotonic"] = "hard_monotonic"
 

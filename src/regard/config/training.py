@@ -54,7 +54,7 @@ class PlateauConfig(Settings):
     warmup_steps: int = 0
     """Number of updates over which the learning rate rises linearly from zero."""
     factor: float = 0.5
-    """Factor of the learning rate."""
+    """Factor by which the learning rate is multiplied."""
     patience: int = 1
     """Number of validations without improvement before the learning rate is reduced."""
     minimum: float = 1e-6
@@ -73,7 +73,7 @@ class TeacherForcingConfig(Settings):
     start: float = 1.0
     """Probability of the gold word at the first update."""
     end: float = 1.0
-    """Probability at the last update; in between it changes by `decay`."""
+    """Probability at the last update. `decay` determines how it changes until then."""
     decay: Literal["linear", "exponential", "sigmoid"] = "linear"
     """Shape of the change from `start` to `end`."""
 
@@ -104,8 +104,8 @@ class TrainingConfig(Settings):
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of the running averages of gradients and of squared gradients."""
     weight_decay: float = 0.0
-    """Weight decay. `adamw` and `muon` subtract it, times the learning rate, from the weights. `adam` adds it, times the
-    weights, to the gradient, where 0.1 is so large that nothing is learned.
+    """Weight decay. `adamw` and `muon` subtract it, times the learning rate, from the weights. `adam` adds the weights,
+    times this number, to the gradient. With `adam`, 0.1 is too large: the model would learn nothing.
     """
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
     """How the learning rate changes during training."""

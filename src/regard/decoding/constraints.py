@@ -113,7 +113,7 @@ class Constrained:
     Reference:
         Post & Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine Translation",
         section 3.
-    Differs from the paper: places are given in turn to the banks that have candidates, whereas the paper gives each bank a
+    Differs from the paper: the banks that have candidates get one place after another, whereas the paper gives each bank a
     share and redistributes the rest; candidates that leave too few steps for the missing phrases are removed; an interrupted
     phrase may begin again at once.
     """

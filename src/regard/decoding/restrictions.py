@@ -179,12 +179,12 @@ class Restricted:
         return torch.cat(parents, 1), torch.cat(words, 1), torch.cat(possible, 1)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Go on with these sentences only."""
+        """Keep these sentences only."""
         if self._words is not None and self.handicap is not None:
             self._words, self.handicap = self._words[kept], self.handicap[kept]
 
 
 def _only(forced: Int[Tensor, " B"], costs: Float[Tensor, "B N V"]) -> Float[Tensor, "B N V"]:
-    """Allow only the forced word, at no cost, in sentences that have one."""
+    """In sentences with a forced word, set the cost of this word to 0, and that of all others to infinity."""
     alone = torch.full_like(costs[:, 0], torch.inf).scatter_(1, forced[:, None], 0.0)
     return torch.where((forced != PAD)[:, None, None], alone[:, None], costs)

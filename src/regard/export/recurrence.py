@@ -82,7 +82,7 @@ def with_native_layers(model: Model) -> Model:
     """Return a copy of a model, in evaluation mode, whose recurrent layers are native operators.
 
     Args:
-        model: The model, which stays as it is.
+        model: The model, which is not changed.
     """
     made = copy.deepcopy(model).eval()
     for module in list(made.modules()):

@@ -83,7 +83,8 @@ def explained(address: Address, endpoint: str) -> Iterator[None]:
         ) from error
     except (errors.RepositoryNotFoundError, errors.GatedRepoError) as error:
         raise BundleError(
-            f"{address}: {endpoint} has no such model for you; check the name, or log in with `hf auth login` if it is private"
+            f"{address}: {endpoint} has no such model, or you may not read it; check the name, "
+            "or log in with `hf auth login` if it is private"
         ) from error
     except unreachable as error:
         raise ConnectionError(str(error)) from error

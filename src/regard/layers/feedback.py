@@ -58,7 +58,7 @@ def attend_first(inputs: FeedbackInputs, key_mask: Tensor | None, dtype: torch.d
 def cell_first(
     inputs: FeedbackInputs, key_mask: Tensor | None, feed: Tensor, combine: Tensor, bias: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Run Luong's order with input feeding: feed F (G·H,P), combine W_h (P,H), bias b (P,).
+    """Run Luong's order with input feeding, with the matrices F (G·H,P) and W_h (P,H), and the bias b (P,).
 
     It returns a (T,B,P) and the weights (T,B,S).
     """

@@ -50,7 +50,7 @@ class Pool:
         return self.storage.narrow(self.axis, 0, self.length)
 
     def extended(self) -> "Pool":
-        """Return the pool with one more position, for the caller to write; this pool stays as it is."""
+        """Return the pool with one more position, for the caller to write. This pool does not change."""
         pool = self
         if self.length == self.storage.shape[self.axis] or self.length < self.used[0]:
             pool = self.with_space(max(_SPARE, self.length))

@@ -358,7 +358,7 @@ def check_width(name: str, *attentions: Attention) -> None:
         if attention.query_size != attention.key_size:
             raise ConfigError(
                 f"{name}: its attention reads queries {attention.query_size} wide and keys {attention.key_size} wide, and both "
-                "come from streams of one width: make key_size equal to size"
+                "come from streams of the same width: make key_size equal to size"
             )
 
 
@@ -367,5 +367,5 @@ def check_stack(name: str, layers: Sequence[nn.Module]) -> int:
     sizes = sorted({cast(int, layer.size) for layer in layers})
     if len(sizes) != 1:
         got = f"layers of widths {', '.join(map(str, sizes))}" if sizes else "no layer"
-        raise ConfigError(f"{name} got {got}; expected one layer or more, all of one width")
+        raise ConfigError(f"{name} got {got}; expected at least one layer, all of the same width")
     return sizes[0]

@@ -92,7 +92,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
         Raises:
             RequestError: Always.
         """
-        raise RequestError("an ensemble has no output layer of its own and cannot be trained: train its members one by one")
+        raise RequestError("an ensemble has no output layer and cannot be trained: train its members separately")
 
     def step(
         self,

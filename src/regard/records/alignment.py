@@ -81,7 +81,7 @@ def read_pharaoh(path: str | Path) -> Iterator[tuple[set[Link], set[Link]]]:
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), 1):
                 if len(line) == _LONGEST_LINE:
                     raise DataError(
-                        f"{path}, line {number}: has more than {_LONGEST_LINE:,} characters, which no alignment has"
+                        f"{path}, line {number}: has more than {_LONGEST_LINE:,} characters, too many for an alignment"
                     )
                 yield parse_pharaoh(line, where=f"{path}, line {number}")
     except (OSError, UnicodeDecodeError) as error:

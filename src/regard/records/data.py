@@ -143,8 +143,8 @@ class AttentionRecord:
                 if usual in self.weights:
                     return usual
             raise RequestError(
-                f"the record has several sites: say which of {', '.join(self.sites)}, as in site={self.sites[0]!r}; for a "
-                f"picture of all layers and heads, what their names begin with: site={self.sites[0].partition('.')[0]!r}"
+                f"the record has several sites: name one of {', '.join(self.sites)}, as in site={self.sites[0]!r}; for a "
+                f"picture of all layers and heads, give the beginning of their names: site={self.sites[0].partition('.')[0]!r}"
             )
         if name not in self.weights:
             raise RequestError(f"the record has no site {name!r}, only {', '.join(self.sites)}{nearest(name, self.sites)}")

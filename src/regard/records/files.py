@@ -29,6 +29,6 @@ def load_record(path: str | Path) -> AttentionRecord:
     except OSError as error:
         raise DataError(f"{path}: the record cannot be read: {error.strerror}") from error
     if len(content) > encoding.MAX_BYTES:
-        raise DataError(f"{path}: the file is larger than {encoding.MAX_BYTES} bytes, which no record is")
+        raise DataError(f"{path}: the file has more than {encoding.MAX_BYTES} bytes, too many for a record")
     read = AttentionRecord.from_json if ending == ".json" else AttentionRecord.from_npz
     return read(content, where=str(path))

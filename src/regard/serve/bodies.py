@@ -91,7 +91,7 @@ def build_bodies(limits: Limits) -> Bodies:
             description="The texts.", examples=[["she kissed him ."]], min_length=1, max_length=limits.texts
         )
         targets: list[Short] | None = Field(
-            None, description="Given translations, as many as texts.", min_length=1, max_length=limits.texts
+            None, description="Given translations, one for each text.", min_length=1, max_length=limits.texts
         )
         sites: list[Annotated[str, Field(max_length=100)]] | None = Field(
             None, min_length=1, max_length=200, description="Attention sites, such as `cross`; default: the main one."

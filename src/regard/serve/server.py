@@ -84,7 +84,7 @@ def run(app: Guard, opened: socket.socket, limits: Limits) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that stops in two steps: no new connections, and then no new requests."""
+    """A server that stops in two steps: first it accepts no new connections, then no new requests."""
 
     def __init__(self, config: uvicorn.Config, guard: Guard) -> None:
         super().__init__(config)

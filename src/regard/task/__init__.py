@@ -1,6 +1,6 @@
 """The interface of a task, which is all that training, bundles, settings and the command line know about tasks.
 
-A `Task` consists of parts, each a small class of its own module: settings (`SettingsTable`), training (`Training`, `Trainable`,
+A `Task` consists of parts, each a small class in its own module: settings (`SettingsTable`), training (`Training`, `Trainable`,
 `Validator`), files (`BundleFormat`) and commands (`Commands`). `regard.tasks` has the three built-in tasks; the page "A task of
 your own" shows another. Nothing in this package imports torch.
 """

@@ -23,7 +23,7 @@ PartsT = TypeVar("PartsT")
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A trained model and its origin. Each task has a subclass with what else belongs to its models."""
+    """A trained model and its origin. Each task has a subclass with the other parts of its models."""
 
     config: RunConfig
     model: nn.Module
@@ -80,7 +80,7 @@ class Card:
     code: Sequence[str]
     """Lines of Python that use the model; `LOAD` stands for the call that loads it."""
     model_rows: Sequence[tuple[str, str]]
-    """Rows of the table about the model: vocabulary, labels, and the like."""
+    """Rows of the table about the model, such as its vocabulary and its labels."""
     data_rows: Sequence[tuple[str, str]]
     """Rows of the table about the data, before those that every task has."""
     examples: str

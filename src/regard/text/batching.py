@@ -46,7 +46,7 @@ class Batch:
 class BucketBatchSampler(Sampler[np.ndarray]):
     """Batches of indices: max(longest source, longest target) × sentences ≤ `batch_tokens`.
 
-    A pair that is longer than the budget is a batch of its own. Every index occurs exactly once per epoch. Processes that train
+    A pair that is longer than the budget forms a batch alone. Every index occurs exactly once per epoch. Processes that train
     together iterate over the same batches, and each takes its share of them (`processes.sharing`).
 
     Iteration starts at `position` and does not change it, because the workers of a loader read ahead, so only the trainer knows
@@ -178,7 +178,7 @@ def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_s
 
     Args:
         lengths: Number of tokens of each sentence, (N,).
-        batch_tokens: Maximum of longest × number of sentences in a batch; a longer sentence is a batch of its own.
+        batch_tokens: Maximum of longest × number of sentences in a batch; a longer sentence forms a batch alone.
         batch_sentences: Maximum number of sentences; 0 for no limit.
 
     Returns:
@@ -203,7 +203,7 @@ def _check_budget(batch_tokens: int, batch_sentences: int) -> None:
 def _places(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the position of each pair in the row, by the length of the longer side, then by the difference of the lengths.
 
-    The difference increases and decreases in turn, so that pairs are similar where the first length changes.
+    The difference alternately increases and decreases, so that pairs are similar where the first length changes.
 
     Returns:
         The positions (N,), and the number of pairs for each length of the longer side.

@@ -137,9 +137,9 @@ class LabelledCorpus(MappedCorpus):
             self.num_labels = int(self._file.metadata[_NUM_LABELS])
             self.multiple = self._file.metadata[_MULTIPLE] == b"1"
         except (KeyError, ValueError) as error:
-            raise DataError(f"{path}: does not say how many labels there are; delete it, and it is made again") from error
+            raise DataError(f"{path}: does not say how many labels there are; delete it, and regard writes it again") from error
         if not self.multiple and (self._label_counts != 1).any():
-            raise DataError(f"{path}: a text in it has not exactly one label; delete it, and it is made again")
+            raise DataError(f"{path}: a text in it does not have exactly one label; delete it, and regard writes it again")
 
     @property
     def labels(self) -> npt.NDArray[np.int32] | npt.NDArray[np.bool_]:

@@ -70,12 +70,12 @@ class MappedFile:
             self._buffer = pa.memory_map(str(path)).read_buffer()
             reader = pa.ipc.open_file(self._buffer)
             if reader.schema != schema:
-                raise DataError(f"{path}: is an Arrow file of other columns; delete it, and it is made again")
+                raise DataError(f"{path}: is an Arrow file with other columns; delete it, and regard writes it again")
             self.metadata: Mapping[bytes, bytes] = reader.schema.metadata or {}
             self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         except (pa.ArrowException, OSError) as error:
             raise DataError(
-                f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and it is made again"
+                f"{path}: is not an encoded corpus, or damaged ({error}); delete it, and regard writes it again"
             ) from error
         self._flat = np.frombuffer(self._buffer, np.int32, self._buffer.size // 4)
         self._path, self._handle = path, os.open(path, os.O_RDONLY)
@@ -91,7 +91,7 @@ class MappedFile:
             DataError: If another program has written to it since it was opened.
         """
         if self._look() != self._state:
-            raise DataError(f"{self._path}: has changed while it was in use; leave the cache alone and resume the run")
+            raise DataError(f"{self._path}: has changed while it was in use; do not change the cache, and resume the run")
         return self._flat
 
     def _look(self) -> tuple[int, int]:

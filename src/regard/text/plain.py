@@ -85,7 +85,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
 def _paragraphs(blocks: Iterable[tuple[list[str], range]]) -> Iterator[tuple[list[str], list[int]]]:
     """Yield paragraphs, which are joined lines up to an empty line, with their first line.
 
-    An over-long line is a paragraph of its own.
+    A line that is too long becomes a separate paragraph.
     """
     waiting: list[str] = []
     size = begin = 0

@@ -391,7 +391,7 @@ def _held_out_notes(report: PreparationReport, dev_size: int) -> list[str]:
 
 
 def save_tokenizers(folder: Path, tokenizers: Sequence[Tokenizer], columns: Sequence[str]) -> None:
-    """Save the tokenizer of each column in a file of its own, or in one file if all columns share it."""
+    """Save the tokenizer of each column in a separate file, or in one file if all columns share it."""
     if all(tokenizer is tokenizers[0] for tokenizer in tokenizers):
         tokenizers[0].save(folder / "tokenizer.json")
         return

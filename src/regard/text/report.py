@@ -56,7 +56,7 @@ class PreparationReport:
         raise NotImplementedError
 
     def render_counts(self) -> list[str]:
-        """Return lines on the vocabulary, the tokens and the like."""
+        """Return lines on the vocabulary and the tokens."""
         raise NotImplementedError
 
     def render(self) -> str:

@@ -154,7 +154,7 @@ class Checkpointing(Callback):
         if self._signals.received is not None:
             raise Interrupted(
                 f"stopped after update {run.progress.step:,} of {run.total_steps:,}; "
-                f"go on with: regard resume {run.folder.path}",
+                f"continue with: regard resume {run.folder.path}",
                 signal_number=self._signals.received,
             )
 

@@ -52,8 +52,8 @@ def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path)
     wrong = next((name for name in names if not _MAY_CHANGE.fullmatch(name)), None)
     if wrong is not None:
         raise ConfigError(
-            f"cannot resume '{folder}' with another {wrong}: a run goes on with the data, the batches and the model that it "
-            f"began with; only these may change: {_SHOWN}. To train its model in another way, start a new run from it: "
+            f"cannot resume '{folder}' with another {wrong}: a run keeps its data, its batches and its model; "
+            f"only these may change: {_SHOWN}. To train its model in another way, start a new run from it: "
             f"regard train {config.task} --from {folder} --data.train FILE"
         )
     return changed, names

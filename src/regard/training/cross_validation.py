@@ -82,8 +82,8 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
         raise ConfigError("cross_validate needs data.folds of 2 or more, and a folder in out")
     if holds_folds(config.out) and not config.overwrite:
         raise ConfigError(
-            f"out is '{config.out}', which already holds folds; name another folder, go on with `regard resume {config.out}`, "
-            "or set overwrite to true to replace them"
+            f"out is '{config.out}', which already holds folds; name another folder, continue with "
+            f"`regard resume {config.out}`, or set overwrite to true to replace them"
         )
     for fold in range(1, num_folds + 1):  # before the first fold, which may take hours
         RunFolder(_fold_folder(config.out, fold)).check_free(overwrite=config.overwrite)
@@ -156,7 +156,7 @@ def _run(config: RunConfig, train: Callable[[RunConfig], Any]) -> CrossValidatio
                 raise  # nothing to continue, but perhaps the old run
             number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(
-                f"stopped in fold {fold} of {num_folds}; go on with: regard resume {config.out}", signal_number=number
+                f"stopped in fold {fold} of {num_folds}; continue with: regard resume {config.out}", signal_number=number
             ) from error
         scores = predictor.bundle.signature["scores"]
         found.append({column.name: float(scores[column.name]) for column in training.fold_scores})

@@ -72,7 +72,7 @@ class RunFolder:
         if self.holds_run():
             if not overwrite:
                 raise ConfigError(
-                    f"out is '{self.path}', which already holds a run; name another folder, go on with "
+                    f"out is '{self.path}', which already holds a run; name another folder, continue with "
                     f"`regard resume {self.path}`, or set overwrite to true to replace it"
                 )
         elif self.path.exists() and not self._is_free():
@@ -396,7 +396,7 @@ def _parse_facts(data: bytes) -> dict[str, Any]:
         raise ValueError("it does not contain the facts about the start of a run")
     facts.pop("checksum", None)
     if _render_facts(facts) != data:
-        raise ValueError("its content is not what its checksum is of")
+        raise ValueError("its content does not match its checksum")
     return facts
 
 

@@ -10,7 +10,7 @@ from regard.errors import TrainingError
 
 
 def split_batch(batch: Any, count: int) -> list[Any]:
-    """Split a batch into `count` microbatches, or as many as there are examples.
+    """Split a batch into `count` microbatches, or into one for each example if there are fewer examples.
 
     Args:
         batch: A dataclass of tensors, the examples along the first axis.

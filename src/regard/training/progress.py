@@ -255,7 +255,7 @@ def _draw(run: Run) -> bytes | None:
     columns: dict[str, Any] = {name: [row.get(name) for row in run.history] for name in names}
     try:
         return draw({str(run.folder.path): columns}, dpi=_DPI)._repr_png_()
-    except RegardError:  # for example, there is no finite number yet; training goes on
+    except RegardError:  # for example, there is no finite number yet; training continues
         return None
 
 

@@ -58,7 +58,7 @@ class Progress:
     """The best value of the monitored score; a loss is negated."""
     best_step: int = 0
     last_steps: list[int] = field(default_factory=list)
-    """Updates of the last validations, as many as are averaged."""
+    """Updates of the last validations, whose weights are averaged."""
     scores: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Results of the validations whose weights are stored, by update; empty without dev examples."""
 

@@ -44,7 +44,7 @@ _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions: the same
     ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
 }
 _UNHINTED: Any = {"text.hinting": "none"}
-"""No hinting, because it changes the width of words with the resolution, so that they would differ from their measured
+"""Hinting is off, because with it the width of a word depends on the resolution, and differs from its measured
 width.
 """
 _STYLE: Any = {

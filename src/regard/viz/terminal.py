@@ -93,7 +93,7 @@ def _print(console: Console, text: Text) -> None:
 
 
 def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Split the columns into blocks that fit; a column that is wider than the console is a block of its own."""
+    """Split the columns into blocks that fit; a column that is wider than the console forms a block alone."""
     blocks, first, used = [], 0, 0
     for index, width in enumerate(widths):
         if used + width > room and index > first:

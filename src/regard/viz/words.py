@@ -60,7 +60,7 @@ def draw(
         site: Site to draw; by default `pool` or the only site. If it has several rows, their mean is shown.
         head: Head to draw, from 0; by default the mean over heads.
         title: Text at the top; by default, the label and its probability.
-        special: If True, special tokens are drawn as words of their own.
+        special: If True, special tokens are drawn, too.
         caption: If False, the picture has no text below it.
         dpi: Pixels per inch; it is reduced if a side would have more than 30,000 pixels.
 

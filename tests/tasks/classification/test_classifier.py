@@ -85,7 +85,7 @@ def test_records_have_the_words_that_were_read():
 def test_of_a_long_text_it_is_said_how_much_was_read():
     found = make().classify(TEXTS)
     assert [one.cut_at for one in found] == [None, None, None, 8, None, None]
-    said = "The model read only the first 8 tokens (data.max_tokens); the text goes on."
+    said = "The model read only the first 8 tokens (data.max_tokens); the text is longer."
     assert [one.attention.note.startswith(said) for one in found] == [one.cut_at is not None for one in found]
     assert "do not prove" in found[3].attention.note
 

@@ -1,4 +1,4 @@
-"""A language model's predictor: scores, texts that go on with a prompt, records, and what is refused."""
+"""A language model's predictor: scores, texts that continue a prompt, records, and what is refused."""
 
 import math
 

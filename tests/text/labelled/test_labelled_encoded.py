@@ -81,8 +81,8 @@ def test_files_that_are_no_corpus(tmp_path):
         LabelledCorpus(tmp_path / "missing")
     with pa.OSFile(str(tmp_path / "x"), "wb") as sink, pa.ipc.new_file(sink, LabelledCorpus.schema):
         pass
-    with pytest.raises(DataError, match="does not say how many labels there are; delete it, and it is made again"):
+    with pytest.raises(DataError, match="does not say how many labels there are; delete it, and regard writes it again"):
         LabelledCorpus(tmp_path / "x")
     write(tmp_path / "y", [[([5], [1, 2])]], multiple=True)
-    with pytest.raises(DataError, match="a text in it has not exactly one label"):
+    with pytest.raises(DataError, match="a text in it does not have exactly one label"):
         write(tmp_path / "z", [[([5], [1, 2])]], multiple=False)

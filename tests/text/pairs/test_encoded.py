@@ -77,9 +77,9 @@ def test_positions_out_of_range(tmp_path):
 def test_files_that_are_no_corpus(tmp_path):
     (tmp_path / "x").write_bytes(b"no Arrow at all")
     for path in (tmp_path / "x", tmp_path / "missing"):
-        with pytest.raises(DataError, match=r"is not an encoded corpus, or damaged .*; delete it, and it is made again"):
+        with pytest.raises(DataError, match=r"is not an encoded corpus, or damaged .*; delete it, and regard writes it again"):
             EncodedCorpus(path)
     with pa.OSFile(str(tmp_path / "y"), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("a", pa.int8())])):
         pass
-    with pytest.raises(DataError, match="is an Arrow file of other columns"):
+    with pytest.raises(DataError, match="is an Arrow file with other columns"):
         EncodedCorpus(tmp_path / "y")

@@ -52,7 +52,7 @@ def test_unknown_columns(tmp_path):
     message = fail(path, columns=("englsh", "german"))
     assert message.endswith("there is no column 'englsh'; it has 'english', 'german'; did you mean 'english'?")
     assert fail(path, columns=("0", "2")).endswith("there is no column 2; it has 2 columns, numbered 0 to 1")
-    assert fail(path, columns=("0", "0")).endswith("data.columns 0,0 is one column twice, expected two different ones")
+    assert fail(path, columns=("0", "0")).endswith("data.columns 0,0 names one column twice, expected two different columns")
     assert fail(path, columns=("0",)).endswith("data.columns is 0, expected two: the source's and the target's")
     assert "but data.header is 'no'; give numbers" in fail(path, columns=("english", "german"), header="no")
 

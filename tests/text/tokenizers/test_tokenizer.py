@@ -288,7 +288,7 @@ def test_joint_with_different_settings_is_refused():
 
 def test_joint_spacy_needs_one_language():
     config = TokenizersConfig(source=SpacyConfig(), target=SpacyConfig(), joint=True)
-    with pytest.raises(ConfigError, match=r"one language's rules, but data names 'en' and 'de': set tokenizers"):
+    with pytest.raises(ConfigError, match=r"the rules of one language, but data names 'en' and 'de': set tokenizers"):
         build_tokenizers([], config, DATA)
 
 

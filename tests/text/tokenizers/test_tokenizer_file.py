@@ -124,7 +124,7 @@ DAMAGES = [
     ({"normalization": "nfd"}, "unknown kind 'bpe' or normalization 'nfd'"),
     ({"lowercase": "yes"}, "its lowercase is not a bool as expected, but 'yes'"),
     ({"language": "x" * 101}, "its language is not a str as expected"),
-    ({"code": "import os"}, "it is damaged, or was changed by hand (fields missing or unknown: code)"),
+    ({"code": "import os"}, "it is damaged or was edited (missing or unknown fields: code)"),
     ({"tokenizer": None}, "its vocabulary is damaged"),
     ({"tokenizer": {}}, "its vocabulary is damaged"),
     ({"kind": "words"}, "a WordLevel model was expected, not BPE"),
@@ -135,7 +135,7 @@ DAMAGES = [
     ({"tokenizer__model__vocab": lambda vocab: vocab | {"\ud800": len(vocab)}}, "contains half of a surrogate pair"),
     ({"tokenizer__model__merges": [["a"]]}, "its vocabulary is damaged"),
     ({"tokenizer__model__merges": [[1, 2]]}, "'1' is not a string"),
-    ({"tokenizer__model__merges": [["q", "q"]]}, "its merge of 'q' and 'q' names a piece that it does not have"),
+    ({"tokenizer__model__merges": [["q", "q"]]}, "its merge of 'q' and 'q' contains a subword that is not in the vocabulary"),
 ]
 
 

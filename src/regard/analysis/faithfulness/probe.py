@@ -25,7 +25,7 @@ class WordedText:
     ids: np.ndarray
     """(S,)"""
     word_of: np.ndarray
-    """(S,), from 0; −1 for tokens of no word, which are never deleted."""
+    """(S,), from 0; −1 for tokens that belong to no word. These are never deleted."""
 
     def __post_init__(self) -> None:
         if self.ids.shape != self.word_of.shape or self.ids.ndim != 1:
@@ -52,7 +52,7 @@ class Probe:
 
     Args:
         model: The model, in evaluation mode.
-        several: Whether a text can have several labels. Then each label has a probability of its own.
+        several: Whether a text can have several labels. Then each label has its own probability.
         temperature: Divisor of the scores.
         progress: Whether to show a bar on standard error.
     """

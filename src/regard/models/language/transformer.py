@@ -58,7 +58,7 @@ class TransformerLanguageModel(TransformerModel):
         widths = {"embedding": embedding.embedding_dim, "decoder": decoder.size, "output": output.in_features}
         if len(set(widths.values())) > 1:
             shown = ", ".join(f"{name} {width}" for name, width in widths.items())
-            raise ConfigError(f"TransformerLanguageModel: all parts must be of one width, got {shown}")
+            raise ConfigError(f"TransformerLanguageModel: all parts must have the same width, got {shown}")
         self.embedding, self.positions, self.decoder, self.output = embedding, positions, decoder, output
         self.embedding_dropout = Dropout(embedding_dropout)
         self.scale = decoder.size**0.5

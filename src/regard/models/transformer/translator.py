@@ -77,7 +77,7 @@ class TransformerTranslator(TransformerModel):
         }
         if len(set(widths.values())) > 1:
             shown = ", ".join(f"{name} {width}" for name, width in widths.items())
-            raise ConfigError(f"TransformerTranslator: all parts must be of one width, got {shown}")
+            raise ConfigError(f"TransformerTranslator: all parts must have the same width, got {shown}")
         layers = len(decoder.layers)
         across = [cast(DecoderLayer, layer).cross_attention for layer in decoder.layers]
         alignment = max(0, layers - 2) if alignment_layer is None else alignment_layer

@@ -73,7 +73,7 @@ class Origin:
         words = encoding.words[: max(word_of, default=-1) + 1]
         note = self.note or NOTE
         if found.cut_at is not None:
-            note = f"The model read only the first {found.cut_at:,} tokens (data.max_tokens); the text goes on. {note}"
+            note = f"The model read only the first {found.cut_at:,} tokens (data.max_tokens); the text is longer. {note}"
         return AttentionRecord(
             source_tokens=tuple(tokens),
             target_tokens=(found.label,),

@@ -37,7 +37,7 @@ class Layout:
     first: str | None
     """Reason why the first line is not data; None if it is data."""
     width: int = 0
-    """Number of columns that every line must have; 0 for as many as `places` needs."""
+    """Number of columns that every line must have; with 0, the number follows from `places`."""
 
 
 def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object) -> Layout:
@@ -58,7 +58,7 @@ def find_layout(rows: Sequence[Sequence[str]], wanted: TwoColumns, path: object)
         start = filled[0][0].strip()[:60] if filled else ""
         raise DataError(
             f"{path}: has one column (it starts with {start!r}), expected {wanted.what} separated by a tab; "
-            f"{wanted.one_column}, or say what it is with data.format"
+            f"{wanted.one_column}, or set data.format"
         )
     first, rest = [cell.strip() for cell in filled[0]], [[cell.strip() for cell in row] for row in filled[1:]]
     given = [name for name in wanted.given() if name]

@@ -132,7 +132,7 @@ def _check_row(row: Mapping[str, Any], path: Path) -> None:
     if inner is not None:
         raise DataError(
             f"{path}: is one JSON object with the rows in '{inner}', expected a list of objects or one object per line; write "
-            f"the list to a file of its own: `jq '.[\"{inner}\"]' {path.name} > rows.json`"
+            f"the list to a separate file: `jq '.[\"{inner}\"]' {path.name} > rows.json`"
         )
     columns = [value for value in row.values() if isinstance(value, list | dict) and len(value) > 1]
     if len(columns) == len(row) > 1 and all(isinstance(value, list) or "0" in value for value in columns):
@@ -200,9 +200,7 @@ def read_parquet(path: Path, wanted: TwoColumns, report: ReadingReport) -> Itera
             yield from _parquet_rows(file, path, wanted, report)
         except (pa.ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
             reason = str(error).split("\n", 1)[0] or type(error).__name__
-            raise DataError(
-                f"{path}: cannot be read as Parquet ({reason}); check the file, or say what it is with data.format"
-            ) from error
+            raise DataError(f"{path}: cannot be read as Parquet ({reason}); check the file, or set data.format") from error
 
 
 def _unpack(file: IO[bytes], plain: IO[bytes], path: Path) -> None:

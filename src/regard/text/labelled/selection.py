@@ -159,7 +159,7 @@ def number_as(texts: LabelledSpool, counts: npt.NDArray[np.int64], known: Labels
     if texts.multiple != known.multiple:
         here, there = ("several labels", "one label") if texts.multiple else ("one label", "several labels")
         raise DataError(
-            f"texts have {here} each, but those of the model that training starts from have {there}; set "
+            f"the texts have {here} each, but the training texts of the model had {there}; set "
             "data.label_separator as it was for that model, or train a new model"
         )
     if not set(texts.names) <= set(known.names):

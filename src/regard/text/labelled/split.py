@@ -106,7 +106,8 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
     """Return which texts belong to one of the folds, (N,). Each text belongs to exactly one of them.
 
-    The groups of each stratum are assigned to the folds in turn, large ones first, so that their numbers differ by at most one.
+    The groups of each stratum are assigned to one fold after another, large groups first, so that their numbers differ by at
+    most one.
 
     Args:
         groups: Result of `find_groups`.

@@ -130,7 +130,7 @@ def _parse(numbers: str, path: Path, number: int) -> Float[np.ndarray, " E"]:
 
 
 def _spellings(words: Sequence[str], any_case: bool) -> dict[str, list[tuple[int, int]]]:
-    """Return for each accepted spelling the words that it fits, with a rank: 0 is the word itself."""
+    """Map each accepted spelling to the words that it stands for, each with a rank. Rank 0 is the word as given."""
     wanted: dict[str, list[tuple[int, int]]] = {}
     for row, word in enumerate(words):
         forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)

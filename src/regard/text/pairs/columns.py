@@ -42,7 +42,7 @@ class PairColumns(TwoColumns):
             raise DataError(f"{path}: data.columns is {','.join(columns)}, expected two: the source's and the target's")
         source, target = (find_position(name, names, path) for name in columns)
         if source == target:
-            raise DataError(f"{path}: data.columns {','.join(columns)} is one column twice, expected two different ones")
+            raise DataError(f"{path}: data.columns {','.join(columns)} names one column twice, expected two different columns")
         return source, target
 
     def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
