@@ -239,7 +239,7 @@ def test_later_keys_come_first_so_that_stick_breaking_needs_an_order():
         (lambda: SoftCap(cap=0.0), r"SoftCap\(cap=0.0\): expected a finite number above 0"),
         (lambda: SoftmaxSink(0), r"SoftmaxSink\(num_heads=0\): num_heads must be 1 or more"),
         (lambda: SoftmaxSink(learned=1), r"SoftmaxSink\(learned=1\): learned must be True or False"),
-        (lambda: Entmax(alpha=1.0), r"Entmax\(alpha=1.0\): expected 1.01 ≤ alpha ≤ 2; for less, a softmax is as good"),
+        (lambda: Entmax(alpha=1.0), r"Entmax\(alpha=1.0\): expected 1.01 ≤ alpha ≤ 2; for a smaller alpha, use a softmax"),
         (lambda: Entmax(alpha=2.0, learned=True), r"Entmax\(alpha=2.0\): expected a number above 1.01 and below 2"),
         (lambda: Entmax(alpha="1.5"), r"Entmax\(alpha='1.5'\): alpha must be a number"),
     ],

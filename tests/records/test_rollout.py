@@ -69,7 +69,7 @@ def test_of_a_record_it_is_a_site_to_draw(tmp_path):
 def test_refusals(unchecked):
     made = record({"encoder.0": rows(2, 2), "encoder.2": rows(2, 2)}, ["a", "b"], [])
     with pytest.raises(
-        RequestError, match=r"every layer of the encoder family from encoder.0 on, and the record has encoder.0, en"
+        RequestError, match=r"every layer of the encoder family from encoder.0 on, but the record has encoder.0, en"
     ):
         made.rollout()
     with pytest.raises(RequestError, match=r"the record has no site decoder.0; record them all"):

@@ -17,7 +17,7 @@ from regard.attention.sparse import below_the_highest
 from regard.errors import ConfigError
 
 SMALLEST = 1.01
-"""Least α. Below, 1/(α − 1) is so large a power that float32 loses digits; a softmax is as good."""
+"""Least α. Below, 1/(α − 1) is such a large exponent that float32 loses digits. A softmax gives nearly the same weights."""
 
 
 def entmax_weights(z: Float[Tensor, "*any K"], power: Tensor | float, threshold: Tensor) -> Float[Tensor, "*any K"]:
@@ -81,7 +81,7 @@ class Entmax(nn.Module):
         check_number("Entmax", "alpha", alpha)
         if not SMALLEST <= alpha <= 2 or (learned and not SMALLEST < alpha < 2):
             between = f"a number above {SMALLEST} and below 2" if learned else f"{SMALLEST} ≤ alpha ≤ 2"
-            raise ConfigError(f"Entmax(alpha={alpha}): expected {between}; for less, a softmax is as good")
+            raise ConfigError(f"Entmax(alpha={alpha}): expected {between}; for a smaller alpha, use a softmax")
         self.num_heads, self.learned = num_heads, learned
         self.raw_alpha: float | nn.Parameter = float(alpha)
         if learned:

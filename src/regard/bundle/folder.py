@@ -82,7 +82,7 @@ def read(folder: Path, name: str, *, largest: int = _LARGEST) -> bytes:
         if not stat.S_ISREG(state.st_mode):
             raise BundleError(f"{path} is not an ordinary file (a link or a folder), expected the file itself: copy it there")
         if state.st_size > largest:
-            raise BundleError(f"{path} has {state.st_size:,} bytes, expected at most {largest:,}: it is not one of regard's")
+            raise BundleError(f"{path} has {state.st_size:,} bytes, expected at most {largest:,}: regard did not write it")
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
             return file.read(state.st_size)
     except MemoryError as error:

@@ -105,7 +105,7 @@ def _layers(weights: Mapping[str, np.ndarray], family: str) -> list[np.ndarray]:
     if not numbers or numbers != list(range(len(numbers))):
         found = ", ".join(f"{family}.{number}" for number in numbers) or f"no site {family}.0"
         raise RequestError(
-            f"rollout: it needs the attention of every layer of the {family} family from {family}.0 on, and the record has "
+            f"rollout: expected the attention of every layer of the {family} family from {family}.0 on, but the record has "
             f"{found}; record them all"
         )
     return [weights[f"{family}.{number}"] for number in numbers]

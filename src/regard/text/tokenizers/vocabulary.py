@@ -123,7 +123,7 @@ def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0)
     room = size - len(SPECIAL_TOKENS) - spare
     if room < 1:
         raise ConfigError(
-            f"the tokenizer's size is {size}; it has to hold {len(SPECIAL_TOKENS)} special symbols and pieces besides, "
+            f"the tokenizer's size is {size}; it has to hold {len(SPECIAL_TOKENS)} special symbols and some subwords, "
             "such as 8000"
         )
     counts: Counter[str] = Counter()
