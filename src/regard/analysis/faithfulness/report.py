@@ -14,9 +14,9 @@ CERTAIN = 0.05
 VISIBLE = 0.005
 """A difference must also be at least this large, so that two digits show it."""
 _MOST, _SOME = 0.5, 0.2
-"""For the verdicts "strong" and "moderate", the effect of the words with the most attention must reach these shares of the
-effect of
-    the best single words."""
+"""Shares of the effect of the best single words. For the verdicts "strong" and "moderate", the effect of the words with the
+most attention must reach them.
+"""
 _STEADY = 0.02
 """A change of predictions counts as small below this share."""
 _NONE = 1e-6
