@@ -4,17 +4,34 @@ Every error that a user can cause is a `RegardError`: the command line prints it
 exit code 2. A message says what was called, what was found, what was expected, and what to do.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from itertools import islice
 
 _LONGEST = 2000
-_MOST_ESCAPED = 1_000_000
 _SHORT_OF_MEMORY = (
     *("out of memory", "alloc_failed", "bad_alloc", "memory allocation", "allocation failed"),
     *("can't allocate memory", "cannot allocate memory"),
 )
 """Words of PyTorch, CUDA, the C library, C++, and the library of tokenizers, in lower case."""
+_SHORTENED = " … "
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters except tab and line feed, line separators, marks that reverse a text, and halves of surrogate pairs."""
+
+
+def printable(text: str) -> str:
+    """Escape everything in a text that could control a terminal, in the form `\\u001b`, which JSON and Python read back.
+
+    Letters of every script, joiners and emoji stay as they are. Text from files, models and file names goes through this
+    function where it is printed: `regard.terminal.show` and `regard.console.SafeConsole` call it.
+    """
+    return text if text.isprintable() else _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shortened(text: str) -> str:
+    """Return the beginning and the end of a text that is too long for a message; at most 2,000 characters."""
+    room = _LONGEST - len(_SHORTENED)
+    return text if len(text) <= _LONGEST else f"{text[: room * 3 // 4]}{_SHORTENED}{text[-(room - room * 3 // 4) :]}"
 
 
 class RegardError(Exception):
@@ -31,10 +48,8 @@ class RegardError(Exception):
         It may quote a file that contains control characters or very long lines.
         """
         text = super().__str__()
-        if not text.isprintable():
-            shown = (x if x.isprintable() or x in "\n\t" else x.encode("unicode_escape").decode() for x in text)
-            text = "".join(islice(shown, _MOST_ESCAPED))
-        return text if len(text) <= _LONGEST else f"{text[: _LONGEST * 3 // 4]} … {text[-_LONGEST // 4 :]}"
+        # The text is shortened twice, because an escape is longer than its character.
+        return shortened(printable(shortened(text)))
 
 
 class ConfigError(RegardError):

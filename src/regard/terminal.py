@@ -1,11 +1,51 @@
-"""Functions for the terminal: text that any terminal can show, and messages that are written at once."""
+"""The terminal: everything that is printed is printed here, so that no text of a stranger can control the terminal.
+
+Bars and colours go through `regard.console`. Ruff's rule T20 forbids `print` elsewhere in the package.
+"""
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import TextIO
+from typing import Any, TextIO
+
+from regard.errors import printable
 
 _SHOW_CURSOR = "\x1b[?25h"
+
+
+def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
+    """Print a text. On terminals and on standard error, control characters are escaped (`regard.errors.printable`).
+
+    Files and pipes get the text as it is, because another program may read it.
+
+    Args:
+        text: The text.
+        file: Where to; standard output if left out.
+        end: What follows the text.
+        flush: Whether to write it at once.
+    """
+    file = sys.stdout if file is None else file
+    if file is not None and (file is sys.stderr or file.isatty()):
+        text = printable(text)
+    print(text, file=file, end=end, flush=flush)
+
+
+@contextmanager
+def printable_warnings() -> Iterator[None]:
+    """Escape control characters in warnings, which name files."""
+    usual = warnings.formatwarning
+
+    def escaped(*facts: Any, **named: Any) -> str:
+        return printable(usual(*facts, **named))
+
+    warnings.formatwarning = escaped
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def replace_unwritable(file: TextIO) -> None:
@@ -22,7 +62,7 @@ def write_now(text: str, *, show_cursor: bool = True) -> None:
         show_cursor: Whether to show the terminal's cursor, which progress bars hide, because the process is about to end.
     """
     cursor = _SHOW_CURSOR if show_cursor and sys.stderr.isatty() else ""
-    os.write(2, (cursor + text).encode())
+    os.write(2, (cursor + printable(text)).encode())
 
 
 def discard_output() -> None:

@@ -49,6 +49,7 @@ def test_another_folder(tmp_path):
 
 def test_a_run_without_a_model_yet(tmp_path):
     (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "config.yaml").touch()
     refuse(tmp_path, r"holds a run without a model yet: its training has not finished its first validation; .*`regard resume ")
 
 
@@ -131,6 +132,24 @@ def test_a_signature_that_is_none(saved, text, message):
     refuse(saved, message)
 
 
+@pytest.mark.parametrize("version", [0, -1, True, False, 1.0, "2", None, [], -(10**4000)])
+def test_a_format_version_that_is_none(saved, version):
+    resign(saved, format_version=version)
+    refuse(
+        saved,
+        r"signature\.json is damaged: format_version is .{1,70}, expected a whole number from 1 to 2; copy the model again",
+    )
+
+
+@pytest.mark.parametrize("change", [{"hidden_size": 1 << 62}, {"hidden_size": 10**8}])
+def test_a_model_of_impossible_size_takes_no_memory(saved, change, monkeypatch):
+    text = (saved / "config.yaml").read_text()
+    (saved / "config.yaml").write_text(text.replace("hidden_size: 7", f"hidden_size: {change['hidden_size']}"))
+    resign(saved)
+    monkeypatch.setattr("regard.models.build.build_recurrent", None)  # nothing is built, not even on the meta device
+    refuse(saved, "hidden_size is")
+
+
 class Bomb:
     def __init__(self, flag: Path) -> None:
         self.flag = flag
@@ -177,7 +196,28 @@ def test_yaml_aliases_do_not_multiply(saved):
         ("seed: 1", "seed: one", "seed is 'one', expected a whole number"),
         ("seed: 1", "seed: [", r"config\.yaml"),
         ("hidden_size: 7", "hidden_size: 11", r"model\.safetensors"),
-        ("hidden_size: 7", "hidden_size: 1000000", r"model\.safetensors holds .* numbers, expected"),
+        (
+            "hidden_size: 7",
+            "hidden_size: 1000000",
+            r"safetensors holds [\d,]+ numbers, too few for config\.yaml, where model\.decoder\.hidden_size is 1,000,000$",
+        ),
+        ("hidden_size: 7", "hidden_size: 170", r"model\.safetensors holds [\d,]+ numbers, expected [\d,]+ by config\.yaml and"),
+        (
+            "hidden_size: 7",
+            "hidden_size: 4611686018427387904",
+            r"hidden_size is 4\.61169e\+18, expected 1 or more, and at most",
+        ),
+        (
+            "attention_size: 0",
+            "attention_size: 999999999",
+            r"holds .* where model\.decoder\.attention\.attention_size is 999,999,999",
+        ),
+        (
+            "num_layers: 1",
+            "num_layers: 999",
+            r"model\.safetensors holds \d+ tensors, too few for config\.yaml, where .*num_layers is 999",
+        ),
+        ("length_penalty: 1.0", "length_penalty: 1.0e+308", r"length_penalty is 1e\+308, expected from 0 to 10"),
         ("hidden_size: 7", "hidden_size: -1", "hidden_size is -1"),
         ("num_layers: 1", "num_layers: 2", r"model\.safetensors"),
     ],

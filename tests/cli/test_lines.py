@@ -5,28 +5,38 @@ import io
 import os
 import shutil
 import time
+import tracemalloc
 from argparse import Namespace
+from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from regard.cli import lines
 from regard.cli.lines import read_lines
 from regard.errors import DataError
+from regard.tasks.requests import text_blocks
+from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_SIDE
 
 BYTES = b"\xef\xbb\xbfa\rb\r\nc \xff\xe2\x80\xa8d\n\ne"
 LINES = ["a\rb", "c �\u2028d", "", "e"]
 
 
+def stream_of(given: Iterator[str]) -> SimpleNamespace:
+    """Return a file of these lines."""
+    return SimpleNamespace(readline=lambda size: next(given, ""))
+
+
 def test_lines_that_are_not_utf8_are_counted(tmp_path, capsys):
     (tmp_path / "latin").write_bytes(b"fine\nf\xfcr\n\xfcber\n")
     assert len(list(read_lines(str(tmp_path / "latin"), "translate"))) == 3
-    assert "2 lines of" in (message := capsys.readouterr().err)
-    assert "are not valid UTF-8 (the first is line 2)" in message
+    expected = "latin: lines that are not valid UTF-8: 2 (the first: line 2); invalid bytes are read as \ufffd\n"
+    assert capsys.readouterr().err.endswith(expected)
     piped = io.TextIOWrapper(io.BytesIO(b"fine\nf\xfcr\n"), encoding="ascii")
     assert [line for group in lines._available(piped) for line in group] == ["fine", "f\ufffdr"]
-    assert "1 lines of standard input are not valid UTF-8 (the first is line 2)" in capsys.readouterr().err
+    assert "regard: standard input: lines that are not valid UTF-8: 1 (the first: line 2)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
@@ -85,7 +95,7 @@ def test_a_damaged_gzip_file_is_named(tmp_path, damage):
 def test_a_pipe_is_not_read_far_ahead():
     drawn = []
     endless = (drawn.append(number) or f"{number}\n" for number in count())
-    first = next(lines._available(endless))
+    first = next(lines._available(stream_of(endless)))
     time.sleep(0.1)
     assert first[0] == "0"
     assert len(drawn) <= len(first) + 2 * lines._AT_ONCE + 2
@@ -97,7 +107,64 @@ def test_a_standard_input_that_fails_is_said_so_and_not_waited_for():
         yield "two\n"
         raise OSError(5, "Input/output error")
 
-    found = chain.from_iterable(lines._available(failing()))
+    found = chain.from_iterable(lines._available(stream_of(failing())))
     assert [next(found), next(found)] == ["one", "two"]
     with pytest.raises(DataError, match="cannot read standard input: Input/output error"):
         next(found)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_line_has_the_bound_of_training_data(tmp_path, capsys, packed, end):
+    longest = "a" * LONGEST_SIDE
+    content = f"{longest}{end or chr(10)}b\n{longest}x{'y' * 3_000_000}\n\n{longest}é{end}".encode()
+    path = tmp_path / "long.txt"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert list(read_lines(str(path), "translate")) == [longest, "b", longest, "", longest]
+    expected = f"regard: {path}: lines of more than 65,536 characters: 2 (the first: line 3); the rest of each was ignored\n"
+    assert capsys.readouterr().err == expected
+    assert lines._measure(str(path))[0] == 5
+    piped = io.TextIOWrapper(io.BytesIO(content))
+    assert [line for group in lines._available(piped) for line in group] == [longest, "b", longest, "", longest]
+
+
+def test_a_line_without_end_comes_at_once_and_takes_no_memory():
+    class Endless(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            buffer[:] = bytes(len(buffer))
+            return len(buffer)
+
+    found = lines._available(io.TextIOWrapper(io.BufferedReader(Endless())))
+    assert next(found) == ["\0" * LONGEST_SIDE]
+
+
+def test_a_device_is_not_read():
+    with pytest.raises(DataError, match=r"^/dev/zero is a device, expected a text file or a pipe$"):
+        read_lines("/dev/zero", "translate")
+
+
+def test_a_bomb_is_unpacked_in_bounded_memory(tmp_path):
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(200):
+            file.write(bytes(1 << 20))
+        file.write(b"\na b\n")
+    tracemalloc.start()
+    try:
+        assert [len(line) for line in read_lines(str(path), "translate")] == [LONGEST_SIDE, 3]
+        assert tracemalloc.get_traced_memory()[1] < 2e7
+    finally:
+        tracemalloc.stop()
+
+
+def test_blocks_of_long_lines_are_small():
+    def given(number: int) -> Iterator[str]:
+        return (f"{index}\r\n" if index != 6 else "x" * (CHUNK_CHARACTERS + 1) for index in range(number))
+
+    assert list(text_blocks(given(5), 2)) == [["0", "1"], ["2", "3"], ["4"]]
+    blocks = list(text_blocks(given(13), 5))
+    assert [len(block) for block in blocks] == [5, 2, 3, 3], "a block ends after a long line, and at every multiple of 5"
+    assert not list(text_blocks([], 5))

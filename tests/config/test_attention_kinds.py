@@ -143,7 +143,7 @@ def test_a_scorer_inside_an_attention():
             {"kind": "coverage", "window": "3"},
             r"of kind 'coverage' has no setting 'window'; it belongs to kind: local_monotonic",
         ),
-        ({"kind": "mocha", "chunk_size": "0"}, r"model.decoder.attention.chunk_size is 0, expected 1 or more"),
+        ({"kind": "mocha", "chunk_size": "0"}, r"model.decoder.attention.chunk_size is 0, expected from 1 to 1000"),
         (
             {"kind": "mocha", "initial_offset": "-inf"},
             r"model.decoder.attention.initial_offset is '-inf', expected a finite number",

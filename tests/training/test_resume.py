@@ -1,6 +1,7 @@
 """A run that is stopped, by whatever means and whenever, and goes on, ends with the bytes of one never stopped."""
 
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ import pytest
 import torch
 from tiny import TinyTranslator
 
+import regard
 from regard.config import BahdanauDecoderConfig, EncoderConfig, PlateauConfig, RecurrentConfig
 from regard.config.loading import render_config
+from regard.disk import locked
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
 from regard.processes.signals import Signals
 from regard.training import callbacks, fit, resume
@@ -202,6 +205,30 @@ def test_resume_wants_a_run(tmp_path):
     ):
         with pytest.raises(ConfigError, match=f"cannot resume '.*{name}': it {words}; name the folder that `regard train`"):
             resume(tmp_path / name)
+
+
+def test_a_run_that_was_killed_before_its_settings_were_written_is_recognised(config, tmp_path, monkeypatch):
+    out = Path(config.out)
+    (out / "checkpoints").mkdir(parents=True)
+    (out / "checkpoints" / "lock").write_text("1 elsewhere\n")
+    (out / "checkpoints" / "config.yaml.new").write_text("seed: 1")
+    words = (
+        f"cannot resume '{out}': its run was stopped before its settings were written; start it again with `regard train` and"
+    )
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        resume(out)
+    with pytest.raises(
+        BundleError, match="holds a run that has not written its settings yet, so there is no model; if no process"
+    ):
+        regard.load(out)
+    with pytest.raises(BundleError, match="holds a run that has not written its settings yet"):
+        regard.info(out)
+    with (
+        locked(out / "checkpoints" / "lock"),
+        pytest.raises(ConfigError, match=r"its run is just being started by process \d+ on"),
+    ):
+        resume(out)
+    fit(config, model=TinyTranslator(), progress=False)  # the folder is free for a new run
 
 
 def test_resume_wants_the_same_data(config, signal_at, pairs, tmp_path):

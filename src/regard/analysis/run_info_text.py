@@ -8,6 +8,7 @@ import yaml
 
 from regard.analysis.run_facts import ModelInfo, RunFacts, TrainingInfo, VocabularyInfo
 from regard.bundle.scores import score_rows
+from regard.errors import printable
 from regard.task import find_task
 
 _FREQUENT = 10
@@ -158,8 +159,5 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Escape control characters, with which an untrusted file could change the terminal, and cut long lines."""
-    lines = (line[:_LONGEST] for line in text.split("\n"))
-    return "\n".join(
-        "".join(character if character.isprintable() else repr(character)[1:-1] for character in line) for line in lines
-    )
+    """Cut long lines, and escape control characters, which an untrusted file could control a terminal with."""
+    return printable("\n".join(line[:_LONGEST] for line in text.split("\n")))

@@ -8,6 +8,7 @@ import yaml
 
 from regard.bundle.scores import score_rows
 from regard.config.loading import dump_config
+from regard.errors import printable
 from regard.task import Bundle, Card, find_task
 
 _COUNTS = (
@@ -29,14 +30,14 @@ def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
     card = find_task(bundle.config.task).bundle_format.card(bundle)
     parts = [
         _front_matter(card),
-        f"# {card.title}\n\n{card.summary}, trained with regard {signature['versions']['regard']}.",
+        f"# {_inline(card.title)}\n\n{card.summary}, trained with regard {signature['versions']['regard']}.",
         "## Use\n\n" + _usage(bundle, card),
         "## Model\n\n" + _table([*_model_rows(bundle), *card.model_rows]),
         "## Data\n\n" + _table([*card.data_rows, *_data_rows(bundle, signature)]),
         "## Scores\n\n" + _scores(card, signature.get("scores") or {}),
-        "## Limits\n\n" + "\n".join(f"- {sentence}" for sentence in card.limits),
+        "## Limits\n\n" + "\n".join(f"- {_inline(sentence)}" for sentence in card.limits),
     ]
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts)) + "\n"
 
 
 def _front_matter(card: Card) -> str:
@@ -95,4 +96,9 @@ def _flat(plain: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
     lines = ["| | |", "|---|---|"]
-    return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows])
+    return "\n".join(lines + ["| " + " | ".join(_inline(cell).replace("|", "\\|") for cell in row) + " |" for row in rows])
+
+
+def _inline(text: str) -> str:
+    """Return a text in one line without HTML; names of labels and files may hold anything."""
+    return " ".join(text.split()).replace("<", "&lt;")

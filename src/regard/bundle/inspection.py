@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from regard.bundle.bundle import CONFIG, WEIGHTS
-from regard.bundle.load import check_depth, plan_model, read_report, read_steadily, read_task
+from regard.bundle.load import check_sizes, plan_model, read_report, read_steadily, read_task
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import read_shapes
 from regard.config import RunConfig
@@ -44,7 +44,7 @@ def _inspect(folder: Path) -> Inspection:
     parts = task.bundle_format.read_parts(files)
     weights, model = files.content[WEIGHTS], None
     if signature["custom"] != "model":
-        check_depth(config, weights, files.path(WEIGHTS))
+        check_sizes(config, weights, files.path(WEIGHTS))
         model = plan_model(folder, config, task, parts)
     return Inspection(
         config=config,

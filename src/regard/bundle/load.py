@@ -1,6 +1,7 @@
 """Read a bundle. No code in it is run, and all its contents are checked."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,17 @@ from regard.bundle.folder import find, version
 from regard.bundle.signature import read_signed
 from regard.bundle.weights import Uninitialised, read_shapes, unpack
 from regard.config import RunConfig
+from regard.config.checks import numbers
 from regard.config.loading import load_config, parse_layer
 from regard.errors import BundleError, ConfigError, RegardError, RequestError
 from regard.task import Bundle, BundleFiles, BundleFormat, Task, find_task
 
 Found = TypeVar("Found")
 _DEPTHS = ("num_layers", "encoder_layers", "decoder_layers", "num_recurrent")
+_WIDTHS = (
+    *("hidden_size", "embedding_size", "feed_forward_size", "attention_size", "position_size"),
+    *("num_heads", "num_kv_heads", "num_filters", "kernel_size"),
+)
 _TRIES = 20
 """Number of times a folder is read again because a run replaced its model at the same time."""
 
@@ -71,7 +77,7 @@ def _load_once(folder: Path, device: str | torch.device, model: nn.Module | None
     _check_custom(folder, signature["custom"], model, attention)
     config, task = read_task(folder, signature, files.content[CONFIG])
     if signature["custom"] != "model":
-        check_depth(config, files.content[WEIGHTS], files.path(WEIGHTS))
+        check_sizes(config, files.content[WEIGHTS], files.path(WEIGHTS))
     facts = {"signature": signature, "report": read_report(files), "custom": signature["custom"]}
     parts = task.bundle_format.read_parts(files)
     filled = _fill(files, task.bundle_format, config, parts, model, attention)
@@ -140,7 +146,7 @@ def check_buildable(config: RunConfig, task: Task[Any, Any, Any, Any], parts: An
     Raises:
         BundleError: If it is too small, or the model cannot be built.
     """
-    check_depth(config, data, path)
+    check_sizes(config, data, path)
     with _explained(path), torch.random.fork_rng(devices=[]):
         _check_size(lambda _: task.bundle_format.build_model(config, parts), data, path)
 
@@ -155,17 +161,21 @@ def plan_model(folder: Path, config: RunConfig, task: Task[Any, Any, Any, Any], 
         return task.bundle_format.build_model(config, parts)
 
 
-def check_depth(config: RunConfig, data: bytes, path: Path) -> None:
-    """Check that there are no more layers than tensors, because layers take time and memory before a weight is read.
+def check_sizes(config: RunConfig, data: bytes, path: Path) -> None:
+    """Check that no size in the settings is larger than the file of weights allows, before a model of these sizes is built.
+
+    There is at least one tensor for each layer, and one number for each unit of a width, a head or a filter.
 
     Raises:
-        BundleError: If there are more.
+        BundleError: If a size is larger.
     """
-    tensors = len(read_shapes(data, path))
-    for name in _DEPTHS:
-        depth = getattr(config.model, name, 0)
-        if depth > tensors:
-            raise BundleError(f"{path} holds {tensors:,} tensors, too few for config.yaml, where model.{name} is {depth:,}")
+    shapes = read_shapes(data, path)
+    limits = dict.fromkeys(_DEPTHS, (len(shapes), "tensors"))
+    limits |= dict.fromkeys(_WIDTHS, (sum(map(math.prod, shapes.values())), "numbers"))
+    for name, value, _ in numbers(config.model, "model."):
+        most, what = limits.get(name.rpartition(".")[2], (value, ""))
+        if value > most:
+            raise BundleError(f"{path} holds {most:,} {what}, too few for config.yaml, where {name} is {value:,}")
 
 
 def read_report(files: BundleFiles) -> dict[str, Any]:
@@ -193,7 +203,7 @@ def _build(build: Callable[[Any], nn.Module], attention: nn.Module | None, data:
 
 
 def _check_size(build: Callable[[Any], nn.Module], data: bytes, path: Path, *, complete: bool = True) -> None:
-    num_stored = sum(_product(shape) for shape in read_shapes(data, path).values())
+    num_stored = sum(map(math.prod, read_shapes(data, path).values()))
     with torch.device("meta"), Uninitialised():  # a config with huge sizes costs no memory
         num_planned = _count_stored(build(None))
     if complete and num_planned > num_stored:
@@ -207,7 +217,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except BundleError:
         raise
-    except (RegardError, RuntimeError, ValueError, OverflowError, MemoryError) as error:
+    except (RegardError, RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise BundleError(f"{path.parent}: config.yaml describes a model that cannot be built: {first_line(error)}") from error
 
 
@@ -215,13 +225,6 @@ def _count_stored(model: nn.Module) -> int:
     """Return the least number of values in a model's file: tied weights count once, and persistent buffers count too."""
     kept = model.state_dict(keep_vars=True).values()
     return sum(tensor.numel() for tensor in {id(tensor): tensor for tensor in kept}.values())
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    size = 1
-    for axis in shape:
-        size *= axis
-    return size
 
 
 def first_line(error: BaseException) -> str:

@@ -100,6 +100,11 @@ def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise BundleError(f"{folder} is a file, expected the folder of a trained model, which `regard train` makes")
     if not find(folder, SIGNATURE).exists() and not find(folder, SIGNATURE).is_symlink():
+        if (folder / "checkpoints").is_dir() and not (folder / "checkpoints" / "config.yaml").exists():
+            raise BundleError(
+                f"{folder} holds a run that has not written its settings yet, so there is no model; if no process is preparing "
+                "its data now, it was stopped: start it again with `regard train`"
+            )
         if (folder / "checkpoints").is_dir():
             raise BundleError(
                 f"{folder} holds a run without a model yet: its training has not finished its first validation; wait for it, "
@@ -113,9 +118,14 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_signature(signature: Any, path: Path) -> None:
-    if not isinstance(signature, dict) or not isinstance(signature.get("format_version"), int):
+    if not isinstance(signature, dict) or "format_version" not in signature:
         raise BundleError(f"{path} is not the signature of a regard model: it has no format_version")
     newer = signature["format_version"]
+    if type(newer) is not int or newer < 1:
+        raise BundleError(
+            f"{path} is damaged: format_version is {newer!r:.60}, expected a whole number from 1 to {FORMAT_VERSION}; "
+            "copy the model again"
+        )
     if newer > FORMAT_VERSION:
         versions = signature.get("versions")
         maker = versions.get("regard", "a newer regard") if isinstance(versions, dict) else "a newer regard"

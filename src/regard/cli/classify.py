@@ -17,6 +17,7 @@ from regard.cli.options import (
     load_classifier,
     save_heatmap,
 )
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier
@@ -41,12 +42,12 @@ def main(arguments: Sequence[str]) -> None:
         own = None if lines is None else islice(lines, part.first, part.last)
         num_cut = 0
         for number, found in enumerate(_classifications(classifier, own, options), part.first + 1):
-            print(_render(found, options, classifier.labels.multiple), file=part.file, flush=lines is None)
+            show(_render(found, options, classifier.labels.multiple), file=part.file, flush=lines is None)
             if options.heatmap:
                 save_heatmap(found.attention, number, options, "texts")
             num_cut += found.cut_at is not None
         if num_cut:
-            print(
+            show(
                 f"regard: texts of which only the first {classifier.config.data.max_tokens:,} tokens were read "
                 f"(data.max_tokens, set when the model was trained): {num_cut:,}",
                 file=sys.stderr,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from regard.cli.options import Parser, positive_number, whole_number
 from regard.errors import RequestError
+from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
     if options.alignments and options.reviews:
         raise RequestError("corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out")
-    print(_write(options))
+    show(_write(options))
 
 
 def _write(options: argparse.Namespace) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from regard.cli.options import DRAWINGS, Parser, check_ending
+from regard.terminal import show
 
 _DEFAULT = "curves.png"
 
@@ -38,4 +39,4 @@ def main(arguments: Sequence[str]) -> None:
 
     columns = [name.strip() for name in options.columns.split(",") if name.strip()]
     curves(options.dirs, options.to, by=options.by, columns=columns, title=options.title)
-    print(f"The curves are in {options.to}.")
+    show(f"The curves are in {options.to}.")

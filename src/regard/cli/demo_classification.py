@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regard import disk
 from regard.cli.options import record_of
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.demo import Review
@@ -46,10 +47,10 @@ def demonstrate(options: argparse.Namespace) -> None:
     held_out_file = out / "held-out.tsv"
     lines = "".join(f"{review.text}\t{review.label}\n" for review in held_out)
     disk.write(held_out_file, f"text\tlabel\n{lines}")
-    print(_render(rows))
+    show(_render(rows))
     assert shown is not None
     _show(shown, held_out, out)
-    print(
+    show(
         f"""
 Next:
   regard classify {out / _PRESETS[0]} "{held_out[0].text}"
@@ -89,7 +90,7 @@ def _train(preset: str, file: Path, options: argparse.Namespace) -> "Classifier"
     }
     if preset != _PRESETS[0]:
         settings |= _SHORTER
-    print(f"\nPreset {preset}:", flush=True)
+    show(f"\nPreset {preset}:", flush=True)
     return fit(load_preset(preset, settings))
 
 
@@ -119,16 +120,15 @@ def _render(rows: list[_Row]) -> str:
 
 def _show(classifier: "Classifier", held_out: "list[Review]", out: Path) -> None:
     """Label the first held-out review of suitable length, and colour its words."""
-    from rich.console import Console
-
+    from regard.console import SafeConsole
     from regard.viz import terminal
 
     review = next((review for review in held_out if len(review.words) in _SHOWN_WORDS), held_out[0])
     [result] = classifier.classify([review.text])
     record = replace(record_of(result.attention, "demo"), reference=review.label)
-    print(f"\nA new review: {review.text}")
-    print(f"its label: {result.label} ({result.probability:.1%}); the corpus has {review.label}\n")
-    terminal.render(record, Console())
+    show(f"\nA new review: {review.text}")
+    show(f"its label: {result.label} ({result.probability:.1%}); the corpus has {review.label}\n")
+    terminal.render(record, SafeConsole())
     for name in ("words.png", "words.html"):
         record.save(out / name)
-    print(f"\nThe same as pictures: {out / 'words.png'} and {out / 'words.html'}")
+    show(f"\nThe same as pictures: {out / 'words.png'} and {out / 'words.html'}")

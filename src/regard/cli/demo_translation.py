@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from regard import disk
 from regard.cli.options import record_of
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.demo import DemoPair
@@ -36,7 +37,7 @@ def demonstrate(options: argparse.Namespace) -> None:
     disk.write(held_out_file, "".join(f"{pair.source}\t{pair.target}\n" for pair in held_out))
     _score(translator, held_out)
     _show(translator, held_out, out)
-    print(
+    show(
         f"""
 Next:
   regard translate {out} "{held_out[0].source}"
@@ -83,23 +84,22 @@ def _score(translator: "Translator", held_out: "list[DemoPair]") -> None:
         [pair.possible for pair in held_out],
         words=[(pair.source_words, pair.target_words) for pair in held_out],
     )
-    print(f"On {len(held_out):,} pairs that share no sentence with training:")
-    print(scores.render())
-    print(f"AER        {error:.3f}   (alignment error rate of the attention against the gold alignments)\n")
+    show(f"On {len(held_out):,} pairs that share no sentence with training:")
+    show(scores.render())
+    show(f"AER        {error:.3f}   (alignment error rate of the attention against the gold alignments)\n")
 
 
 def _show(translator: "Translator", held_out: "list[DemoPair]", out: Path) -> None:
     """Translate the first held-out sentence of suitable length, and draw its attention."""
-    from rich.console import Console
-
+    from regard.console import SafeConsole
     from regard.viz import terminal
 
     pair = next((pair for pair in held_out if len(pair.source_words) in _SHOWN_WORDS), held_out[0])
     [result] = translator.translate([pair.source])
     record = replace(record_of(result.attention, "demo"), reference=pair.target)
-    print(f"A new sentence: {pair.source}\nits translation:            {result.text}")
-    print(f"the corpus has:             {pair.target}\n")
-    terminal.render(record, Console())
+    show(f"A new sentence: {pair.source}\nits translation:            {result.text}")
+    show(f"the corpus has:             {pair.target}\n")
+    terminal.render(record, SafeConsole())
     for name in ("attention.png", "attention.html"):
         record.save(out / name)
-    print(f"\nThe same as pictures: {out / 'attention.png'} and {out / 'attention.html'}")
+    show(f"\nThe same as pictures: {out / 'attention.png'} and {out / 'attention.html'}")

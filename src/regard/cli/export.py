@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from regard.cli.options import Parser, model_folder
 from regard.errors import RequestError
+from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -64,8 +65,8 @@ def main(arguments: Sequence[str]) -> None:
             check=options.check,
             overwrite=options.overwrite,
         )
-    print(f"{done.folder}: {', '.join(done.files)}")
-    print(f"largest difference from the model, over inputs of six sizes: {done.largest_difference:.1e}")
+    show(f"{done.folder}: {', '.join(done.files)}")
+    show(f"largest difference from the model, over inputs of six sizes: {done.largest_difference:.1e}")
     for quality in done.quality:
-        print(quality.render())
-    print(f"try it: python {done.folder / 'example.py'} some text")
+        show(quality.render())
+    show(f"try it: python {done.folder / 'example.py'} some text")

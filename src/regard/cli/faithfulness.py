@@ -17,6 +17,7 @@ from regard.cli.options import (
 from regard.errors import RequestError
 from regard.tasks.arguments import add_layout_options
 from regard.tasks.classification.commands import TEXT_LAYOUT, read_given_texts
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.tasks.classification.predictor import Classifier
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     from regard.tasks.classification.bundle import save_faithfulness
 
     texts, labels, report = read_given_texts(options, classifier)
-    print(report.render(), file=sys.stderr)
+    show(report.render(), file=sys.stderr)
     found = measure_faithfulness(
         classifier,
         texts,

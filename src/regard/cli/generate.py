@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from regard.cli.options import (
     positive_number,
     whole_number,
 )
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.tasks.language.results import Generation
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.prompts and options.input:
         parser.error("prompts and --input are both given; give only one of the two")
     if not options.prompts and not options.input and _is_piped():
-        print(
+        show(
             "regard: no prompt is given, so texts begin without one; --input /dev/stdin reads prompts from a pipe",
             file=sys.stderr,
         )
@@ -48,8 +49,10 @@ def main(arguments: Sequence[str]) -> None:
 
 def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> None:
     model = load_language_model(options, "generate")
+    from regard.tasks.requests import text_blocks
+
     first = part.first
-    for prompts in _groups(lines):
+    for prompts in text_blocks(lines, _AT_ONCE):
         found = model.generate(
             prompts,
             samples=options.samples,
@@ -65,7 +68,7 @@ def _generate(options: argparse.Namespace, part: Part, lines: Iterable[str]) -> 
         )
         first += len(prompts)
         for one in (generation for own in found for generation in own):
-            print(_render(one, options), file=part.file)
+            show(_render(one, options), file=part.file)
 
 
 def _parser() -> Parser:
@@ -107,17 +110,6 @@ def _is_piped() -> bool:
     except OSError:  # closed
         return False
     return stat.S_ISFIFO(kind) or stat.S_ISREG(kind)
-
-
-def _groups(lines: Iterable[str]) -> Iterator[list[str]]:
-    group: list[str] = []
-    for line in lines:
-        group.append(line)
-        if len(group) == _AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _render(found: "Generation", options: argparse.Namespace) -> str:

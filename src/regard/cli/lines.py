@@ -4,9 +4,11 @@ import argparse
 import codecs
 import gzip
 import hashlib
+import os
+import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -19,7 +21,8 @@ from typing import IO, Any, TextIO
 from regard.errors import BundleError, DataError, RequestError
 from regard.processes.parted_file import PartedFile
 from regard.processes.ranks import read_ranks
-from regard.terminal import replace_unwritable
+from regard.terminal import replace_unwritable, show
+from regard.text.files.opening import LONGEST_SIDE
 from regard.version import __version__
 
 _AT_ONCE = 1024
@@ -30,6 +33,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_PASSED_OVER = 1 << 20
+"""Characters that are read together from the rest of a line that is too long."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
@@ -37,6 +42,8 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
     """Yield the lines of a text file, which may be compressed as .gz.
 
     The file is opened at once, so that a missing file is found first.
+
+    As in training data, a line has at most 65,536 characters. What exceeds them is read and ignored, in bounded memory.
 
     Args:
         path: The file.
@@ -51,7 +58,7 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
             f"{path} is named like a Parquet file, expected a text file: write the column to a text file with one text per line"
         )
     if name.endswith(_TABLES):
-        print(
+        show(
             f"regard: {path} is named like a table, but is read as a text file, and every line is one text; to {verb} one "
             "column, write it to a text file with one text per line",
             file=sys.stderr,
@@ -79,19 +86,40 @@ def _decoded(path: str) -> Iterator[TextIOWrapper]:
             yield lines
 
 
-def _readable(lines: Iterable[str], where: str) -> Iterator[str]:
-    """Yield the lines without their line ends, and at the end print a warning if some were not UTF-8."""
-    unreadable, first = 0, 0
-    for number, line in enumerate(lines, 1):
-        if "\ufffd" in line:
-            unreadable, first = unreadable + 1, first or number
-        yield line.rstrip("\r\n")
-    if unreadable:
-        print(
-            f"regard: {unreadable:,} lines of {where} are not valid UTF-8 (the first is line {first:,}); "
-            "invalid bytes are read as \ufffd",
-            file=sys.stderr,
-        )
+def _readable(file: TextIO, where: str) -> Iterator[str]:
+    """Lines without their ends, cut where they are too long; at the end, notes on those that were cut or not UTF-8."""
+    unreadable, too_long = _Counter(), _Counter()
+    number = 0
+    while line := file.readline(LONGEST_SIDE + 2):  # with both characters of a line end
+        number += 1
+        text = line.rstrip("\r\n")
+        if "\ufffd" in text:
+            unreadable.add(number)
+        if len(text) > LONGEST_SIDE:
+            too_long.add(number)
+        yield text[:LONGEST_SIDE]
+        while line and not line.endswith("\n"):
+            line = file.readline(_PASSED_OVER)
+    unreadable.report(where, "that are not valid UTF-8", "invalid bytes are read as \ufffd")
+    too_long.report(where, f"of more than {LONGEST_SIDE:,} characters", "the rest of each was ignored")
+
+
+@dataclass
+class _Counter:
+    """How many lines have a fault, and the number of the first."""
+
+    count: int = 0
+    first: int = 0
+
+    def add(self, number: int) -> None:
+        """Count a line."""
+        self.count += 1
+        self.first = self.first or number
+
+    def report(self, where: str, fault: str, effect: str) -> None:
+        """Print a message if there is such a line."""
+        if self.count:
+            show(f"regard: {where}: lines {fault}: {self.count:,} (the first: line {self.first:,}); {effect}", file=sys.stderr)
 
 
 @contextmanager
@@ -99,6 +127,8 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     """Open a file's bytes, and decompress them if necessary."""
     try:
         with open(path, "rb") as plain:
+            if stat.S_ISCHR(os.fstat(plain.fileno()).st_mode) and not plain.isatty():
+                raise DataError(f"{path} is a device, expected a text file or a pipe")
             zipped = plain.peek(2).startswith(b"\x1f\x8b")
             yield gzip.GzipFile(fileobj=plain) if zipped else plain  # type: ignore[misc]
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -202,7 +232,7 @@ def typed_lines(command: str, what: str) -> Iterator[list[str]]:
     if sys.stdin is None:
         raise RequestError(f"{command}: standard input is closed; give {what}s, or --input FILE")
     if sys.stdin.isatty():
-        print(f"Type a {what} and Enter; Ctrl-D ends.", file=sys.stderr)
+        show(f"Type a {what} and Enter; Ctrl-D ends.", file=sys.stderr)
     return _available(sys.stdin)
 
 

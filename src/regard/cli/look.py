@@ -19,6 +19,7 @@ from regard.cli.options import (
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError, nearest
 from regard.task import find_task
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
@@ -47,18 +48,17 @@ def main(arguments: Sequence[str]) -> None:
     finally:
         _show(found.headline, record, site, options)
     if options.to:
-        print(f"written to {options.to}")
+        show(f"written to {options.to}")
 
 
 def _show(headline: str, record: "AttentionRecord", site: str | None, options: argparse.Namespace) -> None:
-    from rich.console import Console
-
+    from regard.console import SafeConsole
     from regard.viz import terminal
 
-    print(f"{headline}\n")
-    terminal.render(record, Console(), site=site, special=options.special, caption=options.caption)
+    show(f"{headline}\n")
+    terminal.render(record, SafeConsole(), site=site, special=options.special, caption=options.caption)
     if site is not None and options.caption:
-        print("Add --to FILE to draw all layers and heads.")
+        show("Add --to FILE to draw all layers and heads.")
 
 
 def _parser() -> tuple[Parser, TaskOptions]:

@@ -4,13 +4,14 @@ A command is a module with `main(arguments) -> int | None`. Only the called comm
 """
 
 import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from regard.errors import RegardError, RequestError, missing_package, nearest, out_of_memory
+from regard.errors import RegardError, RequestError, missing_package, nearest, out_of_memory, shortened
 from regard.processes.ranks import own_name
-from regard.terminal import discard_output, replace_unwritable
+from regard.terminal import discard_output, printable_warnings, replace_unwritable, show
 
 _HELP = """\
 regard: train a translator, a text classifier or a language model on your own file, use it, and inspect its attention.
@@ -83,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     replace_unwritable(sys.stdout)
     try:
-        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        with printable_warnings():
+            code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except RegardError as error:
         return error.exit_code if error.told else _fail(own_name() + str(error), error.exit_code)
@@ -93,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_output()
         return 141
     except OSError as error:
-        return _fail(own_name() + _explain(error))
+        return _fail(own_name() + shortened(_explain(error)))
     except BaseException as error:  # a panic of the tokenizers' library is no Exception
         if not out_of_memory(error):
             raise
@@ -103,13 +105,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["help"]:
-        print(_HELP, end="")
+        show(_HELP, end="")
         return 0
     name, *rest = [*arguments[1:], "--help"] if arguments[0] == "help" else arguments
     if name in ("--version", "-V", "version"):
         from regard.version import __version__
 
-        print(f"regard {__version__}")
+        show(f"regard {__version__}")
         return 0
     if name not in COMMANDS:
         from regard.cli.habits import find_command
@@ -117,6 +119,10 @@ def _run(arguments: list[str]) -> int:
         known = find_command(name)
         meant = f"; in regard: {known}" if known else nearest(name, COMMANDS)
         raise RequestError(f"no command is named '{name}'{meant} (`regard --help` shows them)")
+    try:
+        os.getcwd()
+    except OSError as error:  # PyTorch's libraries could not be loaded, and end the process
+        raise RequestError(f"{name}: the working directory no longer exists; change to one that does, and try again") from error
     try:
         return import_module(f"regard.cli.{name}").main(rest) or 0
     except ModuleNotFoundError as error:
@@ -126,7 +132,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    print(f"regard: {message}", file=sys.stderr)
+    show(f"regard: {message}", file=sys.stderr)
     return code
 
 

@@ -11,6 +11,7 @@ from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
 from regard.task import find_task
 from regard.tasks.arguments import any_number, positive_number, whole_number
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
@@ -158,7 +159,7 @@ def check_picture_options(arguments: argparse.Namespace, command: str) -> None:
 
 def print_result(found: "Result", *, as_json: bool) -> None:
     """Print a result as text, or as one JSON object."""
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.render(), flush=True)
+    show(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.render(), flush=True)
 
 
 def load_model(arguments: argparse.Namespace) -> Any:

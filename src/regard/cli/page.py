@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, model_folder
+from regard.terminal import show
 
 _MOST_EXAMPLES = 20
 
@@ -44,4 +45,4 @@ def main(arguments: Sequence[str]) -> None:
     if options.examples:
         examples += [line for line in read_lines(options.examples, "show") if line.strip()][:_MOST_EXAMPLES]
     page = write_page(options.dirs, options.to, examples=examples, title=options.title, overwrite=options.overwrite)
-    print(f"{page.path}: {page.size / 1e6:.1f} MB, with {', '.join(page.models)}; open it in a browser")
+    show(f"{page.path}: {page.size / 1e6:.1f} MB, with {', '.join(page.models)}; open it in a browser")

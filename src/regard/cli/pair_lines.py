@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from regard.cli.options import Parser, add_machine_options, add_model_argument
 from regard.tasks.arguments import add_layout_options
 from regard.tasks.translation.commands import PAIR_LAYOUT
+from regard.terminal import show
 from regard.text.files.report import ReadingReport
 
 
@@ -26,14 +27,14 @@ def print_lines(rows: Iterable[tuple[int, str]], report: ReadingReport) -> None:
     """
     printed = 0
     for line, text in rows:
-        print("\n" * (line - printed - 1) + text)
+        show("\n" * (line - printed - 1) + text)
         printed = line
     if report.unit == "lines":
-        print("\n" * (report.read - printed), end="")
+        show("\n" * (report.read - printed), end="")
     print_skipped(report)
 
 
 def print_skipped(report: ReadingReport) -> None:
     """Print the report on standard error if lines were skipped."""
     if report.skipped:
-        print(report.render(), file=sys.stderr)
+        show(report.render(), file=sys.stderr)

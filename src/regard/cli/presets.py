@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from regard.cli.options import Parser
 from regard.presets import preset_names, preset_text
+from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -17,9 +18,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a preset")
     name = parser.read(arguments).name
     if name is not None:
-        print(preset_text(name), end="")
+        show(preset_text(name), end="")
         return
     width = max(map(len, preset_names()))
     for known in preset_names():
         summary = preset_text(known).partition("\n")[0].removeprefix("# ")
-        print(f"{known:<{width}}  {summary}")
+        show(f"{known:<{width}}  {summary}")

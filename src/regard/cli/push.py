@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from regard.cli.options import Parser
+from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -24,4 +25,4 @@ def main(arguments: Sequence[str]) -> None:
 
     from regard.hub.upload import push
 
-    print(push(options.dir, options.name, private=options.private, message=options.message))
+    show(push(options.dir, options.name, private=options.private, message=options.message))

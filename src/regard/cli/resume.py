@@ -6,6 +6,7 @@ from regard.cli.options import Parser
 from regard.config.loading import setting_names
 from regard.errors import RequestError
 from regard.task import find_task
+from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
                 f"resume: {folder} holds a cross-validation, whose settings cannot change, because all folds must be trained "
                 "with the same settings; start a new one with `regard train classification --folds N`"
             )
-        print(resume_folds(folder).render())
+        show(resume_folds(folder).render())
         return
     settings = _read_changes(folder, overrides) if overrides else {}
     model = resume(folder, overrides=settings)

@@ -11,6 +11,7 @@ from regard.cli.options import Parser, load_translator
 from regard.cli.pair_lines import add_pair_options, print_lines, print_skipped
 from regard.plurals import counted
 from regard.tasks.translation.commands import ENSEMBLE, read_given_pairs
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.tasks.translation.predictor import Translator
@@ -39,12 +40,12 @@ def main(arguments: Sequence[str]) -> None:
     scored = _scored(translator, chunks, totals)
     if options.json:
         for line, one in scored:
-            print(json.dumps(_plain(line, one), ensure_ascii=False))
+            show(json.dumps(_plain(line, one), ensure_ascii=False))
         print_skipped(report)
     else:
         rows = ((line, f"{one.score:.6f}\t{one.log_probability:.6f}\t{one.num_tokens}") for line, one in scored)
         print_lines(rows, report)
-    print(totals.render(), file=sys.stderr)
+    show(totals.render(), file=sys.stderr)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from regard.errors import RequestError, nearest
 from regard.processes.ranks import read_ranks
 from regard.task import all_tasks, find_task
 from regard.tasks.arguments import split_files
+from regard.terminal import show
 
 _NOTE = """\
 Every setting below is an option (--training.max_epochs 5) and a line of a YAML file for --config. The command line
@@ -28,22 +29,22 @@ Setting another `kind` for a part resets the other settings of that part."""
 def main(arguments: Sequence[str]) -> None:
     """Train a model, or print help."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: regard train TASK --data.train FILE [...]\n")
+        show("usage: regard train TASK --data.train FILE [...]\n")
         for name, known in all_tasks().items():
             summary = known.words.summary
-            print(f"  regard train {name:<15} {summary[0].lower()}{summary[1:-1]} (`regard train {name} --help`)")
+            show(f"  regard train {name:<15} {summary[0].lower()}{summary[1:-1]} (`regard train {name} --help`)")
         return
     task, *rest = arguments
     if not is_task(task):
         raise _unknown_task(task, rest)
     if "-h" in rest or "--help" in rest:
-        print(_help(task))
+        show(_help(task))
         return
     config = complete_arguments(task, rest)
     from regard.training import cross_validate, fit
 
     if find_task(task).training.num_folds(config) and "fold" not in _named(rest):
-        print(cross_validate(config).render())
+        show(cross_validate(config).render())
         return
     fit(config)
     say_what_next(config.out, task)
@@ -268,7 +269,7 @@ def say_what_next(folder: str, task: str) -> None:
     if not read_ranks().first:
         return
     commands = "\n".join(f"  {command.replace('DIR', folder)}" for command in find_task(task).words.use)
-    print(f"\nThe model is in {folder}." + (f" Next:\n{commands}" if commands else ""))
+    show(f"\nThe model is in {folder}." + (f" Next:\n{commands}" if commands else ""))
 
 
 def _help(task: str) -> str:

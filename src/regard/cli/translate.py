@@ -24,6 +24,7 @@ from regard.cli.options import (
 )
 from regard.errors import RequestError, nearest
 from regard.tasks.translation.commands import BEAM, ENSEMBLE, LENGTH_PENALTY, LENGTH_REWARD
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.decoding import Sampling
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         translator = load_translator(options, "translate")
         found = _translations(translator, islice(lines, part.first, part.last), options, part.first)
         for number, translation in enumerate(found, part.first + 1):
-            print(_render(translation, number, options), file=part.file, flush=options.live)
+            show(_render(translation, number, options), file=part.file, flush=options.live)
             if options.heatmap:
                 save_heatmap(translation.attention, number, options, "sentences")
 

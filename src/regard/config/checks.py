@@ -7,11 +7,13 @@ from dataclasses import fields, is_dataclass
 from encodings.aliases import aliases
 from typing import Any, Protocol
 
-from regard.config.settings import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Family, Range, Settings
+from regard.config.settings import ANY, BELOW_ONE, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Family, Range, Settings
 from regard.config.training import TrainingConfig
 from regard.errors import ConfigError, nearest
 
-_FEW = Range("from 1 to 1000", low=1, high=1000)
+_LARGEST = 1e9
+"""Largest magnitude of numbers without a bound of their own: more would overflow before it has an effect."""
+_AT_MOST = f", and at most {_LARGEST:,.0f}"
 _PROBABILITY = Range("from 0 to 1", high=1)
 _INSIDE = Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)
 
@@ -22,17 +24,7 @@ _RANGES = {
     **dict.fromkeys(
         (
             *("hidden_size", "embedding_size", "feed_forward_size", "num_heads", "num_buckets"),
-            *(
-                "max_epochs",
-                "batch_tokens",
-                "accumulate",
-                "beam_size",
-                "groups",
-                "max_tokens",
-                "max_sentence",
-                "min_count",
-                "fold",
-            ),
+            *("max_epochs", "accumulate", "groups", "max_sentence", "min_count", "fold"),
         ),
         COUNT,
     ),
@@ -43,9 +35,12 @@ _RANGES = {
         ),
         BELOW_ONE,
     ),
-    **dict.fromkeys(("num_layers", "encoder_layers", "decoder_layers", "num_recurrent", "max_ngram"), _FEW),
+    **dict.fromkeys(("num_layers", "encoder_layers", "decoder_layers", "num_recurrent", "max_ngram", "beam_size"), FEW),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
+    "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # as many as a text has characters
+    "batch_tokens": Range("from 1 to 1048576", low=1, high=1 << 20),
+    "length_penalty": Range("from 0 to 10", high=10),
     "size": Range("5 or more (four are special symbols)", low=5),
     **dict.fromkeys(("alignment_layer", "alignment_head"), Range("-1 or more", low=-1)),
     **dict.fromkeys(("length_reward", "diversity"), Range("from 0 to 100", high=100)),
@@ -72,18 +67,25 @@ def check_config(config: Settings, places: Mapping[str, str] | None = None) -> N
     Raises:
         ConfigError: If one is out of range or conflicts with another.
     """
-    for name, value, wanted in _numbers(config, ""):
-        if not wanted.holds(value):
-            raise _error(name, f"{name} is {value:g}, expected {wanted.words}", places)
+    for name, value, wanted in numbers(config):
+        within = wanted.high < float("inf") or abs(value) <= _LARGEST
+        if not wanted.holds(value) or not within:
+            raise _error(name, f"{name} is {value:g}, expected {wanted.words}{'' if within else _AT_MOST}", places)
     for name, message in config.misfits():
         raise _error(name, message, places)
 
 
-def _numbers(config: Any, path: str) -> Iterator[tuple[str, float, Range]]:
+def numbers(config: Any, path: str = "") -> Iterator[tuple[str, float, Range]]:
+    """Yield all numbers of a configuration, or of a part of one: dotted name, value and range.
+
+    Args:
+        config: The configuration.
+        path: What the names begin with, such as `model.`.
+    """
     for item in fields(config):
         name, value = f"{path}{item.name}", getattr(config, item.name)
         if is_dataclass(value):
-            yield from _numbers(value, f"{name}.")
+            yield from numbers(value, f"{name}.")
             continue
         # A mechanism defines the ranges of its settings.
         wanted = config.ranges.get(item.name, ANY) if isinstance(config, Family) else _RANGES.get(item.name, NOT_NEGATIVE)

@@ -12,7 +12,7 @@ from regard.config.attention import (
     TanhConfig,
     WeightNormAdditiveConfig,
 )
-from regard.config.settings import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, POSITIVE, Range
+from regard.config.settings import ANY, BELOW_ONE, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Range
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention
@@ -171,7 +171,7 @@ class LocalPredictiveConfig(AttentionConfig):
 class _ScanConfig(AttentionConfig):
     """Settings of a monotonic scan over the keys."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"initial_offset": ANY, "noise": NOT_NEGATIVE, "chunk_size": COUNT}
+    ranges: ClassVar[Mapping[str, Range]] = {"initial_offset": ANY, "noise": NOT_NEGATIVE, "chunk_size": FEW}
 
     kind: str
     scorer: ScorerConfig = field(default_factory=WeightNormAdditiveConfig)

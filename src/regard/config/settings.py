@@ -29,6 +29,7 @@ ANY = Range("a finite number", low=float("-inf"))
 NOT_NEGATIVE = Range("0 or more")
 POSITIVE = Range("more than 0", open_low=True)
 COUNT = Range("1 or more", low=1)
+FEW = Range("from 1 to 1000", low=1, high=1000)
 BELOW_ONE = Range("0 or more and less than 1", high=1, open_high=True)
 
 

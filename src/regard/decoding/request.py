@@ -57,6 +57,8 @@ def length_limits(
 
 _WIDEST = 1000
 """Maximum beam size; larger beams cost memory and time without better results."""
+_LARGEST_PENALTY = 10.0
+"""Largest exponent of a length; larger ones overflow, and already with this one only the length counts."""
 _LARGEST_REWARD = 100.0
 """Largest useful reward, in nats per symbol; beyond it, hardly any target ends before its limit."""
 
@@ -73,8 +75,8 @@ def check_beam(beam_size: int, n_best: int, length_penalty: float, length_reward
         raise RequestError(
             f"n_best is {n_best}, expected 1 to the beam size, {beam_size}: a beam of n finds n hypotheses; use a larger beam"
         )
-    if not 0 <= length_penalty < float("inf"):
-        raise RequestError(f"length_penalty is {length_penalty}, expected 0 (none) or more; 1 is usual")
+    if not 0 <= length_penalty <= _LARGEST_PENALTY:
+        raise RequestError(f"length_penalty is {length_penalty}, expected 0 (none) to {_LARGEST_PENALTY:g}; 1 is usual")
     if not 0 <= length_reward <= _LARGEST_REWARD:
         raise RequestError(f"length_reward is {length_reward}, expected 0 (none) to {_LARGEST_REWARD:g}; less than 1 is usual")
 

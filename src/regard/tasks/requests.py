@@ -1,6 +1,6 @@
 """Steps that all predictors share: check a request, find the device, show the progress."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -9,13 +9,14 @@ from regard.errors import RequestError
 from regard.processes.ranks import read_ranks
 from regard.reweight import Reweight, ReweightBySite
 from regard.text.bars import late_bars
+from regard.text.files.opening import CHUNK_CHARACTERS, LONGEST_LINE
 
 
 def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     """Return a list of texts.
 
     Raises:
-        RequestError: If it is a single text, or contains something that is not a text.
+        RequestError: If it is a single text, or contains something that is not a text, or a text that is too long.
     """
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
@@ -23,7 +24,48 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     for number, text in enumerate(checked):
         if not isinstance(text, str):
             raise RequestError(f"{caller}: text {number} is a {type(text).__name__}, expected a str")
+        if len(text) > LONGEST_LINE:
+            raise RequestError(
+                f"{caller}: text {number} has {len(text):,} characters, expected at most {LONGEST_LINE:,}; split it into parts"
+            )
     return checked
+
+
+def check_record(record: Collection[str]) -> list[str]:
+    """Return the attention sites to record, in a list.
+
+    Raises:
+        RequestError: If it is not a collection of names.
+    """
+    if isinstance(record, str):
+        raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
+    if not isinstance(record, Collection) or not all(isinstance(site, str) for site in record):
+        raise RequestError(
+            f"record is {record!r:.60}, expected a list of attention sites, such as record=['cross']; () records none, and "
+            "None what is usual"
+        )
+    return list(record)
+
+
+def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Group lines into blocks of `size` lines, or fewer if the lines are long, so that memory is bounded.
+
+    No block contains lines from both sides of a multiple of `size`. So processes that share a file make the same blocks.
+
+    Args:
+        lines: The lines; their line ends are removed.
+        size: Maximum number of lines in a block.
+    """
+    block: list[str] = []
+    characters = 0
+    for number, line in enumerate(lines, 1):
+        block.append(line.rstrip("\r\n"))
+        characters += len(line)
+        if number % size == 0 or characters > CHUNK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def find_device(name: str) -> torch.device:

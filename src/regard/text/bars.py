@@ -19,10 +19,11 @@ def late_bars(*, shown: bool) -> "Iterator[Progress]":
     Args:
         shown: If False, no bars are shown.
     """
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    from regard.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
     left = TimeRemainingColumn(elapsed_when_finished=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), left)
     bars = Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))

@@ -27,7 +27,7 @@ from regard.text.files.opening import check_file
 
 T = TypeVar("T")
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Version of the entries, which is increased when the same file and settings give another entry than before."""
 
 MANIFEST = "manifest.json"

@@ -35,7 +35,7 @@ from regard import disk
 from regard.bundle.bundle import WEIGHTS, file_names
 from regard.config import RunConfig
 from regard.config.loading import read_config, render_config
-from regard.disk import FULL, locked, seal_of, unseal
+from regard.disk import FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
 
 _LAST, _PREVIOUS, _LOCK, _REPLACING = "last.ckpt", "previous.ckpt", "lock", "replacing"
@@ -200,6 +200,11 @@ class RunFolder:
             ConfigError: If the folder contains no run.
         """
         if not (self.checkpoints / "config.yaml").exists():
+            if self.checkpoints.is_dir() and self._is_free():
+                holder = holder_of(self.checkpoints / _LOCK)
+                what = f"is just being started by {holder}; wait" if holder else "was stopped before its settings were written"
+                advice = "" if holder else f"; start it again with `regard train` and --out {self.path}"
+                raise ConfigError(f"cannot resume '{self.path}': its run {what}{advice}")
             what = "holds a model, but not the checkpoints of its run" if self.holds_run() else "holds no run"
             what = what if self.path.is_dir() else "is not a folder"
             raise ConfigError(f"cannot resume '{self.path}': it {what}; name the folder that `regard train` wrote to")

@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from regard.console import SafeConsole
 from regard.errors import RegardError
+from regard.terminal import show
 from regard.training.run import Run
 
 
@@ -51,7 +53,7 @@ class Lines(Reporter):
 
     def say(self, text: str) -> None:
         """Print one or more lines."""
-        print(text, file=self._stream, flush=True)
+        show(text, file=self._stream, flush=True)
 
     def start(self, run: Run) -> None:
         """Start measuring the speed."""
@@ -179,7 +181,7 @@ class Notebook(Reporter):
 
     def say(self, text: str) -> None:
         """Print to standard output."""
-        print(text, flush=True)
+        show(text, flush=True)
 
     def start(self, run: Run) -> None:
         """Show the bar, and reserve space for the curves."""
@@ -265,5 +267,5 @@ def build_reporter(*, progress: bool) -> Reporter:
         return Reporter()
     if in_notebook():
         return Notebook()
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     return Bars(console) if console.is_terminal else Lines()

@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from regard.console import SafeConsole
 from regard.records import AttentionRecord
 from regard.records.views import WordView, sides
 from regard.viz import caption as captions
@@ -46,7 +47,7 @@ def render(
     Raises:
         RequestError: If there is no such site or head.
     """
-    console = console or Console()
+    console = console or SafeConsole()
     site = record.site(site)
     view = record.view(site, head, special=special)
     prints = captions.write(record, [site], [view], head) if caption else []

@@ -182,6 +182,7 @@ def test_records_are_of_the_words_that_were_read(model, tmp_path):
         ({"temperature": 0, "samples": 2}, "at temperature 0 all 2 samples would be the same; ask for one"),
         ({"samples": 0}, "samples is 0, expected 1 or more"),
         ({"record": ["decoder.7"]}, "record names the attention 'decoder.7'; this model has: decoder.0, decoder.1"),
+        ({"record": True}, "record is True, expected a list of attention sites"),
         ({"record": "decoder.0"}, "record is the text 'decoder.0', expected a list"),
     ],
 )

@@ -280,6 +280,13 @@ def test_the_same_twice(echo):
         (lambda t: t.translate(["one"], beam_size=0), "beam_size is 0, expected 1"),
         (lambda t: t.translate(["one"], beam_size=2, n_best=3), "n_best is 3, expected 1 to the beam size, 2"),
         (lambda t: t.translate(["one"], record=["encoder"]), r"record names the attention 'encoder'; this model has: cross"),
+        (lambda t: t.translate(["one"], record=True), r"record is True, expected a list of attention sites, such as record="),
+        (lambda t: t.translate(["one"], record=[1]), r"record is \[1\], expected a list of attention sites"),
+        (lambda t: t.force(["one"], ["eins"], record=3), r"record is 3, expected a list of attention sites"),
+        (
+            lambda t: t.translate(["a", "x" * 50_000_000]),
+            r"text 1 has 50,000,000 characters, expected at most 16,777,216; split",
+        ),
         (lambda t: t.translate(["one"], record="cross"), r"record is the text 'cross', expected a list .* record=\['cross'\]"),
         (lambda t: t.force(["one"], []), "force: got 1 sources and 0 targets, expected the same number of each"),
         (lambda t: t.evaluate([], []), "evaluate: there are no pairs"),

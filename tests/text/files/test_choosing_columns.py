@@ -262,7 +262,7 @@ def test_the_first_example_is_in_the_report(tmp_path):
     report = ReadingReport()
     path = write(tmp_path, "text,label", ["a \x1b[31m" + "b" * 100], ["x\u202ey"])
     list(read_labelled([path], LabelledDataConfig(), report))
-    assert f'first text: "a \\x1b[31m{"b" * 53}…" with the label "x\\u202ey"' in report.render()
+    assert f'first text: "a \\u001b[31m{"b" * 53}…" with the label "x\\u202ey"' in report.render()
 
 
 def test_names_that_can_mean_a_text_or_a_label(tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import DataConfig
+from regard.errors import DataError
 from regard.text.files import opening as lines_module
 from regard.text.files.report import (
     COLUMN_NUMBERS,
@@ -219,6 +220,31 @@ def test_a_line_without_end_does_not_fill_memory_nor_shift_the_numbers(tmp_path,
     assert read(source, target)[2] == numbers
     rows = "".join(json.dumps({"s": side, "t": "y"}) + "\n" for side in ("a", long, "b"))
     assert read(write(tmp_path, rows, "x.jsonl"))[2] == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.txt", "x.jsonl"])
+def test_a_first_line_without_end_is_skipped(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 300)
+    rest = '{"s": "a", "t": "b"}\n' if name.endswith("l") else "a\tb\n"
+    pairs, report, numbers = read(write(tmp_path, "x" * 5000 + "\n" + rest, name))
+    assert (pairs, numbers) == ([("a", "b")], [2])
+    assert reasons(report) == {OVER_LONG: [1]}
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.txt", "x.jsonl"])
+def test_a_file_of_one_endless_line_is_refused_without_an_internal_word(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines_module, "BLOCK_BYTES", 300)
+    path = write(tmp_path, "x" * 5000, name)
+    with pytest.raises(DataError) as error:
+        read(path)
+    assert "u0000" not in str(error.value)
+    assert "over-long line" in str(error.value) or "is too long to be a row of CSV" in str(error.value)
+    other = write(tmp_path, "Source\nb\n", "y.en")
+    with pytest.raises(DataError) as error:
+        read(path, other, source="source")
+    assert "u0000" not in str(error.value)
 
 
 @pytest.mark.parametrize(("form", "expected"), [("nfc", "\u00e9 ﬁ"), ("nfkc", "\u00e9 fi"), ("none", "e\u0301 ﬁ")])

@@ -40,6 +40,18 @@ def test_white_space_alone_cuts_what_is_tokenised():
     assert WhitespaceScheme().split("don't\t&apos;s\u00a0x") == ["don't", "&apos;s\u00a0x"]
 
 
+def test_spacy_gets_short_parts_because_its_time_grows_with_their_square(monkeypatch):
+    pytest.importorskip("spacy")
+    scheme = SpacyScheme("en")
+    rules, sizes = scheme._tokenizer, []
+    monkeypatch.setattr(scheme, "_tokenizer", lambda part: sizes.append(len(part)) or rules(part))
+    chunk = "\"'" * 10_000
+    assert "".join(scheme.split(chunk)) == chunk
+    assert sizes == [scheme.longest_part] * (len(chunk) // scheme.longest_part)
+    assert sum(size**2 for size in sizes) < 1e7  # 4e8 for the whole
+    assert scheme.split("x" * scheme.longest_part) == ["x" * scheme.longest_part]
+
+
 def test_spacy_cuts_contractions():
     pytest.importorskip("spacy")
     assert SpacyScheme("en").split("don't") == ["do", "n't"]

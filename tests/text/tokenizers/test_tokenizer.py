@@ -135,6 +135,23 @@ def test_halves_of_surrogate_pairs_never_raise(config):
 
 
 @kinds
+def test_no_symbol_holds_a_control_character(config, tmp_path):
+    tokenizer = build(config, ["a\x1b[2Jb \x07 \x9b1m c\x7fd \x85\x93 plain words"] * 3)
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(tokenizer.vocabulary()))
+    assert tokenizer.encode("plain").ids
+    tokenizer.save(tmp_path / "tokenizer.json")
+    Tokenizer.load(tmp_path / "tokenizer.json")  # which refuses control characters
+
+
+@kinds
+def test_text_of_control_characters_only_gives_no_symbols(config):
+    try:
+        assert build(config, ["\x1b\x07 \x01"] * 3).size <= len(SPECIAL_TOKENS) + 1  # the space can be a symbol
+    except DataError as error:
+        assert "found no text" in str(error)  # noqa: PT017
+
+
+@kinds
 @pytest.mark.parametrize("text", ENGLISH[:5] + GERMAN[:5])
 def test_plain_sentences_come_back(config, text):
     tokenizer = built(config)
@@ -160,7 +177,7 @@ def test_texts_come_back_up_to_white_space(config, text):
     assert tokenizer.decode(tokenizer.encode(known).ids) == " ".join(known.split())
 
 
-@given(st.lists(st.text(st.characters(exclude_characters=" \t\n\r\f\v", exclude_categories=["Cs"]), min_size=1), min_size=1))
+@given(st.lists(st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs", "Cc"]), min_size=1), min_size=1))
 def test_tokenised_text_comes_back_exactly(words):
     words = [word for word in words if word not in SPECIAL_TOKENS]
     tokenizer = build(WhitespaceConfig(), [" ".join(words), "x"], normalization="none")

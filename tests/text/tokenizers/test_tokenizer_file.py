@@ -133,6 +133,11 @@ DAMAGES = [
     ({"tokenizer__model__vocab": lambda vocab: vocab | {"a": 999}}, "its ids are not 0, 1, 2, … without gaps"),
     ({"tokenizer__model__vocab": lambda vocab: vocab | {"": len(vocab)}}, "is empty"),
     ({"tokenizer__model__vocab": lambda vocab: vocab | {"\ud800": len(vocab)}}, "contains half of a surrogate pair"),
+    (
+        {"tokenizer__model__vocab": lambda vocab: vocab | {"\x1b]0;x\x07": len(vocab)}},
+        "its symbol '\\x1b]0;x\\x07' contains a control character, which could control a terminal",
+    ),
+    ({"tokenizer__model__vocab": lambda vocab: vocab | {"a\x9b": len(vocab)}}, "contains a control character"),
     ({"tokenizer__model__merges": [["a"]]}, "its vocabulary is damaged"),
     ({"tokenizer__model__merges": [[1, 2]]}, "'1' is not a string"),
     ({"tokenizer__model__merges": [["q", "q"]]}, "its merge of 'q' and 'q' contains a subword that is not in the vocabulary"),

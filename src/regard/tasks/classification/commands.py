@@ -12,6 +12,7 @@ from regard.errors import RequestError
 from regard.plurals import counted
 from regard.task import Commands, Look, Option
 from regard.tasks.arguments import file_ending, is_given, lay_out, split_files, trained_encoding
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.config import LabelledDataConfig
@@ -46,7 +47,7 @@ class ClassificationCommands(Commands["Classifier"]):
         if options.confusion and predictor.labels.multiple:
             raise RequestError("evaluate: --confusion needs texts with one label each; this model gives texts several")
         texts, labels, report = read_given_texts(options, predictor)
-        print(report.render(), file=sys.stderr)
+        show(report.render(), file=sys.stderr)
         return predictor.evaluate(texts, labels, progress=True)
 
     def after_evaluation(self, predictor: Classifier, result: LabelledEvaluation, options: Namespace) -> None:
@@ -61,7 +62,7 @@ class ClassificationCommands(Commands["Classifier"]):
         from regard.tasks.classification.comparison import compare_classifiers
 
         texts, labels, report = read_given_texts(options, first)
-        print(report.render(), file=sys.stderr)
+        show(report.render(), file=sys.stderr)
         return compare_classifiers(
             first,
             second,

@@ -1,7 +1,7 @@
 """A trained classifier, which predicts the labels of texts."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from regard.tasks.classification.bundle import ClassificationBundle
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.results import Classification, Origin
 from regard.tasks.notebook import count_parameters, shortened, table
-from regard.tasks.requests import check_texts, counting_bar
+from regard.tasks.requests import check_record, check_texts, counting_bar, text_blocks
 from regard.tasks.translation.sources import pad
 from regard.text.batching import length_batches
 from regard.text.corpora import cut_rows
@@ -133,8 +133,7 @@ class Classifier:
             lines: Iterable of lines, such as an open file; their line ends are removed.
             options: As for `classify`.
         """
-        remaining = iter(lines)
-        while block := [line.rstrip("\r\n") for line in islice(remaining, _BLOCK)]:
+        for block in text_blocks(lines, _BLOCK):
             yield from self.classify(block, **options)
 
     def evaluate(
@@ -219,12 +218,11 @@ class Classifier:
     def _sites(self, record: Collection[str] | None) -> list[str]:
         if record is None:
             return ["pool"]
-        if isinstance(record, str):
-            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
-        for site in record:
+        sites = check_record(record)
+        for site in sites:
             if site not in self.model.sites:
                 raise RequestError(f"classify: this model has no attention site {site!r}, only {', '.join(self.model.sites)}")
-        return list(record)
+        return sites
 
 
 def _rows(maps: dict[str, Tensor], lengths: list[int]) -> Iterator[dict[str, np.ndarray]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from regard.task import Commands, Look
 from regard.tasks.arguments import lay_out, split_files, trained_encoding
 from regard.tasks.language.config import LanguageConfig
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.evaluation.words import LanguageEvaluation
@@ -33,7 +34,7 @@ class LanguageCommands(Commands["LanguageModel"]):
     def evaluate(self, predictor: LanguageModel, options: Namespace) -> LanguageEvaluation:
         """Score how well the model predicts texts."""
         texts, report = read_plain_texts(options, predictor.config)
-        print(report.render(), file=sys.stderr)
+        show(report.render(), file=sys.stderr)
         return predictor.evaluate(texts, progress=True)
 
 

@@ -24,7 +24,7 @@ from regard.tasks.language.bundle import LanguageBundle
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.results import Generation, Origin, ScoredText
 from regard.tasks.notebook import count_parameters, table
-from regard.tasks.requests import check_texts, counting_bar, reweight_by_site
+from regard.tasks.requests import check_record, check_texts, counting_bar, reweight_by_site
 from regard.text.batching import length_batches
 from regard.text.corpora import as_batch, cut_blocks
 from regard.text.symbols import END, START, UNKNOWN
@@ -314,15 +314,14 @@ class LanguageModel:
         return settings
 
     def _sites(self, record: Collection[str]) -> list[str]:
-        if isinstance(record, str):
-            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
-        for site in record:
+        sites = check_record(record)
+        for site in sites:
             if site not in self.model.sites:
                 known = ", ".join(self.model.sites)
                 raise RequestError(
                     f"record names the attention {site!r}; this model has: {known}{nearest(site, self.model.sites)}"
                 )
-        return list(record)
+        return sites
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from regard.task import Commands, Look, Option
 from regard.tasks.arguments import any_number, file_ending, lay_out, positive_number, split_files, trained_encoding
 from regard.tasks.translation.config import TranslationConfig
+from regard.terminal import show
 
 if TYPE_CHECKING:
     from regard.evaluation.words import Evaluation
@@ -104,7 +105,7 @@ def read_all_pairs(options: Namespace, config: TranslationConfig) -> tuple[list[
     for chunk in chunks:
         sources += chunk.source
         targets += chunk.target
-    print(report.render(), file=sys.stderr)
+    show(report.render(), file=sys.stderr)
     return sources, targets
 
 

@@ -23,7 +23,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.notebook import count_parameters, table
-from regard.tasks.requests import check_texts, counting_bar, reweight_by_site
+from regard.tasks.requests import check_record, check_texts, counting_bar, reweight_by_site, text_blocks
 from regard.tasks.translation.bundle import TranslationBundle, check_same_vocabularies
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.metrics import suitable_metrics
@@ -195,11 +195,11 @@ class Translator:
             lines: Iterable of lines, such as an open file; their line ends are removed.
             options: As for `translate`; prefixes and constraints of the lines may be iterables too.
         """
-        remaining, done = iter(lines), 0
+        done = 0
         guides = {name: options[name] for name in ("prefix", "constraints") if not isinstance(options.get(name), str | None)}
         streams = {name: iter(each) for name, each in guides.items()}
         sampling: Sampling | None = options.get("sampling")
-        while block := [line.rstrip("\r\n") for line in islice(remaining, _BLOCK)]:
+        for block in text_blocks(lines, _BLOCK):
             options |= {name: list(islice(stream, len(block))) for name, stream in streams.items()}
             if sampling is not None:
                 options["sampling"] = replace(sampling, first=sampling.first + done)
@@ -396,9 +396,7 @@ class Translator:
         if record is None:
             cross = [site for site in self.model.sites if site.startswith("cross")]
             return ["cross"] if "cross" in cross else cross
-        if isinstance(record, str):
-            raise RequestError(f"record is the text {record!r}, expected a list of attention sites: record=[{record!r}]")
-        return list(record)
+        return check_record(record)
 
     def _replacing_site(self) -> str:
         sites = self._sites(None)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from regard.text.files.opening import open_bytes
-from regard.text.files.strings import shown
 
 _SHOWN = {
     "cp1252": "Windows-1252", "cp1250": "Windows-1250", "cp1251": "Windows-1251", "cp1253": "Windows-1253",
@@ -41,7 +40,7 @@ def advise_encoding(path: str | Path) -> str:
     Args:
         path: A file with bytes that are not UTF-8, or with NULs.
     """
-    found, name = find_encoding(path), shown(Path(path).name)
+    found, name = find_encoding(path), Path(path).name
     if found and _is_mixed(path):
         return f"{name} has lines in UTF-8 and lines in {_SHOWN[found]}: convert the latter to UTF-8."
     return f"{name} looks like {_SHOWN[found]}: set data.encoding to {found}." if found else ""

@@ -12,7 +12,7 @@ from itertools import combinations
 
 from regard.errors import DataError, nearest
 from regard.text.files.content import Content, describe_cells, guess_language
-from regard.text.files.strings import quoted, shown
+from regard.text.files.strings import quoted
 
 MARGIN = 2
 """Minimum lead of the best pair of columns over the next."""
@@ -205,7 +205,7 @@ def _refuse(columns: Sequence[Column], doubt: str, best: tuple[int, int], wanted
     head = "by number" if columns[0].name is None else "by number and name"
     return "\n".join(
         (
-            f"{shown(str(path))}: cannot tell which columns hold {wanted.what}: {doubt}. Set {wanted.settings}, for example "
+            f"{path}: cannot tell which columns hold {wanted.what}: {doubt}. Set {wanted.settings}, for example "
             f"{option}. The columns {head}, with a sample:",
             *lines,
             *more,

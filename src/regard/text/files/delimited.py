@@ -66,6 +66,9 @@ def read_tsv(path: Path, wanted: TwoColumns, report: ReadingReport, separator: s
     layout: Layout | None = None
     for first, lines in line_blocks(path, wanted.encoding):
         report.read += len(lines)
+        if lines[0] is OVER_LONG_LINE:  # which comes alone
+            report.skip(OVER_LONG, first)
+            continue
         rows = [line.split(separator) for line in lines]
         numbers: Sequence[int] = range(first, first + len(rows))
         if layout is None:
@@ -128,8 +131,6 @@ def _fitting(
                 continue
             kept.append(row)
             places.append(number)
-        elif row and row[0] is OVER_LONG_LINE:
-            report.skip(OVER_LONG, number)
         else:
             report.skip(TOO_FEW_COLUMNS if any(cell.strip() for cell in row) else EMPTY_LINE, number)
     return kept, places

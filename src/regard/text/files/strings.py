@@ -1,15 +1,10 @@
-"""Strings from files: their Unicode form, and a short and printable form for messages and reports."""
+"""Strings from files: their Unicode form, and a short form for messages and reports."""
 
 import unicodedata
 from collections.abc import Iterable
 from typing import Literal
 
-
-def shown(text: str) -> str:
-    """Return text with control characters, and others that cannot be printed, as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+from regard.errors import printable
 
 
 def quoted(text: str, most: int = 60, mark: str = "'") -> str:
@@ -22,7 +17,7 @@ def quoted(text: str, most: int = 60, mark: str = "'") -> str:
     """
     short = " ".join(text[: 4 * most].split())
     cut = len(short) > most or len(text) > 4 * most
-    return f"{mark}{shown(short[:most])}{'…' if cut else ''}{mark}"
+    return f"{mark}{printable(short[:most])}{'…' if cut else ''}{mark}"
 
 
 def normalise(texts: Iterable[str], form: str) -> list[str]:

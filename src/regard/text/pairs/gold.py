@@ -21,7 +21,7 @@ from regard.pharaoh import Link, parse_pharaoh
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
 from regard.text.corpora import EncodedCorpus
-from regard.text.files.opening import line_blocks
+from regard.text.files.opening import OVER_LONG_LINE, line_blocks
 from regard.text.files.report import ReadingReport
 from regard.text.pairs.prepare import PreparedData
 from regard.text.pairs.readers import read_pairs
@@ -96,6 +96,8 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
     lines = _lines(data.alignments)
     wanted: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
+        if line is OVER_LONG_LINE:
+            raise DataError(f"{data.alignments}, line {number}: is too long to be an alignment, expected links such as 0-0 1-2")
         if line.strip():
             wanted[number] = line
     report = ReadingReport()

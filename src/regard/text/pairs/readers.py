@@ -77,7 +77,8 @@ def _find_header(paths: tuple[Path, Path], wanted: PairColumns) -> bool:
     """
     if wanted.header != "auto":
         return wanted.header == "yes"
-    first = [next(line_blocks(path, wanted.encoding), (1, [""]))[1][0].strip() for path in paths]
+    lines = [next(line_blocks(path, wanted.encoding), (1, [""]))[1][0] for path in paths]
+    first = ["" if line is OVER_LONG_LINE else line.strip() for line in lines]
     if wanted.recognises(first):
         return True
     for side in (0, 1):

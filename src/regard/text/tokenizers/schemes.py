@@ -137,6 +137,8 @@ class SpacyScheme(Scheme):
     """
 
     kind = "spacy"
+    longest_part: ClassVar[int] = 400
+    """Maximum number of characters that spaCy gets together: its time grows with the square of what it cannot cut."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -147,7 +149,8 @@ class SpacyScheme(Scheme):
         return pre_tokenizers.WhitespaceSplit()  # for text that spaCy has already split
 
     def split(self, chunk: str) -> list[str]:
-        return [token.text for token in self._tokenizer(chunk) if not token.is_space]
+        parts = (chunk[start : start + self.longest_part] for start in range(0, len(chunk), self.longest_part))
+        return [token.text for part in parts for token in self._tokenizer(part) if not token.is_space]
 
     def join(self, symbols: Sequence[str]) -> str:
         return detokenize(symbols, self.language, split_hyphens=self.language != "de")

@@ -26,6 +26,7 @@ from regard.text.tokenizers.schemes import CharactersScheme, Scheme, build_schem
 from regard.text.tokenizers.vocabulary import Symbols, learn
 
 _MOST_CACHED = 500_000  # chunks, about 100 MB
+_LONGEST_CACHED = 200  # characters of a chunk
 _BATCH = 50_000  # number of texts at once, so that offsets fit into 32 bits
 _NUM_SPECIAL = len(SPECIAL_TOKENS)
 
@@ -240,7 +241,7 @@ class Tokenizer:
 
 
 class _ChunkCache(dict[str, list[int]]):
-    """A cache of the ids of chunks, which are computed at the first look-up."""
+    """A cache of the ids of chunks, which are computed at the first look-up; very long chunks are not kept."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -249,7 +250,8 @@ class _ChunkCache(dict[str, list[int]]):
     def __missing__(self, chunk: str) -> list[int]:
         words = self._tokenizer._chunk_words(self._tokenizer._clean(chunk), at_start=False)
         ids = [number for _, word_ids in words for number in word_ids]
-        self[chunk] = ids
+        if len(chunk) <= _LONGEST_CACHED:
+            self[chunk] = ids
         return ids
 
     def trim(self) -> None:

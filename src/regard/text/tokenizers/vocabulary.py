@@ -4,6 +4,7 @@ They are a pure function of the counts: the same texts in any order give the sam
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from regard.errors import ConfigError
 from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Control characters: no symbol has one, because symbols are printed, and a text that has one is damaged."""
 _SCORE_DIGITS = 6  # the trainer sums in random order, so further digits differ between runs
 
 
@@ -73,7 +76,7 @@ def _most_frequent(units: Counter[str], min_count: int, max_size: int) -> Symbol
         if value < least:
             raise ConfigError(f"the tokenizer's {name} is {value}; expected {least} or more")
     seen = [(-count, unit) for unit, count in units.items() if count >= min_count and unit not in SPECIAL_TOKENS]
-    kept = sorted(seen)[: max_size or None]
+    kept = [(count, unit) for count, unit in sorted(seen) if not _CONTROL.search(unit)][: max_size or None]
     return Symbols((*SPECIAL_TOKENS, *(unit for _, unit in kept)))
 
 
@@ -130,7 +133,7 @@ def _alphabet(units: Counter[str], size: int, min_count: int, *, spare: int = 0)
     for unit, count in units.items():
         for character in unit:
             counts[character] += count
-    seen = sorted((-count, character) for character, count in counts.items() if count >= min_count)
+    seen = sorted((-count, each) for each, count in counts.items() if count >= min_count and not _CONTROL.match(each))
     return {character for _, character in seen[:room]}
 
 
@@ -175,6 +178,8 @@ def check_symbols(symbols: Symbols) -> str:
         return f"its symbol {double!r} occurs twice"
     if any("\ud800" <= character <= "\udfff" for token in tokens for character in token):
         return "a symbol contains half of a surrogate pair, which is not a character"
+    if control := next(filter(_CONTROL.search, tokens), None):
+        return f"its symbol {control!r:.60} contains a control character, which could control a terminal"
     if "" in known:
         return f"its symbol {tokens.index('')} is empty"
     for left, right in symbols.merges or ():

@@ -1,0 +1,17 @@
+"""Colours and progress bars in a terminal, by rich; no text of a stranger can control the terminal."""
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from regard.errors import printable
+
+
+class SafeConsole(Console):
+    """A console that escapes control characters in all text (`regard.errors.printable`); rich's own codes stay."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of something that is to be printed."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
