@@ -48,7 +48,7 @@ def test_reviews(tmp_path, capsys):
         ),
         (
             ["--pairs", "100", "--start", "16777200", "--to", "x.tsv"],
-            "corpus: 100 pairs from number 16,777,200 on were asked for, but the corpus ends at number 16,777,215; "
+            "corpus: 100 pairs from number 16,777,200 on were requested, but the corpus ends at number 16,777,215; "
             "lower --pairs or --start",
         ),
         (["--pairs", "5", "--to", "/nowhere/x.tsv"], "the built-in corpus cannot be written to /nowhere/x.tsv"),

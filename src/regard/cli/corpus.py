@@ -48,7 +48,7 @@ def _write(options: argparse.Namespace) -> str:
     stop = options.start + count
     if stop > len(corpus):
         raise RequestError(
-            f"corpus: {count:,} {what} from number {options.start:,} on were asked for, but the corpus ends at number "
+            f"corpus: {count:,} {what} from number {options.start:,} on were requested, but the corpus ends at number "
             f"{len(corpus) - 1:,}; lower --{what} or --start"
         )
     if isinstance(corpus, DemoCorpus):

@@ -16,7 +16,7 @@ from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
 
 _ACCEPTING_ROUNDS = 8
-"""At a stop, rounds of the event loop in which connections that are complete already are accepted."""
+"""Rounds of the event loop after a stop in which the server still accepts connections that are already complete."""
 _SETTLING_SECONDS = 1.0
 """Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5

@@ -24,7 +24,7 @@ class Split:
     train: Indices
     dev: Indices
     rest: Indices
-    """Pairs after `max_pairs` that are in neither."""
+    """Positions of the pairs after `max_pairs`, which are neither in `train` nor in `dev`."""
 
 
 def hash_texts(texts: Sequence[str]) -> Hashes:

@@ -104,7 +104,7 @@ def _checked(*arrays: Any) -> tuple[np.ndarray, ...]:
     if edges.ndim != 1 or len(edges) < 2 or not confidence.shape == accuracy.shape == counts.shape == (len(edges) - 1,):
         raise ShapeError(
             f"reliability diagram: edges has shape {edges.shape}, confidence {confidence.shape}, accuracy {accuracy.shape}, "
-            f"counts {counts.shape}; expected (M + 1,), and (M,) three times"
+            f"counts {counts.shape}; expected (M + 1,), (M,), (M,) and (M,)"
         )
     if edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
         raise RequestError(f"reliability diagram: edges must increase from 0 to 1, got {edges.tolist()}")

@@ -52,7 +52,7 @@ class Content:
 
     @property
     def varies(self) -> bool:
-        """Whether nearly all of many values are different, as those of labels are not."""
+        """Whether there are many values and nearly all are different. Such a column does not contain labels."""
         return self.count >= MANY and self.distinct > _MOST * self.count
 
     def describe(self) -> str:
