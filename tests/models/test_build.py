@@ -36,5 +36,5 @@ def test_a_preset_of_another_task():
 
 
 def test_a_configuration_of_another_model():
-    with pytest.raises(ConfigError, match="config is a BagClassifierConfig, expected a translator's"):
+    with pytest.raises(ConfigError, match="config is a BagClassifierConfig, expected the configuration of a translator"):
         regard.build_translator(regard.load_preset("bag").model, source_size=5, target_size=5)

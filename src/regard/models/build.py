@@ -47,7 +47,9 @@ def build_translator(
                 )
             return build_transformer(transformer, source_size=source_size, target_size=target_size)
         case other:
-            raise ConfigError(f"build_translator: config is a {type(other).__name__}, expected a translator's")
+            raise ConfigError(
+                f"build_translator: config is a {type(other).__name__}, expected the configuration of a translator"
+            )
 
 
 def build_classifier(

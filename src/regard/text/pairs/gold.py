@@ -110,7 +110,7 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
     if wanted and max(wanted) > report.read:
         raise DataError(
             f"{data.alignments}: line {max(wanted):,} has an alignment, but the pairs end at {report.unit[:-1]} "
-            f"{report.read:,}; expected one line for each of theirs"
+            f"{report.read:,}; expected one line for each line of the pairs"
         )
     return known
 
