@@ -125,7 +125,7 @@ class CombinedClassifierConfig(ModelSettings):
     recurrent: RecurrentClassifierConfig = field(default_factory=RecurrentClassifierConfig)
     """The recurrent classifiers."""
     num_recurrent: int = 1
-    """Number of recurrent classifiers, which have different initial weights and a loss each. Together they contribute a
+    """Number of recurrent classifiers, each with its own initial weights and its own loss. Together they contribute a
     quarter of the scores.
     """
     freeze: tuple[str, ...] = ()
