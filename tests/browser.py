@@ -189,7 +189,7 @@ class Browser(Driver):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def type(self, text):
-        """Type a text into the element that has the focus."""
+        """Type a text into the element that has the focus, in place of what is selected."""
         self.call("Input.insertText", text=text)
 
     def key(self, name):

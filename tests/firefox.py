@@ -12,6 +12,7 @@ from pathlib import Path
 from browser import Driver
 
 FIREFOX = next(filter(None, map(shutil.which, ("firefox", "firefox-esr"))), None)
+BACKSPACE = "\ue003"
 KEYS = {"Enter": "\ue007", "Tab": "\ue004", "Escape": "\ue00c"}
 KEYS |= {"ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015"}
 
@@ -118,7 +119,8 @@ class Firefox(Driver):
         self.call("WebDriver:PerformActions", actions=list(sources))
 
     def type(self, text):
-        """Type a text into the element that has the focus."""
+        """Type a text into the element that has the focus, in place of what is selected."""
+        text = text or BACKSPACE
         steps = [{"type": kind, "value": letter} for letter in text for kind in ("keyDown", "keyUp")]
         self._act({"type": "key", "id": "keyboard", "actions": steps})
 
