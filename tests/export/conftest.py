@@ -30,7 +30,7 @@ def chromium():
 
 
 SENTENCES = ["The old man gives the child a red apple.", "We have not seen the dog today."]
-REVIEWS = ["an honest film , but the ending is dull .", "dull"]
+REVIEWS = ["an honest film , but the ending is dull .", "dull", "a film that is longer than a line of the page , " * 6]
 BEGINNINGS = ["The old man", "We have not"]
 BUILDS = {
     "recurrent": lambda folder: make_translator(folder),
