@@ -5,7 +5,7 @@ from fuzz.files import FILES
 from fuzz.readers import READERS
 
 _SERVICES = ("service", "page")
-_BUNDLES = ("signature", "config", "model", "tokenizer", "labels", "report")
+_BUNDLES = ("signature", "config", "model", "tokenizer", "labels", "report", "values")
 
 
 def target_names() -> tuple[str, ...]:
@@ -23,5 +23,6 @@ def find_target(name: str) -> Target:
 
         return next(target for target in SERVICES if target.name == name)
     from fuzz.bundles import BUNDLES
+    from fuzz.values import VALUES_TARGET
 
-    return next(target for target in BUNDLES if target.name == name)
+    return next(target for target in (*BUNDLES, VALUES_TARGET) if target.name == name)
