@@ -21,7 +21,7 @@ from regard.config.loading import render_config
 from regard.training.callbacks import Checkpointing
 
 _FAILING = Path(__file__).parent / "failing"
-_CUT = "from here on each is cut into"
+_CUT = "which together give the same update"
 """Said of batches that are split because memory was short: sums are rounded otherwise from then on."""
 _ONEDNN = "private_torch.py"
 """oneDNN, which packs weights here, doesn't check whether it got the memory."""
