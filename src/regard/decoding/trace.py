@@ -121,7 +121,9 @@ class Trace:
                 if site not in maps:
                     maps[site] = np.zeros((num_winners, num_steps, *weights.shape[1:]), dtype=np.float32)
                 maps[site][alive, number, ..., : weights.shape[-1]] = weights  # within the target, a row is as long as the step
-        return self._assemble(winners, words, np.diff(total, axis=1), total, maps)
+        with np.errstate(invalid="ignore"):  # a model's weights may be infinite, and ∞ − ∞ is NaN without a warning
+            steps = np.diff(total, axis=1)
+        return self._assemble(winners, words, steps, total, maps)
 
     def _assemble(
         self, winners: _Endings, words: np.ndarray, each: np.ndarray, total: np.ndarray, maps: dict[str, np.ndarray]
