@@ -17,7 +17,8 @@ from regard import disk
 from regard.export.verification import compare, run_exported
 from regard.task import find_task
 
-_UNSCORED = ("sentences", "texts", "tokens", "seconds")
+_SETTINGS = ("length_penalty", "length_reward")
+"""Numbers of an evaluation that are no scores."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
 
 
 def _scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the numbers with a fraction that both have."""
+    """Return the scores that both have."""
     return {
         name: (value, after[name])
         for name, value in before.items()
-        if isinstance(value, float) and isinstance(after.get(name), float) and name not in _UNSCORED
+        if isinstance(value, float) and isinstance(after.get(name), float) and name not in _SETTINGS
     }
