@@ -1,0 +1,198 @@
+"""Every command, with hostile data, models and file names, on a terminal: no control character that we did not intend."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from end_to_end.conftest import write_pairs, write_reviews
+
+from regard.cli.main import COMMANDS
+from regard.errors import printable
+
+EVIL = "\x1b]0;owned\x07\x1b[5m\x9b5m\x7f\x08\u202e\x1b[5A"
+"""A window title, blinking text in two notations, delete, backspace, a mark that reverses text, the cursor five lines up."""
+OWN = re.compile(
+    r"\x1b\[(?:0|1|2|4|1;4|1;2|2;37|3[0-7]|9[0-7]|[34]8;[25];[\d;]+|39|49)m"  # colours, but no blinking (5)
+    r"|\x1b\[\?25[lh]|\x1b\[2K|\x1b\[1A|\r"  # cursor off and on, clear the line, one line up: progress bars
+)
+FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+RUNNER = """
+import json, sys
+from regard.cli.main import main
+for number, arguments in enumerate(json.loads(sys.stdin.read())):
+    print(f"@@{number}", flush=True)
+    try:
+        code = main(arguments)
+    except SystemExit as error:
+        code = error.code
+    print(f"@@{number} ended with {code}", flush=True)
+"""
+
+
+def on_terminal(command: list[str], *, content: str = "", act: Callable[[list[bytes]], None] | None = None) -> str:
+    """Run a program whose output and errors go to a pseudo-terminal that changes nothing; return what it wrote there."""
+    ours, theirs = pty.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST  # else the terminal puts a carriage return before each line feed
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    found: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while part := os.read(ours, 1 << 16):
+                found.append(part)
+        except OSError:  # all programs have closed the terminal
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert process.stdin is not None
+    process.stdin.write(content.encode())
+    process.stdin.close()
+    if act is not None:
+        act(found)
+        process.send_signal(signal.SIGTERM)
+    process.wait()
+    reader.join()
+    os.close(ours)
+    return b"".join(found).decode("utf-8")
+
+
+def check(shown: str) -> None:
+    """Assert that a terminal got no control character but those of colours and bars."""
+    rest = OWN.sub("", shown)
+    if found := FORBIDDEN.search(rest):
+        raise AssertionError(f"{found[0]!r} reached the terminal: {rest[max(0, found.start() - 300) : found.end() + 60]!r}")
+
+
+def run_commands(commands: list[list[object]]) -> list[tuple[str, int]]:
+    """Run commands one after the other in one process on a terminal; return what each wrote, and its exit code."""
+    plain = [[str(argument) for argument in command] for command in commands]
+    shown = on_terminal([sys.executable, "-c", RUNNER], content=json.dumps(plain))
+    found = []
+    for number, command in enumerate(plain):
+        match = re.search(rf"@@{number}\n(.*?)@@{number} ended with (\d+)\n", shown, re.DOTALL)
+        assert match is not None, f"{command} did not end:\n{shown}"
+        found.append((match[1], int(match[2])))
+    return found
+
+
+def hostile(text: str) -> str:
+    """Put the hostile characters into some words, before words, and at the ends of lines."""
+    return text.replace("red", f"r{EVIL}ed").replace("film", f"film{EVIL}").replace("cat", f"{EVIL} cat")
+
+
+SMALL = ["--threads=1", "--device=cpu", "--training.max_steps=3", "--training.tensorboard=false"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Hostile files, and models trained on them by the commands, with what the terminal got."""
+    folder = tmp_path_factory.mktemp("hostile") / f"x{EVIL}y"
+    folder.mkdir()
+    pairs, reviews, texts = (folder / f"{EVIL}{name}" for name in ("pairs.tsv", "reviews.tsv", "texts.txt"))
+    pairs.write_text(hostile(write_pairs(folder / "plain.tsv").read_text()), newline="\n")
+    (folder / "few.tsv").write_text("".join(pairs.read_text().splitlines(keepends=True)[:3]), newline="\n")
+    labelled = hostile(write_reviews(folder / "plain.tsv").read_text())
+    reviews.write_text(labelled.replace("positive", f"posi{EVIL}tive"), newline="\n")
+    texts.write_text(hostile((folder / "plain.tsv").read_text()), newline="\n")
+    recurrent = ["--model.embedding_size=8", "--model.hidden_size=8"]
+    tiny = [
+        "--preset=language-tiny",
+        "--model.hidden_size=8",
+        "--model.num_heads=2",
+        "--model.feed_forward_size=8",
+        "--model.num_layers=1",
+    ]
+    both = ["--model.embedding_size=8", "--model.encoder.hidden_size=8", "--model.decoder.hidden_size=8"]
+    languages = [f"--data.source=en{EVIL}", f"--data.target={EVIL}de", "--preset=demo"]
+    found = run_commands(
+        [
+            ["train", "translation", f"--data.train={pairs}", f"--out={folder / 'deu'}", *SMALL, *both, *languages],
+            ["train", "classification", f"--data.train={reviews}", f"--out={folder / 'reviews'}", *SMALL, *recurrent],
+            ["train", "language", f"--data.train={texts}", f"--out={folder / 'stories'}", *SMALL, *tiny],
+            ["resume", folder / "deu", "--training.max_steps=4"],
+        ]
+    )
+    for shown, code in found:
+        assert code == 0, shown
+    return folder, pairs, reviews, texts, found
+
+
+def commands_for(folder: Path, pairs: Path, reviews: Path, texts: Path) -> list[list[object]]:
+    """Return commands that use what is in the folder: all but `train` and `serve`."""
+    deu, labels, stories = folder / "deu", folder / "reviews", folder / "stories"
+    sentence = f"one r{EVIL}ed cat{EVIL} ."
+    return [
+        ["demo", "--out", deu],
+        ["presets", f"lu{EVIL}ong"],
+        ["resume", deu, "--training.max_steps=4"],
+        *(["info", model] for model in (deu, labels, stories)),
+        ["curves", deu, labels, "--to", folder / "curves.png", "--title", EVIL],
+        ["translate", deu, sentence],
+        ["translate", deu, "--input", pairs, "--json"],
+        ["translate", deu, sentence, "--prefix", sentence, "--n-best", "2"],
+        ["translate", deu, "--input", folder / f"{EVIL}missing"],
+        ["classify", labels, "--input", texts],
+        ["classify", labels, sentence, "--json"],
+        ["generate", stories, sentence, "--max-length", "5"],
+        ["generate", stories, sentence, "--max-length", "5", "--json"],
+        ["evaluate", deu, pairs],
+        ["evaluate", labels, reviews, "--confusion", folder / "confusion.svg"],
+        ["evaluate", labels, reviews, "--json"],
+        ["evaluate", stories, texts],
+        ["evaluate", labels, pairs],
+        ["score", deu, pairs],
+        ["score", deu, pairs, "--json"],
+        ["compare", deu, deu, pairs, "--resamples", "20"],
+        ["compare", labels, labels, reviews, "--resamples", "20"],
+        ["faithfulness", labels, reviews],
+        ["faithfulness", deu, pairs.with_name("few.tsv")],
+        ["look", deu, sentence, "--to", folder / "map.html"],
+        ["look", deu, sentence, "--target", f"eins {EVIL} rot"],
+        ["look", labels, sentence, "--to", folder / "words.svg"],
+        ["look", stories, sentence],
+        ["align", deu, pairs],
+        ["corpus", "--pairs", "5", "--to", folder / "corpus.tsv"],
+        ["export", labels, "--to", folder / "exported"],
+        ["page", labels, "--to", folder / "playground.html", "--title", EVIL, "--examples", texts],
+        ["push", labels, f"us{EVIL}er/name"],
+        ["serve", f"a{EVIL}={folder / EVIL}", "--port", "0"],
+        ["serve", deu, "--port", "0", "--page", folder / f"{EVIL}.html"],
+        ["train", "translation", f"--data.train={pairs}", f"--out={deu}"],
+        ["train", "classification", f"--data.train={reviews}", f"--data.label={EVIL}", f"--out={folder / 'new'}"],
+        ["train", "translation", f"--{EVIL}=1"],
+        [f"tra{EVIL}in"],
+        ["translate", f"hf://user/{EVIL}", "a"],
+    ]
+
+
+def test_training_on_hostile_data(made):
+    *_, found = made
+    assert any("evil" not in shown and printable(EVIL) in shown for shown, _ in found)
+    for shown, _ in found:
+        check(shown)
+    assert any(bar in shown for shown, _ in found for bar in ("\x1b[2K",)), "the terminal was taken for none: no bars"
+
+
+def test_every_command_with_hostile_data_labels_and_file_names(made):
+    folder, *files, _ = made
+    commands = commands_for(folder, *files)
+    assert {"train", *(command[0] for command in commands)} >= set(COMMANDS)
+    for command, (shown, code) in zip(commands, run_commands(commands), strict=True):
+        assert "Traceback" not in shown, f"{command}:\n{shown}"
+        assert code in (0, 2), shown
+        check(shown)
