@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from end_to_end.conftest import write_pairs, write_reviews
 
@@ -196,3 +197,22 @@ def test_every_command_with_hostile_data_labels_and_file_names(made):
         assert "Traceback" not in shown, f"{command}:\n{shown}"
         assert code in (0, 2), shown
         check(shown)
+
+
+def test_the_service_with_hostile_requests(made):
+    folder = made[0]
+
+    def act(found: list[bytes]) -> None:
+        while (match := re.search(rb'"url": "([^"]+)"', b"".join(found))) is None:
+            pass
+        with httpx.Client(base_url=match[1].decode(), timeout=60) as client:
+            for body in ({"texts": [EVIL], "model": EVIL}, {"texts": [f"a {EVIL}"]}, {EVIL: EVIL}, [EVIL]):
+                client.post("/v1/translate", json=body, headers={"X-Request-Id": "a\x9b5m".encode("latin-1")})
+            client.post("/v1/classify", json={"texts": [EVIL]})
+            client.get("/v1/%1b%5b5m%9b5m/%c2%9b")
+
+    shown = on_terminal(
+        [sys.executable, "-m", "regard", "serve", str(folder / "deu"), str(folder / "reviews"), "--port", "0"], act=act
+    )
+    assert '"event": "stopped"' in shown
+    check(shown)
