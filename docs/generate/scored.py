@@ -7,6 +7,7 @@ from regard.attention import (
     AdditivePooling,
     AttentionPooling,
     Concat,
+    Cosine,
     Dot,
     General,
     LinearConcat,
@@ -15,6 +16,7 @@ from regard.attention import (
     Pooling,
     ScaledDot,
     SumConcat,
+    Trilinear,
     WeightNormAdditive,
     additive_attention,
     additive_scores,
@@ -226,6 +228,43 @@ print(tuple(out.context.shape), out.weights[0, 0, 3:].tolist())""",
         example="""attention = General(16, key_size=24)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 24))
 print(tuple(out.context.shape), tuple(attention.projection.weight.shape))""",
+        tests=_CASES,
+    ),
+    Mechanism(
+        kind=Cosine,
+        build=lambda: Cosine(WIDTH),
+        score="g q·k / (‖q‖ ‖k‖)",
+        cost="B·Q·K·D",
+        operations="`B·K·D` to prepare the keys and `B·Q·D` for the queries, then `B·Q·K·D` for scores and context each.",
+        memory="`4·B·K·D` for the prepared keys and `4·B·Q·K` for the weights; with `need_weights=False` only the former.",
+        choose="lengths of vectors say nothing: retrieval, memories, unsteady training",
+        when=(
+            "[Dot](dot.md) for vectors of length one, times a learned number g. Scores are bounded by g, so that no key wins "
+            "only because it is long, and training stays steady; on the other hand, a key cannot say by its length that it "
+            "matters. Start with g around 10: at 1 the weights are nearly equal."
+        ),
+        example="""attention = Cosine(16)
+query, key = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+one, other = attention(query, key, key), attention(100 * query, key, key)
+print(torch.allclose(one.weights, other.weights, atol=1e-6))""",
+        tests=_CASES,
+    ),
+    Mechanism(
+        kind=Trilinear,
+        build=lambda: Trilinear(WIDTH),
+        score="w·[q; k; q∘k]",
+        cost="B·Q·K·D",
+        operations="`B·K·D` to prepare the keys and `B·Q·D` for the queries, then `B·Q·K·D` for scores and context each.",
+        memory="`4·B·K·D` for the prepared keys and `4·B·Q·K` for the weights; with `need_weights=False` only the former.",
+        choose="question answering as in BiDAF; a General with 3·D parameters",
+        when=(
+            "Each feature of the key has a weight of its own, alone and times the same feature of the query: what "
+            "[General](general.md) does with a whole matrix, for 3·D parameters in place of D². The features of query and key "
+            "must mean the same, as in BiDAF, where one encoder reads question and text. With other encoders, take General."
+        ),
+        example="""attention = Trilinear(16)
+out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))
+print(tuple(out.context.shape), tuple(attention.weight.shape))""",
         tests=_CASES,
     ),
     Mechanism(

@@ -22,6 +22,7 @@ from regard.attention import (
     Attention,
     AttentionPooling,
     Concat,
+    Cosine,
     Coverage,
     Dot,
     Entmax,
@@ -51,10 +52,12 @@ from regard.attention import (
     StickBreaking,
     SumConcat,
     Temperature,
+    Trilinear,
     WeightNormAdditive,
 )
 from regard.attention.additive import plain_additive_scores
 from regard.attention.concat import key_part, query_part
+from regard.attention.cosine import unit_vectors
 from regard.attention.coverage import coverage_scores, fertilities
 from regard.attention.entmax import entmax_threshold, entmax_weights
 from regard.attention.hard_mocha import window_at
@@ -74,6 +77,7 @@ from regard.attention.soft_monotonic import plain_alignments
 from regard.attention.soft_to_hard import SoftToHard
 from regard.attention.sparse import entmax15_threshold, sparsemax_threshold
 from regard.attention.stick_breaking import stick_breaking_weights
+from regard.attention.trilinear import key_columns, query_columns
 from regard.attention.weight_norm import scaled_direction
 
 FIRST_SCREEN = 60
@@ -204,6 +208,14 @@ MECHANISMS = {
     Dot: Plain(lambda: Dot(D), lambda _, q, k: masked_softmax(product_scores(q, k)), (product_scores,)),
     ScaledDot: Plain(lambda: ScaledDot(D), lambda _, q, k: masked_softmax(product_scores(q, k, D**-0.5)), (product_scores,)),
     General: Plain(lambda: General(D), lambda m, q, k: masked_softmax(product_scores(m.projection(q), k)), (product_scores,)),
+    Cosine: Plain(
+        lambda: Cosine(D), lambda m, q, k: masked_softmax(m.gain * unit_vectors(q) @ unit_vectors(k).mT), (unit_vectors,)
+    ),
+    Trilinear: Plain(
+        lambda: Trilinear(D),
+        lambda m, q, k: masked_softmax(query_columns(q, m.weight) @ key_columns(k, m.weight).mT),
+        (query_columns, key_columns),
+    ),
     LinearConcat: Plain(lambda: LinearConcat(D), linear_concat, (two_terms,)),
     SelfAttention: Plain(lambda: SelfAttention(D), self_attention, (scaled_scores,)),
     Coverage: Plain(lambda: Coverage(D), coverage, (coverage_scores,)),

@@ -32,6 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "CombinedClassifierConfig": {"num_recurrent": 2},
     "ConcatConfig": {"attention_size": 128},
     "ConstantConfig": {"warmup_steps": 100},
+    "CosineScoreConfig": {"scale": 8.0},
     "CosineConfig": {"warmup_steps": 200, "final": 0.1},
     "CountedClassifierConfig": {"max_ngram": 3},
     "CoverageConfig": {"attention_size": 128},

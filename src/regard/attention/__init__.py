@@ -5,6 +5,7 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Observation
 from regard.attention.chunks import ChunkMemory
 from regard.attention.concat import Concat, SumConcat
+from regard.attention.cosine import Cosine
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
 from regard.attention.entmax import Entmax
 from regard.attention.hard_mocha import HardMoChA
@@ -28,6 +29,7 @@ from regard.attention.self_attention import SelfAttention
 from regard.attention.sink import SoftmaxSink, Softpick
 from regard.attention.soft_monotonic import SoftMonotonic, SoftMonotonicState, expected_alignments
 from regard.attention.stick_breaking import StickBreaking
+from regard.attention.trilinear import Trilinear
 from regard.attention.weight_norm import WeightNormAdditive
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "AttentionPooling",
     "ChunkMemory",
     "Concat",
+    "Cosine",
     "Coverage",
     "Dot",
     "Entmax",
@@ -85,6 +88,7 @@ __all__ = [
     "StickBreaking",
     "SumConcat",
     "Temperature",
+    "Trilinear",
     "WeightNormAdditive",
     "additive_attention",
     "additive_scores",

@@ -8,6 +8,7 @@ In code: `product_scores`. The module `self_attention` contains the scaled form 
 """
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -26,15 +27,15 @@ def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], s
     return scale * (query @ key.transpose(1, 2))
 
 
-class _ProductAttention(ScoredAttention):
+class ProductBase(ScoredAttention):
     """scale · a(q)·b(k), with PyTorch's fused attention if no weights are needed."""
 
     supports_fused = Unchanged("scores")
     scale: float = 1.0
 
+    @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return the query part, by which the prepared keys are multiplied; the query itself by default."""
-        return query
+        """Return the query's factor, which meets the prepared keys."""
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return scale · query part · key part."""
@@ -67,8 +68,12 @@ class _ProductAttention(ScoredAttention):
         return AttentionOutput(context[:, 0]), None
 
 
-class _PlainDot(_ProductAttention):
+class _PlainDot(ProductBase):
     """Base of `Dot` and `ScaledDot`: score = scale · q·k."""
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
+        """Return the query itself."""
+        return query
 
     @capability
     def linear_score(self) -> LinearScore | None:
@@ -147,7 +152,7 @@ class ScaledDot(_PlainDot):
         self.scale = 1 / math.sqrt(query_size)
 
 
-class General(_ProductAttention):
+class General(ProductBase):
     """score(q, k) = k·(W q), W (Dk,Dq).
 
     Reference: Luong, Pham, Manning 2015, eq. 8 (h_t is the query, h̄_s the key).

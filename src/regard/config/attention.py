@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.settings import NOT_NEGATIVE, Family, Range
+from regard.config.settings import NOT_NEGATIVE, POSITIVE, Family, Range
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -164,6 +164,38 @@ class LinearConfig(ScorerConfig):
         from regard.attention.linear import LinearConcat
 
         return LinearConcat(query_size, key_size=key_size, normalizer=self.normalizer.build())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineScoreConfig(ScorerConfig):
+    """g q·k / (‖q‖ ‖k‖), the angle alone (Graves et al. 2014); query and key of one width."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"scale": POSITIVE}
+
+    kind: Literal["cosine"] = "cosine"
+    scale: float = 10.0
+    """Largest score g at the start."""
+    learned: bool = True
+    """Whether g is trained."""
+
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.cosine import Cosine
+
+        check_equal_widths("Cosine", query_size, key_size)
+        return Cosine(query_size, scale=self.scale, learned=self.learned, normalizer=self.normalizer.build())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrilinearConfig(ScorerConfig):
+    """w·[q; k; q∘k] (Seo et al. 2017); query and key of one width."""
+
+    kind: Literal["trilinear"] = "trilinear"
+
+    def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
+        from regard.attention.trilinear import Trilinear
+
+        check_equal_widths("Trilinear", query_size, key_size)
+        return Trilinear(query_size, normalizer=self.normalizer.build())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from contracts.cases.base import DA, DK, DQ, Case, Parameters, by_score
 
-from regard.attention import Additive, Concat, Dot, General, LinearConcat, ScaledDot, SumConcat
+from regard.attention import Additive, Concat, Cosine, Dot, General, LinearConcat, ScaledDot, SumConcat, Trilinear
 
 
 def _additive(p: Parameters, q: np.ndarray, k: np.ndarray) -> float:
@@ -15,6 +15,10 @@ def _additive(p: Parameters, q: np.ndarray, k: np.ndarray) -> float:
 
 def _dot(q: np.ndarray, k: np.ndarray) -> float:
     return sum(a * b for a, b in zip(q, k, strict=True))
+
+
+def _trilinear(p: Parameters, q: np.ndarray, k: np.ndarray) -> float:
+    return p["weight"].ravel().dot(np.concatenate([q, k, q * k]))
 
 
 CASES = [
@@ -33,6 +37,12 @@ CASES = [
     Case("dot", lambda: Dot(DK), by_score(lambda p, q, k: _dot(q, k))),
     Case("scaled_dot", lambda: ScaledDot(DK), by_score(lambda p, q, k: _dot(q, k) / math.sqrt(DK))),
     Case("general", lambda: General(DQ, key_size=DK), by_score(lambda p, q, k: k.dot(p["projection.weight"].dot(q)))),
+    Case(
+        "cosine",
+        lambda: Cosine(DK, scale=3.0),
+        by_score(lambda p, q, k: p["gain"] * _dot(q, k) / math.sqrt(_dot(q, q) * _dot(k, k)) if k.any() else 0.0),
+    ),
+    Case("trilinear", lambda: Trilinear(DK), by_score(_trilinear)),
     Case(
         "linear",
         lambda: LinearConcat(DQ, key_size=DK),

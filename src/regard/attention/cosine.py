@@ -1,0 +1,81 @@
+"""Attention by the angle between query and key: their lengths play no role.
+
+    score(q, k) = g q·k / (‖q‖ ‖k‖)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
+
+In code: the product of `unit_vectors` of both, times g.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_flag, check_number
+from regard.attention.multiplicative import ProductBase
+from regard.attention.sparse import at_least_float32
+from regard.errors import ConfigError
+
+
+def unit_vectors(x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    """Return x / ‖x‖, and zero for a vector of zeros."""
+    wide = at_least_float32(x)
+    largest = wide.detach().abs().amax(-1, keepdim=True)
+    scaled = wide / largest.where(largest > 0, 1)  # so that no square overflows
+    return nn.functional.normalize(scaled, dim=-1).to(x.dtype)
+
+
+class Cosine(ProductBase):
+    """score(q, k) = g q·k / (‖q‖ ‖k‖), query and key of one width; g is the only parameter.
+
+    Scores lie between −g and g, so that the softmax cannot saturate: g says how sharp it can become.
+
+    Reference: Graves, Wayne, Danihelka 2014, "Neural Turing machines", eqs. 5 and 6 (β is g); Liu et al. 2022, "Swin
+    Transformer V2", eq. 2 (1/τ is g, learned).
+
+    Args:
+        query_size: Dq = Dk, ≥ 1.
+        scale: g at the start, finite and > 0.
+        learned: Whether g is trained.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, g is not above zero, or the normalizer is unknown.
+
+    Example:
+        >>> attention = Cosine(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        scale: float = 10.0,
+        learned: bool = True,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(query_size, normalizer=normalizer)
+        check_number("Cosine", "scale", scale)
+        check_flag("Cosine", "learned", learned)
+        if not 0 < scale < math.inf:
+            raise ConfigError(f"Cosine(scale={scale}): expected a finite number above 0, the largest score, such as scale=10")
+        self.learned = learned
+        self.gain: float | nn.Parameter = float(scale)
+        if learned:
+            self.gain = nn.Parameter(torch.tensor(self.gain, device=device, dtype=dtype))
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
+        """Return g q / ‖q‖."""
+        return self.gain * unit_vectors(query)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Dk"]:
+        """Return k / ‖k‖."""
+        return unit_vectors(key)

@@ -1,0 +1,68 @@
+"""A score that is linear in the query, in the key, and in the product of both.
+
+    score(q, k) = w·[q; k; q∘k] = w_q·q + w_k·k + (w_p∘q)·k
+
+In code: the product of `query_columns` and `key_columns`, which holds all three terms.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.multiplicative import ProductBase
+
+
+def query_columns(query: Float[Tensor, "B Q D"], weight: Float[Tensor, "three D"]) -> Float[Tensor, "B Q D2"]:
+    """Return [w_p∘q; 1; w_q·q]."""
+    of_query, _, of_product = weight
+    return torch.cat([of_product * query, torch.ones_like(query[..., :1]), (query @ of_query)[..., None]], -1)
+
+
+def key_columns(key: Float[Tensor, "B K D"], weight: Float[Tensor, "three D"]) -> Float[Tensor, "B K D2"]:
+    """Return [k; w_k·k; 1]."""
+    return torch.cat([key, (key @ weight[1])[..., None], torch.ones_like(key[..., :1])], -1)
+
+
+class Trilinear(ProductBase):
+    """score(q, k) = w_q·q + w_k·k + (w_p∘q)·k, query and key of one width D; w (3,D).
+
+    A diagonal `General` with a term for each side. In a softmax, w_q·q cancels, as it is the same for all keys.
+
+    Reference: Seo et al. 2017, "Bidirectional attention flow for machine comprehension", section 2, 4 (α there).
+
+    Args:
+        query_size: D = Dq = Dk, ≥ 1.
+        normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
+            softmax.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or the normalizer is unknown.
+
+    Example:
+        >>> attention = Trilinear(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        normalizer: nn.Module | str | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(query_size, normalizer=normalizer)
+        self.weight = nn.Parameter(torch.empty(3, query_size, device=device, dtype=dtype))
+        nn.init.uniform_(self.weight, -(query_size**-0.5), query_size**-0.5)
+
+    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q D2"]:
+        """Return [w_p∘q; 1; w_q·q]."""
+        return query_columns(query, self.weight)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K D2"]:
+        """Return [k; w_k·k; 1]."""
+        return key_columns(key, self.weight)
