@@ -181,12 +181,12 @@ FAILS = [
     ("MultiHead(8, 2, dropout='0.1')", r"dropout='0.1'\): dropout must be a number"),
     ("MultiHead(8, 2, causal='yes')", r"causal='yes'\): causal must be True or False"),
     (
-        "Additive(8, normalizer='entmax')",
-        r"expected 'softmax', 'sparsemax', 'entmax15', 'sigmoid', or a module .* did you mean 'entmax15'\?",
+        "Additive(8, normalizer='spasemax')",
+        r"expected 'softmax', 'sparsemax', 'entmax15', 'entmax', .*, or a module .* did you mean 'sparsemax'\?",
     ),
     (
         "Additive(8, normalizer='tanh')",
-        r"normalizer='tanh'\): expected 'softmax', 'sparsemax', 'entmax15', 'sigmoid', or a module",
+        r"normalizer='tanh'\): expected 'softmax', 'sparsemax', 'entmax15', 'entmax', 'sigmoid', 'sink', .*, or a module",
     ),
     (
         "Additive(8, normalizer=Sparsemax)",

@@ -1,5 +1,7 @@
 """Absolute positions, which are added to the embeddings. Relative positions are in `regard.attention.positions`."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -69,3 +71,14 @@ class NoPositions(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"], start: int = 0) -> Float[Tensor, "B T D"]:
         """Add nothing."""
         return x
+
+
+def build_positions(kind: Literal["sinusoidal", "learned", "rotary"], size: int) -> nn.Module:
+    """Return the module that adds positions to embeddings. Of learned ones there are 512, more than a search has steps."""
+    match kind:
+        case "sinusoidal":
+            return SinusoidalPositions(size)
+        case "learned":
+            return LearnedPositions(size, max_length=512)
+        case "rotary":
+            return NoPositions()  # rotary positions are part of the attention

@@ -9,16 +9,13 @@ from regard.attention.pooling_base import Pooling
 from regard.config import TransformerClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from regard.layers.positions import build_positions
 from regard.layers.transformer import TransformerEncoder
 from regard.layers.transformer_build import Blueprint, build_encoder
 from regard.models.classifiers.words import WordDropout, build_embedding
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import Reweight, ReweightBySite, for_layers
 from regard.shapes import check_shape
-
-_LONGEST = 512
-"""Number of positions with a learned vector."""
 
 
 class TransformerClassifier(TextClassifier):
@@ -147,14 +144,3 @@ def build_transformer_classifier(
         embedding_dropout=config.embedding_dropout,
         output_dropout=config.output_dropout,
     )
-
-
-def build_positions(kind: str, size: int) -> nn.Module:
-    """Return the module that adds positions to embeddings."""
-    match kind:
-        case "sinusoidal":
-            return SinusoidalPositions(size)
-        case "learned":
-            return LearnedPositions(size, max_length=_LONGEST)
-        case _:
-            return NoPositions()  # rotary positions are part of the attention

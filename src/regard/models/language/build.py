@@ -3,10 +3,11 @@
 from torch import nn
 
 from regard.config import LanguageModelConfig
+from regard.layers.positions import build_positions
 from regard.layers.transformer_build import build_causal
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_embedding
-from regard.models.transformer.build import build_blueprint, build_positions, initial_std
+from regard.models.transformer.build import build_blueprint, initial_std
 
 
 def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
@@ -28,7 +29,7 @@ def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -
         output.weight = embedding.weight
     return TransformerLanguageModel(
         embedding=embedding,
-        positions=build_positions(config),
+        positions=build_positions(config.positions, config.hidden_size),
         decoder=build_causal(blueprint, num_layers=config.num_layers),
         output=output,
         embedding_dropout=config.embedding_dropout,

@@ -5,14 +5,11 @@ from dataclasses import replace
 from torch import nn
 
 from regard.config import LanguageModelConfig, TransformerConfig
-from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from regard.layers.positions import build_positions
 from regard.layers.transformer_build import Blueprint, build_decoder, build_encoder
 from regard.models.recurrent.build import build_embedding
 from regard.models.recurrent.translator import check_tying
 from regard.models.transformer.translator import TransformerTranslator
-
-_LONGEST = 512
-"""Number of positions with a learned vector, which is more than the number of steps of a search."""
 
 
 def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> TransformerTranslator:
@@ -44,8 +41,8 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
     return TransformerTranslator(
         source_embedding=source,
         target_embedding=target,
-        source_positions=build_positions(config),
-        target_positions=build_positions(config),
+        source_positions=build_positions(config.positions, config.hidden_size),
+        target_positions=build_positions(config.positions, config.hidden_size),
         encoder=build_encoder(blueprint, num_layers=config.encoder_layers, decoder_layers=config.decoder_layers),
         decoder=build_decoder(blueprint, num_layers=config.decoder_layers),
         output=output,
@@ -84,14 +81,3 @@ def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprin
         attention_dropout=config.attention_dropout,
         build_normalizer=config.normalizer.build,
     )
-
-
-def build_positions(config: TransformerConfig | LanguageModelConfig) -> nn.Module:
-    """Return the module that adds positions to embeddings."""
-    match config.positions:
-        case "sinusoidal":
-            return SinusoidalPositions(config.hidden_size)
-        case "learned":
-            return LearnedPositions(config.hidden_size, max_length=_LONGEST)
-        case "rotary":
-            return NoPositions()  # rotary positions are part of the attention
