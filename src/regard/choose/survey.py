@@ -16,8 +16,6 @@ SAMPLE_SIZE = 20_000
 """Maximum number of texts from which the script is found; lengths are measured on all texts."""
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """First words of the Unicode names of letters that belong to scripts without spaces between words."""
-_LONGEST_WORDS = 20
-"""Mean number of characters per word above which spaces do not separate words. No language with spaces comes near it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class TextSurvey:
     characters: float
     """Mean number of characters in a text."""
     unspaced: bool
-    """Whether words are not separated by spaces: most letters belong to such scripts, or words are too long to be words."""
+    """Whether most letters belong to scripts that do not separate words by spaces."""
     tokenised: bool
     """Whether punctuation is already separated from words."""
     alphabet: frozenset[str]
@@ -121,7 +119,7 @@ class _Sample:
         return TextSurvey(
             words=1 + self.spaces / self.count,
             characters=self.characters / self.count,
-            unspaced=2 * unspaced > total or self.characters > _LONGEST_WORDS * (self.count + self.spaces),
+            unspaced=2 * unspaced > total,
             tokenised=is_tokenised(self.texts),
             alphabet=_cover(letters, 0.99 * total),
             num_characters=len(counts),
