@@ -176,7 +176,7 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "|\n"
             "| `Sparsemax` | a sort, K log K | most | yes | you want nearly hard alignments and clear pictures "
             "|\n"
-            "| `Entmax` | 30 passes | by α | yes | each head must learn how sparse it is |\n"
+            "| `Entmax` | 20 passes | by α | yes | each head must learn how sparse it is |\n"
             "| `Sigmoid` | K exponentials | never | no | each key must get its weight independently of the others "
             "|\n"
             "| `SoftmaxSink` | K + 1 exponentials | never | no, less than one | a query must be able to attend "

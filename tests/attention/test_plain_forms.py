@@ -59,7 +59,7 @@ from regard.attention.additive import plain_additive_scores
 from regard.attention.concat import key_part, query_part
 from regard.attention.cosine import unit_vectors
 from regard.attention.coverage import coverage_scores, fertilities
-from regard.attention.entmax import entmax_threshold, entmax_weights
+from regard.attention.entmax import entmax_threshold, entmax_weights, newton_step
 from regard.attention.hard_mocha import window_at
 from regard.attention.hard_monotonic import stopping_points
 from regard.attention.linear import linear_scores as two_terms
@@ -259,7 +259,8 @@ POOLINGS = {
 
 def entmax_by_alpha(_, s):
     z = 0.25 * (s - s.amax(-1, keepdim=True))
-    return entmax_weights(z, 4.0, entmax_threshold(z, 4.0))
+    threshold = newton_step(z, 4.0, newton_step(z, 4.0, entmax_threshold(z, 4.0)))
+    return entmax_weights(z, 4.0, threshold)
 
 
 NORMALIZERS = {
@@ -268,7 +269,7 @@ NORMALIZERS = {
     Temperature: Plain(lambda: Temperature(temperature=0.5), lambda _, s: masked_softmax(s / 0.5), (masked_softmax,)),
     Sparsemax: Plain(Sparsemax, sparsemax, (sparsemax_threshold,)),
     Entmax15: Plain(Entmax15, entmax15, (entmax15_threshold,)),
-    Entmax: Plain(lambda: Entmax(alpha=1.25), entmax_by_alpha, (entmax_threshold, entmax_weights)),
+    Entmax: Plain(lambda: Entmax(alpha=1.25), entmax_by_alpha, (entmax_threshold, entmax_weights, newton_step)),
     SoftmaxSink: Plain(SoftmaxSink, lambda _, s: sink_weights(s, 0.0), (sink_weights,)),
     Softpick: Plain(Softpick, lambda _, s: softpick_weights(s), (softpick_weights,)),
     StickBreaking: Plain(StickBreaking, lambda _, s: stick_breaking_weights(s), (stick_breaking_weights,)),
