@@ -107,7 +107,7 @@ def test_the_card_is_of_a_classifier(folder):
         ),
         (
             '{"labels": {"names": ["a"], "multiple": false, "counts": [1]}, "temperature": 0}',
-            "temperature is 0.0, expected a finite",
+            "temperature is 0.0, expected a number from 0.001",
         ),
         ('{"labels": {"names": ["a"], "multiple": false, "counts": [1]}, "temperature": NaN}', "temperature is nan, expected"),
         ('{"labels": {"names": ["a"], "multiple": false, "counts": [1]}, "temperature": 1}', "has shape"),
