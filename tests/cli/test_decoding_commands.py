@@ -148,7 +148,7 @@ def test_lengths(models, capsys, tmp_path):
     [far] = run(capsys, models[0], TEXTS[0], "--json", "--length-reward", "50")
     assert not json.loads(far)["finished"]  # all go to the limit
     assert main(["translate", models[0], "a car", "--length-penalty", "-1"]) == 2
-    assert "length_penalty is -1.0, expected 0 (none) or more" in capsys.readouterr().err
+    assert "length_penalty is -1.0, expected 0 (none) to 10" in capsys.readouterr().err
     assert main(["translate", models[0], "a car", "--length-reward", "much"]) == 2
     assert "'much' is not a number" in capsys.readouterr().err
 

@@ -121,7 +121,7 @@ def test_an_unfinished_run(run, tmp_path, capsys):
     for name in ("config.yaml", "run.json"):
         shutil.copy(run / "checkpoints" / name, started / "checkpoints" / name)
     text = call(capsys, "info", started)
-    assert f"unfinished: there is no model yet; `regard resume {started}` goes on" in text
+    assert f"unfinished: there is no model yet; `regard resume {started}` continues the training" in text
     assert "not written yet" in text
     plain = json.loads(call(capsys, "info", started, "--json"))
     assert (plain["state"], plain["model"], plain["training"]["updates"]) == ("unfinished", None, None)

@@ -93,7 +93,7 @@ class SumConcat(_ConcatBase):
 
     score(q, k) = v·tanh(W (q + k)), for queries and keys of the same width.
 
-    Differs from the paper, whose W has separate columns for query and key (`Concat`).
+    Differs from the paper: there, W has separate columns for query and key (`Concat`).
 
     Args:
         query_size: Dq = Dk, ≥ 1.
