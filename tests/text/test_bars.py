@@ -3,8 +3,8 @@ import threading
 import time
 
 import pytest
-import rich.console
 
+import regard.console
 from regard.text import bars
 
 
@@ -12,8 +12,8 @@ from regard.text import bars
 def terminal(monkeypatch):
     """What a user with a terminal sees."""
     stream = io.StringIO()
-    console = rich.console.Console
-    monkeypatch.setattr(rich.console, "Console", lambda **_: console(file=stream, force_terminal=True, width=80))
+    console = regard.console.SafeConsole
+    monkeypatch.setattr(regard.console, "SafeConsole", lambda **_: console(file=stream, force_terminal=True, width=80))
     return stream
 
 

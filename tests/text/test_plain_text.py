@@ -66,7 +66,7 @@ def test_packed_and_several_files(tmp_path):
     [
         (None, "there is no such file"),
         ("", "is empty, expected text"),
-        ("\n\n", "no usable text in .*a.txt; what became"),
+        ("\n\n", "no usable text in .*a.txt; the report on its lines"),
     ],
 )
 def test_bad_files(tmp_path, text, message):
