@@ -228,7 +228,7 @@ def test_a_run_that_was_killed_before_its_settings_were_written_is_recognised(co
         pytest.raises(ConfigError, match=r"its run is just being started by process \d+ on"),
     ):
         resume(out)
-    fit(config, model=TinyTranslator(), progress=False)  # the folder is free for a new run
+    fit(config, model=TinyTranslator, progress=False)  # the folder is free for a new run
 
 
 def test_resume_wants_the_same_data(config, signal_at, pairs, tmp_path):
