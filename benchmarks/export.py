@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from benchmarks.joeynmt import count
-from benchmarks.precision import read_lines, spread
+from benchmarks.precision import decoding_parser, read_lines, spread
 from benchmarks.rival import say
 from regard.decoding import greedy
 from regard.decoding.hypothesis import Hypothesis
@@ -42,13 +42,10 @@ LONGEST = 100
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser("benchmarks.export", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("model", type=Path, help="folder of a trained translator")
-    parser.add_argument("sources", type=Path, help="file with one sentence per line")
+    parser = decoding_parser("benchmarks.export", __doc__)
     parser.add_argument("--int8", action="store_true", help="export weights of 8 bits")
     parser.add_argument("--sentences", type=count, default=1000, help="sentences that are compared (%(default)s)")
     parser.add_argument("--alone", type=count, default=100, help="sentences that are decoded one by one (%(default)s)")
-    parser.add_argument("--rounds", type=count, default=5, help="rounds that count (%(default)s)")
     try:
         print(json.dumps(measure(parser.parse_args(arguments))), flush=True)
     except RegardError as error:

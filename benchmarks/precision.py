@@ -33,18 +33,24 @@ PRECISIONS = ("float32", "bfloat16")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser("benchmarks.precision", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("model", type=Path, help="folder of a trained translator")
-    parser.add_argument("sources", type=Path, help="file with one sentence per line")
+    parser = decoding_parser("benchmarks.precision", __doc__)
     parser.add_argument("--references", type=Path, help="file with their translations, for BLEU")
     parser.add_argument("--beams", type=counts, default=[5, 1], help="beam sizes (5,1)")
-    parser.add_argument("--rounds", type=count, default=5, help="rounds that count (%(default)s)")
     parser.add_argument("--sentences", type=count, default=0, help="number of sentences (all)")
     parser.add_argument("--alone", type=count, default=50, help="sentences that are translated one by one (%(default)s)")
     try:
         print(json.dumps(measure(parser.parse_args(arguments))), flush=True)
     except RegardError as error:
         sys.exit(f"error: {error}")
+
+
+def decoding_parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser for a benchmark that decodes sentences with a trained translator."""
+    parser = argparse.ArgumentParser(name, description=description, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("model", type=Path, help="folder of a trained translator")
+    parser.add_argument("sources", type=Path, help="file with one sentence per line")
+    parser.add_argument("--rounds", type=count, default=5, help="rounds that count (%(default)s)")
+    return parser
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -99,7 +99,6 @@ _EMPTY_WORDS = frozenset(
 ABOVE = {
     ("attention", "attention"): (0.60, "every mechanism has the constructor, `prepare` and `attend` of one contract"),
     ("models", "models"): (0.60, "every model has the constructor, `encode`, `decode` and `step` of one contract"),
-    ("export", "inference"): (0.20, "exported and packed models have the methods of models"),
     ("inference", "models"): (0.30, "packed models have the methods of models"),
     ("layers", "layers"): (0.50, "decoders with and without a source have the same arguments"),
     ("decoding", "decoding"): (0.55, "greedy search, beam search, sampling and forcing document the same arguments"),

@@ -163,9 +163,9 @@ print(tuple(memory.fertility.shape), bool((memory.fertility < 2).all()), out.los
         choose="you train a model that writes output while its input still arrives",
         when=(
             "Use it to train models that write output while their input still arrives, as in speech recognition "
-            "and transliteration. Its position never moves back, so it cannot learn another order of the output. "
-            "When the position is past the last key, the remaining rows have no weights. For long inputs, set "
-            "a low `initial_offset`. Also test the hard form, because that is the one that is used after training."
+            "and transliteration. Its position never moves back, so it cannot learn another order of the output, and "
+            "rows after the last key have no weights. For long inputs, set a low `initial_offset`. Also test the hard "
+            "form, because that is the one that is used after training."
         ),
         picture="Copying works. Reversing is impossible: it begins at the last letter, and the position cannot move "
         "back from there. The soft form still gets some letters right, because it can leave a part of its "

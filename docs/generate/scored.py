@@ -278,8 +278,7 @@ print(tuple(out.context.shape), tuple(attention.weight.shape))""",
         when=(
             "Its weights do not depend on the query, as the proof above and a test show. It computes the same "
             "as [AttentionPooling](attention-pooling.md), but costs more. regard contains it because a well-known "
-            "tutorial uses it. Do not use it in a new model. [Additive](additive.md), which has a tanh, does "
-            "not have this fault."
+            "tutorial uses it. In a new model, use [Additive](additive.md), whose tanh avoids this fault."
         ),
         picture="All rows are equal, as the proof says: the model writes the same letter eight times, and is right once.",
         example="""attention = LinearConcat(16, key_size=24)

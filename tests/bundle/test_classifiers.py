@@ -80,7 +80,8 @@ def test_a_table_of_counts_that_claims_to_be_huge(tmp_path):
     save_bundle(tmp_path, make(CombinedClassifierConfig(counted=CountedClassifierConfig(num_buckets=31), recurrent=small)))
     config = (tmp_path / "config.yaml").read_text()
     rewrite(tmp_path, "config.yaml", config.replace("num_buckets: 31", "num_buckets: 900000000"))
-    with pytest.raises(BundleError, match=r"model\.safetensors holds [\d,]+ numbers, but .* need [\d,]{9,}"):
+    planned = r"model\.safetensors holds [\d,]+ numbers, but config\.yaml and the tokenizers need [\d,]{9,}"
+    with pytest.raises(BundleError, match=planned):
         load_bundle(tmp_path)
 
 

@@ -63,7 +63,7 @@ def test_what_a_page_says_is_complete(entry):
     described = describe(entry.kind)
     assert described.labelled.keys() & {"Reference", "Differs from the paper", "Differs from the tutorial"}
     assert described.arguments.keys() == {p.name for p in signature(entry.kind)}, "the constructor's docstring names others"
-    assert 1 <= len(entry.when.split(". ")) <= 6
+    assert 1 <= len(entry.when.split(". ")) <= 4
     lines = entry.example.splitlines()
     assert 3 <= len(lines) <= 6
     assert max(map(len, lines)) <= 128

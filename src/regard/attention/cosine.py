@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_number
+from regard.attention.learned import build_number
 from regard.attention.multiplicative import ProductBase
 from regard.attention.sparse import at_least_float32
 from regard.errors import ConfigError
@@ -68,9 +69,7 @@ class Cosine(ProductBase):
         if not 0 < scale < math.inf:
             raise ConfigError(f"Cosine(scale={scale}): expected a finite number above 0, the largest score, such as scale=10")
         self.learned = learned
-        self.gain: float | nn.Parameter = float(scale)
-        if learned:
-            self.gain = nn.Parameter(torch.tensor(self.gain, device=device, dtype=dtype))
+        self.gain = build_number(scale, learned=learned, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
         """Return g q / ‖q‖."""

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_number, check_size
+from regard.attention.learned import build_number
 from regard.attention.sparse import below_the_highest
 from regard.errors import ConfigError
 
@@ -90,11 +91,9 @@ class Entmax(nn.Module):
             between = f"a number above {SMALLEST} and below 2" if learned else f"{SMALLEST} ≤ alpha ≤ 2"
             raise ConfigError(f"Entmax(alpha={alpha}): expected {between}; for a smaller alpha, use a softmax")
         self.num_heads, self.learned = num_heads, learned
-        self.raw_alpha: float | nn.Parameter = float(alpha)
-        if learned:
-            shape = () if num_heads is None else (num_heads, 1, 1)
-            share = (alpha - SMALLEST) / (2 - SMALLEST)
-            self.raw_alpha = nn.Parameter(torch.full(shape, math.log(share / (1 - share)), device=device, dtype=dtype))
+        share = (alpha - SMALLEST) / (2 - SMALLEST)
+        start = math.log(share / (1 - share)) if learned else alpha
+        self.raw_alpha = build_number(start, learned=learned, num_heads=num_heads, device=device, dtype=dtype)
 
     @property
     def alpha(self) -> Float[Tensor, "..."] | float:

@@ -106,7 +106,17 @@ class Sigmoid(nn.Module):
         return masked_sigmoid(scores, mask)
 
 
-class Temperature(nn.Module):
+class _Wrapping(nn.Module):
+    """A normalizer that changes the scores of another one, and has its properties."""
+
+    def __init__(self, normalizer: nn.Module | str | None) -> None:
+        super().__init__()
+        self.normalizer = build_normalizer(type(self).__name__, normalizer)
+        self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        self.permutation_equivariant = keeps_order(self.normalizer)
+
+
+class Temperature(_Wrapping):
     """Another normalizer on scores / T: T < 1 sharpens the weights, T > 1 flattens them.
 
     Reference: Hinton, Vinyals, Dean 2015, eq. 1.
@@ -124,17 +134,14 @@ class Temperature(nn.Module):
     """
 
     def __init__(self, normalizer: nn.Module | str | None = None, *, temperature: float) -> None:
-        super().__init__()
+        super().__init__(normalizer)
         check_number("Temperature", "temperature", temperature)
         if not 0 < temperature < math.inf:
             raise ConfigError(
                 f"Temperature(temperature={temperature}): expected a finite number above 0; below 1 sharpens the weights, "
                 "above 1 flattens them"
             )
-        self.normalizer = build_normalizer("Temperature", normalizer)
         self.temperature = temperature
-        self.normalized = bool(getattr(self.normalizer, "normalized", False))
-        self.permutation_equivariant = keeps_order(self.normalizer)
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""
@@ -146,7 +153,7 @@ class Temperature(nn.Module):
         return f"temperature={self.temperature}"
 
 
-class SoftCap(nn.Module):
+class SoftCap(_Wrapping):
     """Another normalizer on c tanh(s / c): scores are bent so that they stay between −c and c.
 
     Reference: Bello et al. 2017, "Neural combinatorial optimization", section 5.2 (C = 10); Gemma team 2024, "Gemma 2", section
@@ -165,14 +172,11 @@ class SoftCap(nn.Module):
     """
 
     def __init__(self, normalizer: nn.Module | str | None = None, *, cap: float) -> None:
-        super().__init__()
+        super().__init__(normalizer)
         check_number("SoftCap", "cap", cap)
         if not 0 < cap < math.inf:
             raise ConfigError(f"SoftCap(cap={cap}): expected a finite number above 0, the bound of the scores, such as cap=50")
-        self.normalizer = build_normalizer("SoftCap", normalizer)
         self.cap = cap
-        self.normalized = bool(getattr(self.normalizer, "normalized", False))
-        self.permutation_equivariant = keeps_order(self.normalizer)
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""

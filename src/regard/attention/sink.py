@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_number, check_size
 from regard.attention.kernels.softmax import softmax
+from regard.attention.learned import build_number
 from regard.attention.sparse import at_least_float32
 
 
@@ -73,10 +74,7 @@ class SoftmaxSink(nn.Module):
         check_flag("SoftmaxSink", "learned", learned)
         check_number("SoftmaxSink", "initial", initial)
         self.num_heads, self.learned = num_heads, learned
-        self.sink: float | nn.Parameter = float(initial)
-        if learned:
-            shape = () if num_heads is None else (num_heads, 1, 1)
-            self.sink = nn.Parameter(torch.full(shape, self.sink, device=device, dtype=dtype))
+        self.sink = build_number(initial, learned=learned, num_heads=num_heads, device=device, dtype=dtype)
 
     def forward(self, scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*any K"]:
         """Return weights of the scores' shape and type; `mask` is boolean and broadcasts to them."""

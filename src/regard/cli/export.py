@@ -1,14 +1,28 @@
 """`regard export`: write a trained model for other runtimes."""
 
+from argparse import Namespace
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from regard.cli.options import Parser, model_folder
 from regard.errors import RequestError
 from regard.terminal import show
 
+if TYPE_CHECKING:
+    from regard.export.folder import Exported
+
 
 def main(arguments: Sequence[str]) -> None:
     """Export a model, and print what was written."""
+    done = _export(_parser().read(arguments))
+    show(f"{done.folder}: {', '.join(done.files)}")
+    show(f"largest difference from the model, over inputs of six sizes: {done.largest_difference:.1e}")
+    for quality in done.quality:
+        show(quality.render())
+    show(f"try it: python {done.folder / 'example.py'} some text")
+
+
+def _parser() -> Parser:
     parser = Parser(
         "export",
         "Write a trained model as ONNX graphs, for onnxruntime in Python, C++, Java, C#, JavaScript and browsers, with\n"
@@ -42,8 +56,11 @@ def main(arguments: Sequence[str]) -> None:
         help="with int8: file on which the loss of quality is measured, as for `regard evaluate` (default: drawn tokens)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an export that is already in the folder")
-    options = parser.read(arguments)
+    return parser
 
+
+def _export(options: Namespace) -> "Exported":
+    """Write the chosen format; refuse options of the other one."""
     from regard.export import export_ctranslate2, export_onnx
 
     if options.format == "ctranslate2":
@@ -55,18 +72,12 @@ def main(arguments: Sequence[str]) -> None:
                 "export: --precision is for --format onnx; CTranslate2 rounds weights when it loads a model, with "
                 "compute_type='int8'"
             )
-        done = export_ctranslate2(options.dir, options.to, overwrite=options.overwrite)
-    else:
-        done = export_onnx(
-            options.dir,
-            options.to,
-            overridable=options.overridable,
-            precision=options.precision,
-            check=options.check,
-            overwrite=options.overwrite,
-        )
-    show(f"{done.folder}: {', '.join(done.files)}")
-    show(f"largest difference from the model, over inputs of six sizes: {done.largest_difference:.1e}")
-    for quality in done.quality:
-        show(quality.render())
-    show(f"try it: python {done.folder / 'example.py'} some text")
+        return export_ctranslate2(options.dir, options.to, overwrite=options.overwrite)
+    return export_onnx(
+        options.dir,
+        options.to,
+        overridable=options.overridable,
+        precision=options.precision,
+        check=options.check,
+        overwrite=options.overwrite,
+    )

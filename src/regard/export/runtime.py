@@ -98,12 +98,7 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         self.sites = tuple(name for name in ("cross", *with_heads) if name in self._step.outputs)
 
     def encode(
-        self,
-        source: Tensor,
-        source_mask: Tensor,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
+        self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: ReweightBySite | None = None
     ) -> OnnxState:
         """Read the source."""
         _refuse_reweight(reweight)
@@ -125,12 +120,7 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
         return np.zeros([batch, 1, *sizes[2:]], dtype=np.float32)
 
     def step(
-        self,
-        tokens: Tensor,
-        state: OnnxState,
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
+        self, tokens: Tensor, state: OnnxState, *, record: Collection[str] = (), reweight: ReweightBySite | None = None
     ) -> tuple[Tensor, AttentionMaps, OnnxState]:
         """Feed one token to each hypothesis. The scores are log probabilities."""
         _refuse_reweight(reweight)
