@@ -81,7 +81,7 @@ def writing(predictor: Any, folder: Path) -> Iterator[Path]:
                 path.unlink() if path.is_file() else shutil.rmtree(path)
         yield made
         if folder.exists():
-            shutil.rmtree(folder)
+            disk.rename(folder, Path(temporary) / "replaced")  # which is deleted once the new one is there
         disk.rename(made, folder)
 
 
