@@ -159,9 +159,9 @@ export class LanguageModel extends TranslatorModel {
   }
 
   /** What the steps of an output have read: the start symbol, and all tokens but the last. */
-  #read({ path, words, wordOf }, text) {
-    const owners = [-1, ...wordOf.slice(0, -1)], read = words.slice(0, Math.max(...owners) + 1);
-    const tokens = [START, ...path.slice(0, -1).map((step) => step.token)];
+  #read({ path }, text) {
+    const fed = path.slice(0, -1).map((step) => step.token), tokens = [START, ...fed];
+    const { words: read, wordOf } = this.target.describe(fed), owners = [-1, ...wordOf];
     const unknown = read.map((_, word) => tokens.some((id, place) => id === UNKNOWN && owners[place] === word));
     return { text, words: read, wordOf: owners, tokens, unknown, dropped: read.map(() => false) };
   }
