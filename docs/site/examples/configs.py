@@ -157,11 +157,15 @@ def _python(cls: type, place: Place, chosen: dict[str, Any]) -> str:
 
 def _choices_before(place: Place) -> dict[str, str]:
     """Return the kinds on the way to a place that the preset does not have; without the kind of the place itself."""
+    return _choices(place.task, tuple(item for item in place.kinds.items() if item[0] != f"{place.path}.kind"))
+
+
+@cache
+def _choices(task: str, kinds: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return those of the kinds, from the outermost to the innermost, that the preset of a task does not have."""
     chosen: dict[str, str] = {}
-    for name, kind in place.kinds.items():
-        if name == f"{place.path}.kind":
-            continue
-        part: Any = load_preset(PRESETS[place.task], chosen)
+    for name, kind in kinds:
+        part: Any = load_preset(PRESETS[task], chosen)
         for attribute in name.split("."):
             part = getattr(part, attribute)
         if part != kind:

@@ -105,23 +105,29 @@ def _formula(score: Callable[[Parameters, np.ndarray, np.ndarray], float], norma
     return formula
 
 
-def _with(name: str, normalizer: Callable[[], nn.Module], normalize: Normalize) -> list[Case]:
+def _with(
+    name: str,
+    normalizer: Callable[[], nn.Module],
+    normalize: Normalize,
+    of: tuple[str, ...] = ("additive", "dot", "scaled_dot"),
+) -> list[Case]:
     builds: dict[str, tuple[Callable[[], Attention], Callable[[Parameters, np.ndarray, np.ndarray], float]]] = {
         "additive": (lambda: Additive(DQ, key_size=DK, attention_size=DA, normalizer=normalizer()), _additive),
         "dot": (lambda: Dot(DK, normalizer=normalizer()), lambda p, q, k: q.dot(k)),
         "scaled_dot": (lambda: ScaledDot(DK, normalizer=normalizer()), lambda p, q, k: q.dot(k) / math.sqrt(DK)),
     }
-    return [Case(f"{of}_{name}", build, _formula(score, normalize)) for of, (build, score) in builds.items()]
+    chosen = {scorer: builds[scorer] for scorer in of}
+    return [Case(f"{scorer}_{name}", build, _formula(score, normalize)) for scorer, (build, score) in chosen.items()]
 
 
 CASES = [
     *_with("sparsemax", Sparsemax, by_bisection(1)),
     *_with("entmax15", Entmax15, by_bisection(2)),
     *_with("sigmoid", Sigmoid, _sigmoid),
-    *_with("entmax", lambda: Entmax(alpha=1.25), by_bisection(4)),
-    *_with("sink", lambda: SoftmaxSink(initial=0.3, dtype=torch.float64), _sink),
-    *_with("softpick", Softpick, _softpick),
-    *_with("stick_breaking", StickBreaking, _stick_breaking),
-    *_with("soft_cap", lambda: SoftCap(cap=0.7), _capped(softmax, 0.7)),
+    *_with("entmax", lambda: Entmax(alpha=1.25), by_bisection(4), ("dot",)),
+    *_with("sink", lambda: SoftmaxSink(initial=0.3, dtype=torch.float64), _sink, ("dot",)),
+    *_with("softpick", Softpick, _softpick, ("dot",)),
+    *_with("stick_breaking", StickBreaking, _stick_breaking, ("dot",)),
+    *_with("soft_cap", lambda: SoftCap(cap=0.7), _capped(softmax, 0.7), ("dot",)),
     *_with("temperature", lambda: Temperature(temperature=0.5), _tempered(softmax, 0.5)),
 ]
