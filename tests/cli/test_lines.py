@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import shutil
+import threading
 import time
 import tracemalloc
 from argparse import Namespace
@@ -129,16 +130,23 @@ def test_a_line_has_the_bound_of_training_data(tmp_path, capsys, packed, end):
 
 
 def test_a_line_without_end_comes_at_once_and_takes_no_memory():
+    seen = threading.Event()
+
     class Endless(io.RawIOBase):
         def readable(self):
             return True
 
         def readinto(self, buffer):
+            """Zeros without end until the line has arrived; then no more, so that the reading thread ends."""
+            if seen.is_set():
+                return 0
             buffer[:] = bytes(len(buffer))
             return len(buffer)
 
     found = lines._available(io.TextIOWrapper(io.BufferedReader(Endless())))
     assert next(found) == ["\0" * LONGEST_SIDE]
+    seen.set()
+    assert list(found) == []
 
 
 def test_a_device_is_not_read():
