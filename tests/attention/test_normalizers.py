@@ -210,6 +210,19 @@ def test_entmax_equals_the_package_with_its_gradients(alpha, keys):
     torch.testing.assert_close(of_raw, of_alpha * 0.99 * share * (1 - share), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.parametrize("normalizer", [one for one in ALL if list(one.parameters())], ids=name)
+def test_masked_scores_and_empty_rows_do_not_reach_the_gradient_of_what_is_learned(normalizer):
+    scores = 2 * torch.randn(5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mask = torch.rand(5, 6, generator=torch.Generator().manual_seed(1)) < 0.6
+    mask[0], mask[1] = False, True
+    scores[~mask] = torch.tensor([math.nan, math.inf, -math.inf]).repeat(5)[: int((~mask).sum())].double()
+    scores[1, 2] = -math.inf
+    own = list(normalizer.parameters())
+    found = torch.autograd.grad(normalizer(scores, mask).square().sum(), own)
+    alone = sum(normalizer(row[kept]).square().sum() for row, kept in zip(scores[1:], mask[1:], strict=True))
+    torch.testing.assert_close(found, torch.autograd.grad(alone, own))
+
+
 def test_entmax_is_sparsemax_and_entmax15_where_those_are():
     scores = 2 * torch.randn(6, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for alpha, exact in ((2.0, Sparsemax()), (1.5, Entmax15())):

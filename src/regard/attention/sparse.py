@@ -100,10 +100,17 @@ def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Ten
     Bounded numbers keep the sums exact for all scores."""
     z = at_least_float32(scores)
     if mask is None:
-        return (scale * (z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
-    z = z.where(mask, -torch.inf)
-    top = z.detach().amax(-1, keepdim=True).where(mask.any(-1, keepdim=True), 0)
-    return (scale * (z - top)).clamp(min=-2)
+        return (scale * _bounded(z - z.detach().amax(-1, keepdim=True))).clamp(min=-2)
+    allowed = mask.any(-1, keepdim=True)
+    top = z.where(mask, -torch.inf).detach().amax(-1, keepdim=True).where(allowed, 0)
+    # Equal scores in an empty row, as in a softmax: then all steps after this one, and their gradients, are finite.
+    fill = torch.full_like(top, -2).where(allowed, 0)
+    return (scale * _bounded((z - top).where(mask, 0))).clamp(min=-2).where(mask, fill)
+
+
+def _bounded(below: Tensor) -> Tensor:
+    """Bound differences that are out of every support, so that a learned scale, of at least 0.01, has a finite gradient."""
+    return below.clamp(min=-1000)
 
 
 def _ordered(z: Tensor) -> tuple[Tensor, Tensor]:
