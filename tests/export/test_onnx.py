@@ -255,6 +255,7 @@ def test_weights_of_8_bits_report_what_they_cost(reviews, tmp_path, capsys):
     assert exact["plain"] < 1e-5 < exact["int8"] < 0.1
 
 
+@pytest.mark.slow
 def test_weights_of_8_bits_of_a_translator(tmp_path):
     run = make(tmp_path / "run", MODELS["rotary"])
     pairs = tmp_path / "pairs.tsv"

@@ -5,10 +5,13 @@ import pytest
 from export.test_page_in_a_browser import settle, show
 
 pytestmark = pytest.mark.browser
+OTHER_WINDOWS = [(390, False), (1280, True), (1920, False), (1920, True)]
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [(390, True), (1280, False), *(pytest.param(*one, marks=pytest.mark.slow) for one in OTHER_WINDOWS)],
+)
 def test_nothing_runs_out_of_the_page(chromium, made, width, dark):
     for names in (("recurrent",), ("reviews",), ("language",), ("recurrent", "other")):
         show(chromium, made.page(*names), width=width, dark=dark)
