@@ -104,12 +104,12 @@ FAILS = [
     ("MultiHead(8, 2)(q, k, v, average_attn_weights=True)", r"average them with out.weights.mean\(1\)"),
     ("Additive(8)(q, k, return_attention_scores=True)", r"give need_weights: out.weights holds the weights"),
     ("MultiHead(8, 2)(q, k, v, dropout_p=0.1)", r"'dropout_p': it is set at construction; give dropout, as in MultiHead\(512"),
-    ("Dot(8)(q, k, scale=0.1)", r"ScaledDot and MultiHead divide by the root of the width"),
+    ("Dot(8)(q, k, scale=0.1)", r"'scale': it is set at construction; give scale, as in Dot\(256, scale=0.1\)"),
     ("MultiHead(8, 2)(q, context=k)", r"'context': give key, the second argument"),
     ("Additive(8)(q, k, need_weigths=False)", r"did you mean 'need_weights'\?"),
     (
         "Additive(8)(q, k, foo=1)",
-        r"has no argument 'foo'; it has query, key, value, key_mask, attn_mask, reweight and need_weights",
+        r"has no argument 'foo'; it has query, key, value, key_mask, attn_mask, score_bias, reweight and need_weights",
     ),
     ("AttentionPooling(8)(k, mask=key_mask)", r"AttentionPooling has no argument 'mask': give key_mask=mask"),
     # Masks by position, and masks of other kinds and shapes.
@@ -121,7 +121,7 @@ FAILS = [
     ),
     (
         "MultiHead(8, 2)(q, k, v, attn_mask=torch.zeros(5, 9))",
-        r"attn_mask is float32.* masks of 0 and −inf with attn_mask == 0",
+        r"attn_mask is float32.* masks of 0 and −inf with attn_mask == 0.*; numbers to add to the scores are a score_bias",
     ),
     (
         "MultiHead(8, 2)(q, k, v, attn_mask=key_mask)",

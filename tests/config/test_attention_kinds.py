@@ -36,6 +36,7 @@ from regard.config import (
     ScorerConfig,
     SigmoidConfig,
 )
+from regard.config.attention import NormalizedConfig
 from regard.config.checks import check_config
 from regard.config.describe import describe
 from regard.config.loading import dump_config, load_config, override_layer, parse_layer, render_config
@@ -118,6 +119,14 @@ def test_normalizers_inside_an_attention(kind):
     assert config.model.decoder.attention == AdditiveConfig(normalizer=NORMALIZERS[kind]())
     attention = config.model.decoder.attention.build(query_size=4, key_size=6)
     assert type(attention.normalizer) is type(NORMALIZERS[kind]().build())
+
+
+@pytest.mark.parametrize("kind", [kind for kind, cls in ATTENTION.items() if issubclass(cls, NormalizedConfig)])
+def test_scale_and_dropout_of_every_mechanism_with_a_normalizer(kind):
+    given = {f"model.decoder.attention.{name}": value for name, value in (("kind", kind), ("scale", 0.5), ("dropout", 0.1))}
+    attention = load_config(override_layer(given)).model.decoder.attention.build(query_size=8, key_size=8)
+    assert attention.dropout == 0.1
+    assert (attention.gain.item() if kind == "cosine" else attention.scale) == 0.5
 
 
 def test_a_scorer_inside_an_attention():

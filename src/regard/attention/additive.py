@@ -144,7 +144,7 @@ torch.export.register_dataclass(AdditiveMemory, serialized_type_name="regard.att
 class AdditiveBase(ScoredAttention):
     """Base of the additive mechanisms: score = v · tanh(query part + key part)."""
 
-    supports_fused = Unchanged("scores")
+    supports_fused = Unchanged("scores", "normalized_scores", "mix")
 
     def __init__(
         self,
@@ -153,10 +153,12 @@ class AdditiveBase(ScoredAttention):
         key_size: int | None,
         attention_size: int | None,
         normalizer: nn.Module | str | None,
+        scale: float | None,
+        dropout: float,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.attention_size = query_size if attention_size is None else attention_size
         check_size(type(self).__name__, "attention_size", self.attention_size)
         self.score_weight = nn.Parameter(torch.empty(self.attention_size, device=device, dtype=dtype))
@@ -184,6 +186,7 @@ class AdditiveBase(ScoredAttention):
         state: Any = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
@@ -191,11 +194,14 @@ class AdditiveBase(ScoredAttention):
         self.refuse_state(state)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
+        fused = fused and score_bias is None and not self.drops()
         if fused and is_fused(query, memory.key, memory.value):
             projected = self.project_query(query)
             masks = memory.key_mask, attn_mask
             return _fused(projected, memory.key, memory.value, self.score_vector(), *masks, need_weights), None
-        return super().attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
+        return super().attend(
+            query, memory, attn_mask=attn_mask, score_bias=score_bias, reweight=reweight, need_weights=need_weights
+        )
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return v·tanh(query part + key part)."""
@@ -203,11 +209,12 @@ class AdditiveBase(ScoredAttention):
         return additive_scores(self.project_query(query), memory.key, self.score_vector(), ready)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
-        """Return v; the parameter itself by default."""
-        return self.score_weight
+        """Return scale · v; the parameter itself by default."""
+        return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
     def _linear_score(self, query_weight: Tensor) -> LinearScore | None:
-        return LinearScore(query_weight, self.score_vector()) if is_softmax(self.normalizer) else None
+        plain = is_softmax(self.normalizer) and not self.drops()
+        return LinearScore(query_weight, self.score_vector()) if plain else None
 
 
 class Additive(AdditiveBase):
@@ -224,6 +231,8 @@ class Additive(AdditiveBase):
         bias: Whether the sum has a bias. It is part of the key's projection, which is computed once.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -245,11 +254,20 @@ class Additive(AdditiveBase):
         attention_size: int | None = None,
         bias: bool = False,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(
-            query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+            query_size,
+            key_size=key_size,
+            attention_size=attention_size,
+            normalizer=normalizer,
+            scale=scale,
+            dropout=dropout,
+            device=device,
+            dtype=dtype,
         )
         self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
         self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)

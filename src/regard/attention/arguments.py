@@ -59,7 +59,8 @@ _AT_CALL = {
     ("enable_gqa",): f"it is set at construction; {_GROUPS}",
     ("training",): "call attention.train() or attention.eval() before",
     ("batch_first",): _BATCH_FIRST,
-    ("scale",): "leave it out: ScaledDot and MultiHead divide by the root of the width, and Dot has no scale",
+    ("scale", "softmax_scale"): "it is set at construction; give scale, as in Dot(256, scale=0.1)",
+    ("attn_bias", "bias", "attention_bias", "position_bias"): "give score_bias, numbers that are added to the scores",
     ("context", "memory", "encoder_outputs", "encoder_hidden_states", "keys"): "give key, the second argument",
     ("values",): "give value, the third argument",
     ("queries", "hidden_states"): "give query, the first argument",
@@ -175,6 +176,20 @@ def check_dropout(called: str, dropout: float) -> None:
     check_number(called, "dropout", dropout)
     if not 0 <= dropout < 1:
         raise ConfigError(f"{called}(dropout={_shown(dropout)}): dropout must be at least 0 and below 1")
+
+
+def check_scale(called: str, scale: float | None, *, default: float) -> float:
+    """Return the scale, or its default for None.
+
+    Raises:
+        ConfigError: If it is not a finite number above 0.
+    """
+    if scale is None:
+        return default
+    check_number(called, "scale", scale)
+    if not 0 < scale < math.inf:
+        raise ConfigError(f"{called}(scale={_shown(scale)}): expected a finite number above 0, the factor of the scores")
+    return float(scale)
 
 
 def check_window(called: str, window: tuple[int, int] | None) -> None:

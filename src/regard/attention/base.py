@@ -7,10 +7,11 @@ Masks are boolean, and True means "may attend". A row with nothing to attend to 
 gradients. Nothing is kept on the module between calls.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Never, Self
+from typing import Any, ClassVar, Never, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_constructor, check_tensor, describe_arguments, refuse_call
 from regard.attention.capabilities import LinearScore, Observable, Reweight
-from regard.errors import RequestError, ShapeError
+from regard.errors import ArgumentError, RequestError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class HeadMaps:
     """Function that rotates queries or keys (B,H,T,E) whose first position is given; None if positions play no role."""
 
 
-_ARGUMENTS = ("query", "key", "value", "key_mask", "attn_mask", "reweight", "need_weights")
+_ARGUMENTS = ("query", "key", "value", "key_mask", "attn_mask", "score_bias", "reweight", "need_weights")
 _BY_POSITION = (
     "these are query, key and value. Give masks by name: key_mask=… (B, K), in which True means that a key exists, or "
     "attn_mask=… (Q, K), in which True means 'may attend'"
@@ -130,6 +131,14 @@ class Attention(Observable, nn.Module, ABC):
     """Dq, width of the queries."""
     key_size: int
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
+
+    attend_arguments: ClassVar[frozenset[str]] = frozenset()
+    """Names of the arguments of `attend`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Note the arguments of `attend`."""
+        super().__init_subclass__(**kwargs)
+        cls.attend_arguments = frozenset(inspect.signature(cls.attend).parameters)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Check the names of the arguments before the constructor runs."""
@@ -178,6 +187,7 @@ class Attention(Observable, nn.Module, ABC):
         state: Any = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
@@ -188,6 +198,8 @@ class Attention(Observable, nn.Module, ABC):
             memory: Result of `prepare`.
             state: Second result of the previous call, for a stateful mechanism; None for the first call.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
+            score_bias: Numbers that are added to the scores before the normalizer, of a shape that `attn_mask` may have. Where
+                the bias is −∞, the query may not attend. A monotonic mechanism adds it to the logits of its probabilities.
             reweight: Function that replaces the weights before the context is computed. It receives the rows that are computed
                 together: all queries, or one query at a time if weights depend on earlier ones.
             need_weights: Whether to return the weights. If False, the fastest path is taken.
@@ -208,6 +220,7 @@ class Attention(Observable, nn.Module, ABC):
         *further: Never,
         key_mask: Bool[Tensor, "*B K"] | None = None,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
         **others: Never,
@@ -221,6 +234,7 @@ class Attention(Observable, nn.Module, ABC):
             further: Must be empty: masks are given by name.
             key_mask: True where a key exists, False for padding; None if all exist.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
+            score_bias: Numbers that are added to the scores, of a shape that `attn_mask` may have; see `attend`.
             reweight: Function that replaces the weights; see `attend`.
             need_weights: Whether to return the weights. If False, the fastest path is taken.
             others: Must be empty: other names raise an error that shows the correct call.
@@ -241,9 +255,10 @@ class Attention(Observable, nn.Module, ABC):
         for name, tensor in (("query", query), ("key", key), ("value", key if value is None else value)):
             check_tensor(called, name, tensor)
         if query.ndim == 2:
-            return self._of_one_sequence(query, key, value, key_mask, attn_mask, reweight, need_weights)
+            return self._of_one_sequence(query, key, value, key_mask, attn_mask, score_bias, reweight, need_weights)
         memory = self.prepare(key, value, key_mask=key_mask)
-        return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)[0]
+        given = self._given(score_bias=score_bias)
+        return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
 
     def head_maps(self) -> HeadMaps | None:
         """Return the linear maps of the heads if `prepare` and `attend` compute exactly the formula of `HeadMaps`."""
@@ -276,6 +291,17 @@ class Attention(Observable, nn.Module, ABC):
                 "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export the step of one query"
             )
 
+    def _given(self, **arguments: Tensor | None) -> dict[str, Tensor]:
+        """Return the arguments that are not None, if `attend` has them; your own mechanism need not have all.
+
+        Raises:
+            ArgumentError: If `attend` of this class has no such argument.
+        """
+        given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
+        for name in given.keys() - self.attend_arguments:
+            raise ArgumentError(f"{type(self).__name__} got {name}, but its attend has no argument {name!r}; leave it out")
+        return given
+
     def _check_self_attention(self, query: object, value: object) -> None:
         called = type(self).__name__
         check_tensor(called, "query", query)
@@ -294,6 +320,7 @@ class Attention(Observable, nn.Module, ABC):
         value: Tensor | None,
         key_mask: Tensor | None,
         attn_mask: Tensor | None,
+        score_bias: Tensor | None,
         reweight: Reweight | None,
         need_weights: bool,
     ) -> AttentionOutput:
@@ -312,6 +339,9 @@ class Attention(Observable, nn.Module, ABC):
         )
         if attn_mask is not None and attn_mask.ndim == 3:
             attn_mask = attn_mask[None]  # (H,Q,K)
-        output = self.attend(batched, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)[0]
+        if score_bias is not None and score_bias.ndim == 3:
+            score_bias = score_bias[None]
+        given = self._given(score_bias=score_bias)
+        output = self.attend(batched, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
         weights = None if output.weights is None else output.weights[0]
         return AttentionOutput(output.context[0], weights, output.loss)

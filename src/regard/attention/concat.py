@@ -59,6 +59,8 @@ class Concat(_ConcatBase):
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -79,11 +81,20 @@ class Concat(_ConcatBase):
         key_size: int | None = None,
         attention_size: int | None = None,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(
-            query_size, key_size=key_size, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+            query_size,
+            key_size=key_size,
+            attention_size=attention_size,
+            normalizer=normalizer,
+            scale=scale,
+            dropout=dropout,
+            device=device,
+            dtype=dtype,
         )
         self.projection = nn.Linear(query_size + self.key_size, self.attention_size, bias=False, device=device, dtype=dtype)
 
@@ -100,6 +111,8 @@ class SumConcat(_ConcatBase):
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -119,10 +132,19 @@ class SumConcat(_ConcatBase):
         *,
         attention_size: int | None = None,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(
-            query_size, key_size=None, attention_size=attention_size, normalizer=normalizer, device=device, dtype=dtype
+            query_size,
+            key_size=None,
+            attention_size=attention_size,
+            normalizer=normalizer,
+            scale=scale,
+            dropout=dropout,
+            device=device,
+            dtype=dtype,
         )
         self.projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)

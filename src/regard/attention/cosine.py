@@ -40,6 +40,7 @@ class Cosine(ProductBase):
         learned: Whether g is trained.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -60,10 +61,11 @@ class Cosine(ProductBase):
         scale: float = 10.0,
         learned: bool = True,
         normalizer: nn.Module | str | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, normalizer=normalizer)
+        super().__init__(query_size, normalizer=normalizer, dropout=dropout)
         check_number("Cosine", "scale", scale)
         check_flag("Cosine", "learned", learned)
         if not 0 < scale < math.inf:

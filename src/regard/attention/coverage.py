@@ -96,6 +96,8 @@ class Coverage(HistoryAttention):
         bias: Whether the sum has a bias b.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -120,6 +122,8 @@ class Coverage(HistoryAttention):
         attention_size: int | None = None,
         bias: bool = True,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -129,6 +133,8 @@ class Coverage(HistoryAttention):
             attention_size=attention_size,
             bias=bias,
             normalizer=normalizer,
+            scale=scale,
+            dropout=dropout,
             device=device,
             dtype=dtype,
         )
@@ -140,7 +146,7 @@ class Coverage(HistoryAttention):
     ) -> Float[Tensor, "B Q K"]:
         """Return v·tanh(W_q q + W_k k + w_c c_t + b)."""
         coverage = self.coverage(self.begin(memory) if history is None else history, memory)
-        return coverage_scores(self.query_projection(query), memory.key, coverage, self.coverage_weight, self.score_weight)
+        return coverage_scores(self.query_projection(query), memory.key, coverage, self.coverage_weight, self.score_vector())
 
     def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:
         """Return c_t, which is the sum of the earlier weights."""
@@ -195,6 +201,8 @@ class FertilityCoverage(Coverage):
         bias: Whether the sum inside the tanh has a bias (not in the paper).
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -219,6 +227,8 @@ class FertilityCoverage(Coverage):
         max_fertility: float = 2.0,
         bias: bool = False,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -228,6 +238,8 @@ class FertilityCoverage(Coverage):
             attention_size=attention_size,
             bias=bias,
             normalizer=normalizer,
+            scale=scale,
+            dropout=dropout,
             device=device,
             dtype=dtype,
         )

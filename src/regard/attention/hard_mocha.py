@@ -15,6 +15,7 @@ from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.chunks import ChunkedAttention, ChunkMemory
 from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState
+from regard.attention.masks import add_bias
 from regard.attention.normalizers import masked_softmax
 from regard.attention.scored import ScoredAttention
 
@@ -82,15 +83,16 @@ class HardMoChA(ChunkedAttention, HardMonotonic):
         state: HardMonotonicState | None = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HardMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
         memory = cast(ChunkMemory, memory)
-        mask = self.scorer.check(query, memory, attn_mask)
-        points, state = self.points(query, memory.monotonic, state, mask)
+        mask = self.scorer.check(query, memory, attn_mask, score_bias)
+        points, state = self.points(query, memory.monotonic, state, mask, score_bias)
         window = window_at(points, memory.value.shape[1], self.chunk_size)
-        scores = self.chunk_scorer.scores(query, memory.chunk)
+        scores = add_bias(self.chunk_scorer.scores(query, memory.chunk), score_bias)
         allowed = window if mask is None else window & mask
         weights = reweighted(masked_softmax(scores, allowed).to(memory.value.dtype), allowed, reweight)
         return AttentionOutput(weights @ memory.value, weights if need_weights else None), state

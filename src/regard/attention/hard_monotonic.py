@@ -116,12 +116,13 @@ class HardMonotonic(MonotonicAttention):
         state: HardMonotonicState | None = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HardMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
-        mask = self.scorer.check(query, memory, attn_mask)
-        points, state = self.points(query, memory, state, mask)
+        mask = self.scorer.check(query, memory, attn_mask, score_bias)
+        points, state = self.points(query, memory, state, mask, score_bias)
         batch, keys, width = memory.value.shape
         if reweight is not None:
             weights = points[..., None] == torch.arange(keys, device=points.device)
@@ -140,10 +141,15 @@ class HardMonotonic(MonotonicAttention):
         return AttentionOutput(context, weights.to(context.dtype)), state
 
     def points(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: HardMonotonicState | None, mask: Tensor | None
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: HardMonotonicState | None,
+        mask: Tensor | None,
+        score_bias: Tensor | None = None,
     ) -> tuple[Int[Tensor, "B Q"], HardMonotonicState]:
         """Return the key at which each query stops, and the state after the last query."""
         self.refuse_open_axis(query)
         previous = query.new_zeros(query.shape[0], dtype=torch.long) if state is None else state.position
-        points = stopping_points(self.energies(query, memory), previous, mask=mask)
+        points = stopping_points(self.energies(query, memory, score_bias), previous, mask=mask)
         return points, HardMonotonicState(points[:, -1] if points.shape[1] else previous)

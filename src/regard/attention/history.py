@@ -45,6 +45,8 @@ class HistoryAttention(ScoredAttention):
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         bias: Whether the sum has a bias b. It is part of the key's projection, which is computed once.
         normalizer: Module that makes weights of (scores, mask), or its name; None for a softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -63,10 +65,12 @@ class HistoryAttention(ScoredAttention):
         attention_size: int | None,
         bias: bool,
         normalizer: nn.Module | str | None,
+        scale: float | None,
+        dropout: float,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.attention_size = query_size if attention_size is None else attention_size
         check_size(type(self).__name__, "attention_size", self.attention_size)
         self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, device=device, dtype=dtype)
@@ -101,12 +105,13 @@ class HistoryAttention(ScoredAttention):
         state: HistoryState | None = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with one query after another; see `Attention.attend`."""
         self.refuse_open_axis(query)
-        mask = self.check(query, memory, attn_mask)
+        mask = self.check(query, memory, attn_mask, score_bias)
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         if mask is not None:
             mask = mask.expand(batch, queries, keys)
@@ -116,14 +121,23 @@ class HistoryAttention(ScoredAttention):
         for i in range(queries):
             scores = self.scores(query[:, i : i + 1], memory, history)
             allowed = None if mask is None else mask[:, i : i + 1]
-            rows.append(reweighted(self.normalizer(scores, allowed), allowed, reweight))
+            bias = None if score_bias is None else _row(score_bias, i)
+            rows.append(reweighted(self.normalized_scores(scores, allowed, bias), allowed, reweight))
             history = self.update(history, rows[-1][:, 0].to(history.dtype))
         weights = torch.cat(rows, 1) if rows else before[:, None][:, :0].to(memory.value.dtype)
-        context = weights.to(memory.value.dtype) @ memory.value
-        output = AttentionOutput(context, weights if need_weights else None, self.loss(weights, before, mask))
+        output = AttentionOutput(self.mix(weights, memory), weights if need_weights else None, self.loss(weights, before, mask))
         return output, HistoryState(history)
+
+    def score_vector(self) -> Float[Tensor, " Da"]:
+        """Return scale · v."""
+        return self.score_weight if self.scale == 1 else self.scale * self.score_weight
 
     def begin(self, memory: Memory) -> Float[Tensor, "B K"]:
         """Return the history before the first query: zeros."""
         dtype = torch.promote_types(memory.key.dtype, torch.float32)
         return memory.key.new_zeros(memory.value.shape[:2], dtype=dtype)
+
+
+def _row(score_bias: Tensor, i: int) -> Tensor:
+    """Return the bias of query i, which may be that of all queries."""
+    return score_bias if score_bias.shape[-2] == 1 else score_bias[..., i : i + 1, :]

@@ -34,6 +34,8 @@ class LinearConcat(ScoredAttention):
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -53,10 +55,12 @@ class LinearConcat(ScoredAttention):
         *,
         key_size: int | None = None,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.projection = nn.Linear(query_size + self.key_size, 1, device=device, dtype=dtype)
 
     def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K 1"]:
@@ -65,4 +69,5 @@ class LinearConcat(ScoredAttention):
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return w_q·q + (w_k·k + b)."""
-        return linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)
+        scores = linear_scores(nn.functional.linear(query, self.projection.weight[:, : self.query_size]), memory.key)
+        return scores if self.scale == 1 else self.scale * scores

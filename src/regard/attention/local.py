@@ -165,11 +165,12 @@ class LocalMonotonic(_LocalAttention):
         state: LocalState | None = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with the scorer, each query within its window; see `Attention.attend`."""
-        mask = self.scorer.check(query, memory, attn_mask)
+        mask = self.scorer.check(query, memory, attn_mask, score_bias)
         (batch, keys), queries = memory.value.shape[:2], query.shape[1]
         start = torch.zeros(batch, dtype=torch.long, device=query.device) if state is None else state.position
         check_shape("state.position", start, "B", {"B": batch})
@@ -179,7 +180,9 @@ class LocalMonotonic(_LocalAttention):
         near = in_window(position, middle, self.window)
         # The scorer joins this with the key_mask, and takes its fastest path.
         allowed = near if mask is None else mask & near
-        output, _ = self.scorer.attend(query, memory, attn_mask=allowed, reweight=reweight, need_weights=need_weights)
+        output, _ = self.scorer.attend(
+            query, memory, attn_mask=allowed, score_bias=score_bias, reweight=reweight, need_weights=need_weights
+        )
         return output, LocalState(start + queries)
 
 
@@ -247,20 +250,20 @@ class LocalPredictive(_LocalAttention):
         state: Any = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query within its window; see `Attention.attend`."""
         self.refuse_state(state)
-        mask = self.scorer.check(query, memory, attn_mask)
+        mask = self.scorer.check(query, memory, attn_mask, score_bias)
         position, count = _positions(memory, memory.value.shape[1])
         middle = self.predict(query, count)
         near = in_window(position, middle, self.window)
         allowed = near if mask is None else near & mask
-        align = self.scorer.normalizer(self.scorer.scores(query, memory), allowed)
+        align = self.scorer.normalized_scores(self.scorer.scores(query, memory), allowed, score_bias)
         weights = reweighted(gaussian_weights(align, position, middle, self.window), allowed, reweight)
-        context = weights.to(memory.value.dtype) @ memory.value
-        return AttentionOutput(context, weights if need_weights else None), None
+        return AttentionOutput(self.scorer.mix(weights, memory), weights if need_weights else None), None
 
 
 def _positions(memory: Memory, keys: int) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:

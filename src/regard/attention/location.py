@@ -58,6 +58,8 @@ class LocationSensitive(HistoryAttention):
             frames.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -82,6 +84,8 @@ class LocationSensitive(HistoryAttention):
         num_filters: int = 32,
         kernel_size: int = 31,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -91,6 +95,8 @@ class LocationSensitive(HistoryAttention):
             attention_size=attention_size,
             bias=True,
             normalizer=normalizer,
+            scale=scale,
+            dropout=dropout,
             device=device,
             dtype=dtype,
         )
@@ -112,9 +118,9 @@ class LocationSensitive(HistoryAttention):
         """Return v·tanh(W_q q + W_k k + U f + b), f = F ∗ α (eqs. 8 and 9)."""
         projected, previous = self.query_projection(query), self.begin(memory) if history is None else history
         if not previous.shape[1]:  # a convolution raises an error for an empty input
-            return additive_scores(projected, memory.key, self.score_weight)
+            return additive_scores(projected, memory.key, self.score_vector())
         features = location_features(previous, self.convolution.weight)
-        return location_scores(projected, memory.key, features, self.feature_projection.weight, self.score_weight)
+        return location_scores(projected, memory.key, features, self.feature_projection.weight, self.score_vector())
 
     def update(self, history: Float[Tensor, "B K"], weights: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the new weights, which replace the previous ones."""

@@ -14,28 +14,30 @@ from regard.errors import ShapeError
 def combine_masks(
     key_mask: Bool[Tensor, "B K"] | None,
     attn_mask: Bool[Tensor, "..."] | None,
+    score_bias: Float[Tensor, "..."] | None = None,
     *,
     batch: int,
     queries: int,
     keys: int,
     heads: int | None = None,
 ) -> Bool[Tensor, "..."] | None:
-    """Check both masks and join them: a query may attend where both are True.
+    """Check masks and a bias, and join the masks: a query may attend where both are True and the bias is not −∞.
 
     Args:
         key_mask: (B,K), True where a key exists; None if all exist.
         attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; all axes but K may be 1, and then broadcast.
             Without heads, (B,1,Q,K) is accepted too.
+        score_bias: Numbers that are added to the scores, of a shape that `attn_mask` may have; None for none.
         batch: B.
         queries: Q.
         keys: K.
         heads: H; None for a mechanism without heads, whose scores are (B,Q,K).
 
     Returns:
-        A mask that broadcasts to (B,Q,K), or to (B,H,Q,K) with heads; None if both are None.
+        A mask that broadcasts to (B,Q,K), or to (B,H,Q,K) with heads; None if nothing is given.
 
     Raises:
-        ShapeError: If a mask is not boolean or has another shape.
+        ShapeError: If a mask is not boolean, the bias is not of a floating type, or one has another shape.
 
     Example:
         >>> joined = combine_masks(padding_mask(torch.tensor([3, 2])), causal_mask(3), batch=2, queries=3, keys=3)
@@ -45,14 +47,40 @@ def combine_masks(
     if key_mask is not None:
         _check_key_mask(key_mask, batch, keys)
         key_mask = key_mask[:, None, :] if heads is None else key_mask[:, None, None, :]
-    if attn_mask is None:
-        return key_mask
-    _check_attn_mask(attn_mask, batch, queries, keys, heads)
-    if heads is None and attn_mask.ndim == 4:
-        attn_mask = attn_mask[:, 0]
-    if heads is not None and attn_mask.ndim == 3:
-        attn_mask = attn_mask[:, None]
-    return attn_mask if key_mask is None else attn_mask & key_mask
+    joined = key_mask
+    if attn_mask is not None:
+        _check_axes("attn_mask", attn_mask, batch, queries, keys, heads)
+        joined = _join(joined, match_axes(attn_mask, heads))
+    if score_bias is not None:
+        _check_axes("score_bias", score_bias, batch, queries, keys, heads)
+        joined = _join(joined, match_axes(score_bias, heads) != -torch.inf)
+    return joined
+
+
+def match_axes(tensor: Tensor, heads: int | None) -> Tensor:
+    """Return a mask or a bias with axes that broadcast to the scores (B,Q,K), or (B,H,Q,K) with heads."""
+    if heads is None and tensor.ndim == 4:
+        return tensor[:, 0]
+    return tensor[:, None] if heads is not None and tensor.ndim == 3 else tensor
+
+
+def add_bias(scores: Tensor, score_bias: Tensor | None, heads: int | None = None) -> Tensor:
+    """Return scores + bias in at least float32, so that a large bias does not overflow; None returns the scores."""
+    if score_bias is None:
+        return scores
+    return scores + match_axes(score_bias, heads).to(torch.promote_types(score_bias.dtype, torch.float32))
+
+
+def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Return the one mask that `scaled_dot_product_attention` takes: the boolean one, or a bias with −∞ where it is False."""
+    if bias is None:
+        return mask
+    bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(min=torch.finfo(dtype).min).to(dtype)
+    return bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+
+
+def _join(mask: Tensor | None, other: Tensor) -> Tensor:
+    return other if mask is None else mask & other
 
 
 def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B K D"]:
@@ -161,8 +189,8 @@ def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
         raise ShapeError(f"key_mask has shape {tuple(mask.shape)}, expected {expected}{hint}")
 
 
-def _check_attn_mask(mask: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> None:
-    """Raise an error for sizes other than 1 and those of the scores.
+def _check_axes(name: str, mask: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> None:
+    """Raise an error for a mask or a bias with sizes other than 1 and those of the scores, or of the wrong type.
 
     The axis K must not be 1: a mask that covers only the new key of a step, and not those of the cache, would otherwise go
     unnoticed.
@@ -173,19 +201,27 @@ def _check_attn_mask(mask: Tensor, batch: int, queries: int, keys: int, heads: i
         len(shape) == len(sizes) and shape[-1] == keys and all(s in (1, n) for s, n in zip(shape, sizes, strict=True))
         for sizes in full.values()
     )
-    if fits and mask.dtype == torch.bool:
+    typed = mask.is_floating_point() if name == "score_bias" else mask.dtype == torch.bool
+    if fits and typed:
         return
     named = [f"({axes.replace(' ', ', ')}) = {sizes}" for axes, sizes in full.items() if heads or axes != "B H Q K"]
     expected = f"{' or '.join(named)}, where all axes but K may be 1"
-    check_boolean("attn_mask", mask, f"of shape {expected}")
     hint = ""
+    if name == "score_bias":
+        if not typed:
+            raise ShapeError(
+                f"score_bias is {_kind(mask)}, expected floating-point numbers of shape {expected}; "
+                "a boolean mask is an attn_mask"
+            )
+    else:
+        check_boolean(name, mask, f"of shape {expected}")
     if shape == (batch, keys):
-        hint = "; a (B, K) mask of the keys that exist is a key_mask"
+        hint = "; a (B, K) mask of the keys that exist is a key_mask" if name == "attn_mask" else "; for (B, K), give [:, None]"
     elif heads and shape == (batch * heads, queries, keys):
-        hint = f"; unflatten the mask of nn.MultiheadAttention with attn_mask.unflatten(0, ({batch}, {heads}))"
+        hint = f"; unflatten the mask of nn.MultiheadAttention with {name}.unflatten(0, ({batch}, {heads}))"
     elif heads is None and len(shape) == 4:
         hint = "; this mechanism has no heads"
-    raise ShapeError(f"attn_mask has shape {shape}, expected {expected}{hint}")
+    raise ShapeError(f"{name} has shape {shape}, expected {expected}{hint}")
 
 
 def check_boolean(name: str, mask: Tensor, shape: str) -> None:
@@ -199,8 +235,12 @@ def check_boolean(name: str, mask: Tensor, shape: str) -> None:
 
 
 def _not_boolean(name: str, mask: Tensor, shape: str) -> str:
-    kind = str(mask.dtype).removeprefix("torch.")
+    numbers = "; numbers to add to the scores are a score_bias" if name == "attn_mask" and mask.is_floating_point() else ""
     return (
-        f"{name} is {kind}, expected a boolean mask {shape} in which True means 'may attend'. Convert 0/1 masks with "
-        f"{name}.bool(), masks of 0 and −inf with {name} == 0, and masks in which True means 'ignore' with ~{name}"
+        f"{name} is {_kind(mask)}, expected a boolean mask {shape} in which True means 'may attend'. Convert 0/1 masks with "
+        f"{name}.bool(), masks of 0 and −inf with {name} == 0, and masks in which True means 'ignore' with ~{name}{numbers}"
     )
+
+
+def _kind(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -16,6 +16,7 @@ from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.chunks import ChunkedAttention, ChunkMemory
 from regard.attention.hard_mocha import HardMoChA
+from regard.attention.masks import add_bias
 from regard.attention.normalizers import masked_softmax
 from regard.attention.scored import ScoredAttention
 from regard.attention.soft_monotonic import SoftMonotonic, SoftMonotonicState
@@ -140,14 +141,15 @@ class MoChA(ChunkedAttention, SoftMonotonic):
         state: SoftMonotonicState | None = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, SoftMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
         memory = cast(ChunkMemory, memory)
-        mask = self.scorer.check(query, memory, attn_mask)
-        alignments, state = self.alignments(query, memory.monotonic, state, mask)
-        scores = self.chunk_scorer.scores(query, memory.chunk)
+        mask = self.scorer.check(query, memory, attn_mask, score_bias)
+        alignments, state = self.alignments(query, memory.monotonic, state, mask, score_bias)
+        scores = add_bias(self.chunk_scorer.scores(query, memory.chunk), score_bias)
         weights = expected_chunks(alignments, scores, self.chunk_size, mask=mask).to(memory.value.dtype)
         weights = reweighted(weights, mask, reweight)
         return AttentionOutput(weights @ memory.value, weights if need_weights else None), state

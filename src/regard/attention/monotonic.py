@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance, check_number, check_size
 from regard.attention.base import Attention, Memory
+from regard.attention.masks import add_bias
 from regard.attention.scored import ScoredAttention
 from regard.attention.weight_norm import WeightNormAdditive
 from regard.errors import ConfigError
@@ -62,9 +63,11 @@ class MonotonicAttention(Attention):
         """Project the keys once, as the scorer does."""
         return self.scorer.prepare(key, value, key_mask=key_mask)
 
-    def energies(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return e = scorer(q, k) + r for all queries at once, in at least float32."""
-        return stopping_energies(self.scorer.scores(query, memory), self.offset)
+    def energies(
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, score_bias: Float[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "B Q K"]:
+        """Return e = scorer(q, k) + bias + r for all queries at once, in at least float32."""
+        return stopping_energies(add_bias(self.scorer.scores(query, memory), score_bias), self.offset)
 
 
 def checked_scorer(
@@ -89,6 +92,11 @@ def checked_scorer(
     if scorer.stateful:
         raise ConfigError(
             f"{called}({name}={type(scorer).__name__}): expected a {name} without a state, such as General, Dot or Additive"
+        )
+    if scorer.dropout:
+        raise ConfigError(
+            f"{called}({name}={type(scorer).__name__}(dropout={scorer.dropout})): only the scores of a {name} are used, "
+            "not its weights; build it without dropout"
         )
     for size, wanted, has in (
         ("query_size", query_size, scorer.query_size),

@@ -20,14 +20,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_dropout, check_flag, check_instance, check_size, check_window
+from regard.attention.arguments import check_dropout, check_flag, check_instance, check_scale, check_size, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, capability, is_unchanged, reweighted
 from regard.attention.conversion import rename_from_torch, rename_to_torch
 from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
-from regard.attention.masks import causal_mask, combine_masks, window_mask, zero_masked
+from regard.attention.masks import add_bias, causal_mask, combine_masks, fused_mask, window_mask, zero_masked
 from regard.attention.normalizers import Softmax, build_normalizer, is_softmax, keeps_order
 from regard.attention.positions import RelativePositions
 from regard.errors import ConfigError, RequestError
@@ -54,10 +54,10 @@ def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y
     return (rows @ shared).unflatten(2, (num_heads // groups, queries)).flatten(1, 2)
 
 
-def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"]) -> Float[Tensor, "B H Q K"]:
-    """Return q_h k_hᵀ / √E for each head h."""
+def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
+    """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
     key = key.contiguous()  # the product would copy other keys one number at a time, up to 2.6 times as slow
-    return head_product(query / math.sqrt(query.shape[-1]), key.transpose(2, 3))
+    return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
 
 
 class MultiHead(Attention):
@@ -85,6 +85,7 @@ class MultiHead(Attention):
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
         bias: Whether the four maps have biases.
+        scale: Factor of the scores, > 0; None for 1/√E.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.
         window: Numbers of positions before and after its own that a query may attend to, such as (3, 0); None for all.
@@ -114,6 +115,7 @@ class MultiHead(Attention):
         key_size: int | None = None,
         value_size: int | None = None,
         bias: bool = True,
+        scale: float | None = None,
         dropout: float = 0.0,
         causal: bool = False,
         window: tuple[int, int] | None = None,
@@ -129,6 +131,7 @@ class MultiHead(Attention):
         self.value_size = self.key_size if value_size is None else value_size
         _check_sizes(size, num_heads, groups, self.key_size, self.value_size)
         check_dropout("MultiHead", dropout)
+        self.scale = None if scale is None else check_scale("MultiHead", scale, default=1.0)
         check_window("MultiHead", window)
         for name, flag in (("bias", bias), ("causal", causal)):
             check_flag("MultiHead", name, flag)
@@ -177,6 +180,7 @@ class MultiHead(Attention):
         state: HeadMemory | None = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HeadMemory | None]:
@@ -195,7 +199,11 @@ class MultiHead(Attention):
         if self.positions is not None:
             heads = self.positions.rotate(heads, keys - queries)
             bias = self.positions.bias(queries, keys, heads)
-        given = combine_masks(memory.key_mask, attn_mask, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads)
+        given = combine_masks(
+            memory.key_mask, attn_mask, score_bias, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads
+        )
+        if score_bias is not None:
+            bias = add_bias(heads.new_zeros(()) if bias is None else bias, score_bias, self.num_heads)
         if given is None and keys == 0:
             given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # these rows have no key to attend to
         if need_weights or reweight is not None or not is_softmax(self.normalizer):
@@ -221,7 +229,7 @@ class MultiHead(Attention):
         """
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
-        if self.num_kv_heads < self.num_heads or self.window is not None or biased:
+        if self.num_kv_heads < self.num_heads or self.window is not None or self.scale is not None or biased:
             return None
         if not is_unchanged(self.normalizer, Softmax):
             return None
@@ -265,9 +273,11 @@ class MultiHead(Attention):
     ) -> tuple[Tensor, Tensor]:
         """Return the context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
         if reweight is None and self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
-            return heads_attention(heads, memory.key, memory.value, bias, mask, scale=1 / math.sqrt(self.head_size))
-        scores = head_scores(heads, memory.key)
-        weights = reweighted(self.normalizer(scores if bias is None else scores + bias, mask), mask, reweight)
+            scale = 1 / math.sqrt(self.head_size) if self.scale is None else self.scale
+            return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
+        scores = head_scores(heads, memory.key, self.scale)
+        weights = self.normalizer(scores if bias is None else scores + bias, mask)
+        weights = reweighted(weights if bias is None else weights.to(scores.dtype), mask, reweight)
         kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
         return head_product(kept, memory.value), weights
 
@@ -278,13 +288,14 @@ class MultiHead(Attention):
 
     def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
         """Return the same context without weights, by PyTorch's fused kernels."""
-        if bias is not None:
-            mask = bias[None] if mask is None else bias.masked_fill(~mask, -math.inf)
+        if bias is not None and bias.ndim == 3:
+            bias = bias[None]
         return nn.functional.scaled_dot_product_attention(
             heads,
             memory.key,
             memory.value,
-            attn_mask=mask,
+            attn_mask=fused_mask(mask, bias, heads.dtype),
+            scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=causal,
             enable_gqa=self.num_kv_heads < self.num_heads,
@@ -292,7 +303,7 @@ class MultiHead(Attention):
 
     def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
         """Return the same with two matrix products, for sizes at which they are faster. The mask makes them causal."""
-        scores = head_scores(heads, memory.key)
+        scores = head_scores(heads, memory.key, self.scale)
         if bias is not None:
             scores = scores + bias
         if mask is not None:
@@ -355,6 +366,7 @@ class MultiHead(Attention):
             "causal": self.causal,
             "window": self.window is not None,
             "positions": self.positions is not None,
+            "scale": self.scale is not None,
             "normalizer": not is_softmax(self.normalizer),
         }
         if any(extra.values()):

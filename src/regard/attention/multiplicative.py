@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.attention.base import AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Reweight, Unchanged, capability
 from regard.attention.kernels.heads import is_products_fast
+from regard.attention.masks import fused_mask, match_axes
 from regard.attention.normalizers import is_softmax
 from regard.attention.scored import ScoredAttention
 
@@ -30,8 +31,7 @@ def product_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], s
 class ProductBase(ScoredAttention):
     """scale · a(q)·b(k), with PyTorch's fused attention if no weights are needed."""
 
-    supports_fused = Unchanged("scores")
-    scale: float = 1.0
+    supports_fused = Unchanged("scores", "normalized_scores", "mix")
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
@@ -48,6 +48,7 @@ class ProductBase(ScoredAttention):
         state: Any = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
@@ -59,12 +60,21 @@ class ProductBase(ScoredAttention):
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
         fused = fused and not is_products_fast(query, memory.key.shape[1])
         if need_weights or not fused:
-            return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
-        mask = self.check(query, memory, attn_mask)
-        if mask is not None and mask.ndim == 3:
-            mask = mask[:, None]
+            return super().attend(
+                query, memory, state, attn_mask=attn_mask, score_bias=score_bias, reweight=reweight, need_weights=need_weights
+            )
+        mask = self.check(query, memory, attn_mask, score_bias)
+        mask = None if mask is None else match_axes(mask, 1)
         projected, key, value = self.project_query(query)[:, None], memory.key[:, None], memory.value[:, None]
-        context = nn.functional.scaled_dot_product_attention(projected, key, value, attn_mask=mask, scale=self.scale)
+        bias = None if score_bias is None else match_axes(score_bias, 1)
+        context = nn.functional.scaled_dot_product_attention(
+            projected,
+            key,
+            value,
+            attn_mask=fused_mask(mask, bias, projected.dtype),
+            dropout_p=self.dropout if self.training else 0.0,
+            scale=self.scale,
+        )
         return AttentionOutput(context[:, 0]), None
 
 
@@ -78,7 +88,7 @@ class _PlainDot(ProductBase):
     @capability
     def linear_score(self) -> LinearScore | None:
         """Return W = scale · 1; see `Attention.linear_score`."""
-        if not is_softmax(self.normalizer):
+        if not is_softmax(self.normalizer) or self.drops():
             return None
         return LinearScore(self.scale * torch.eye(self.query_size, dtype=torch.float64))
 
@@ -92,6 +102,8 @@ class Dot(_PlainDot):
         query_size: Dq = Dk, ≥ 1.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Ignored; there are no parameters.
         dtype: Ignored; there are no parameters.
 
@@ -110,10 +122,12 @@ class Dot(_PlainDot):
         query_size: int,
         *,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, normalizer=normalizer)
+        super().__init__(query_size, normalizer=normalizer, scale=scale, dropout=dropout)
 
 
 class ScaledDot(_PlainDot):
@@ -127,6 +141,8 @@ class ScaledDot(_PlainDot):
         query_size: D = Dq = Dk, ≥ 1.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1/√D.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Ignored; there are no parameters.
         dtype: Ignored; there are no parameters.
 
@@ -145,11 +161,13 @@ class ScaledDot(_PlainDot):
         query_size: int,
         *,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, normalizer=normalizer)
-        self.scale = 1 / math.sqrt(query_size)
+        super().__init__(query_size, normalizer=normalizer, scale=scale, dropout=dropout)
+        self.scale = 1 / math.sqrt(query_size) if scale is None else self.scale
 
 
 class General(ProductBase):
@@ -162,6 +180,8 @@ class General(ProductBase):
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -181,10 +201,12 @@ class General(ProductBase):
         *,
         key_size: int | None = None,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, key_size=key_size, normalizer=normalizer)
+        super().__init__(query_size, key_size=key_size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.projection = nn.Linear(query_size, self.key_size, bias=False, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dk"]:
@@ -194,4 +216,6 @@ class General(ProductBase):
     @capability
     def linear_score(self) -> LinearScore | None:
         """Return W; see `Attention.linear_score`."""
-        return LinearScore(self.projection.weight) if is_softmax(self.normalizer) else None
+        if not is_softmax(self.normalizer) or self.drops():
+            return None
+        return LinearScore(self.projection.weight if self.scale == 1 else self.scale * self.projection.weight)

@@ -6,10 +6,10 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_size
+from regard.attention.arguments import check_dropout, check_scale, check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.masks import combine_masks, zero_masked
+from regard.attention.masks import add_bias, combine_masks, zero_masked
 from regard.attention.normalizers import build_normalizer, keeps_order
 from regard.shapes import check_shape
 
@@ -24,9 +24,12 @@ class ScoredAttention(Attention):
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0, by which your `scores` multiplies as `self.scale`; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
 
     Raises:
-        ConfigError: If a width is not a whole number of 1 or more, or the normalizer is not a normalizer.
+        ConfigError: If a width is not a whole number of 1 or more, the normalizer is not a normalizer, or scale or dropout
+            is out of its range.
 
     Example:
         >>> class Distance(ScoredAttention):
@@ -40,13 +43,23 @@ class ScoredAttention(Attention):
     permutation_equivariant: bool = True
     stateful: bool = False
 
-    def __init__(self, query_size: int, *, key_size: int | None = None, normalizer: nn.Module | str | None = None) -> None:
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        key_size: int | None = None,
+        normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.query_size = query_size
         self.key_size = query_size if key_size is None else key_size
         called = type(self).__name__
         for name, size in (("query_size", self.query_size), ("key_size", self.key_size)):
             check_size(called, name, size)
+        check_dropout(called, dropout)
+        self.scale, self.dropout = check_scale(called, scale, default=1.0), dropout
         self.normalizer = build_normalizer(called, normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
         self.permutation_equivariant = type(self).permutation_equivariant and keeps_order(self.normalizer)
@@ -81,18 +94,39 @@ class ScoredAttention(Attention):
         state: Any = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query; see `Attention.attend`."""
         self.refuse_state(state)
-        mask = self.check(query, memory, attn_mask)
-        weights = reweighted(self.normalizer(self.scores(query, memory), mask), mask, reweight)
-        context = weights.to(memory.value.dtype) @ memory.value
-        return AttentionOutput(context, weights if need_weights else None), None
+        mask = self.check(query, memory, attn_mask, score_bias)
+        weights = reweighted(self.normalized_scores(self.scores(query, memory), mask, score_bias), mask, reweight)
+        return AttentionOutput(self.mix(weights, memory), weights if need_weights else None), None
+
+    def normalized_scores(
+        self, scores: Float[Tensor, "B Q K"], mask: Bool[Tensor, "..."] | None, score_bias: Float[Tensor, "..."] | None
+    ) -> Float[Tensor, "B Q K"]:
+        """Return the weights, normalizer(scores + score_bias), of the type of the scores."""
+        if score_bias is None:
+            return self.normalizer(scores, mask)
+        return self.normalizer(add_bias(scores, score_bias), mask).to(scores.dtype)
+
+    def mix(self, weights: Float[Tensor, "B Q K"], memory: Memory) -> Float[Tensor, "B Q Dv"]:
+        """Return the context, Σ_k weight_k value_k, in training mode with dropout on the weights."""
+        kept = nn.functional.dropout(weights, self.dropout, self.training)
+        return kept.to(memory.value.dtype) @ memory.value
+
+    def drops(self) -> bool:
+        """Return whether weights are dropped in the current mode."""
+        return self.training and self.dropout > 0
 
     def check(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, attn_mask: Bool[Tensor, "..."] | None
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        attn_mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None = None,
     ) -> Bool[Tensor, "..."] | None:
         """Check the query against the memory and join the masks.
 
@@ -100,6 +134,7 @@ class ScoredAttention(Attention):
             query: The queries.
             memory: Result of `prepare`.
             attn_mask: True where a query may attend to a key.
+            score_bias: Numbers that are added to the scores.
 
         Returns:
             A mask that broadcasts to (B,Q,K); None if nothing is masked.
@@ -109,4 +144,4 @@ class ScoredAttention(Attention):
         """
         batch, keys = memory.value.shape[:2]
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": batch})
-        return combine_masks(memory.key_mask, attn_mask, batch=batch, queries=sizes["Q"], keys=keys)
+        return combine_masks(memory.key_mask, attn_mask, score_bias, batch=batch, queries=sizes["Q"], keys=keys)

@@ -16,9 +16,11 @@ from regard.attention.multiplicative import ScaledDot, product_scores
 from regard.shapes import check_shape
 
 
-def scaled_scores(query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> Float[Tensor, "B Q K"]:
-    """Return q kᵀ / √D."""
-    return product_scores(query, key, query.shape[-1] ** -0.5)
+def scaled_scores(
+    query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], scale: float | None = None
+) -> Float[Tensor, "B Q K"]:
+    """Return q kᵀ / √D, or scale · q kᵀ."""
+    return product_scores(query, key, query.shape[-1] ** -0.5 if scale is None else scale)
 
 
 class SelfAttention(ScaledDot):
@@ -34,6 +36,8 @@ class SelfAttention(ScaledDot):
         size: D, width of queries, keys and values, ≥ 1.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1/√D.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -46,24 +50,26 @@ class SelfAttention(ScaledDot):
         (torch.Size([2, 9, 256]), torch.Size([2, 9, 9]))
     """
 
-    supports_fused = Unchanged("scores")
+    supports_fused = Unchanged("scores", "normalized_scores", "mix")
 
     def __init__(
         self,
         size: int,
         *,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(size, normalizer=normalizer)
+        super().__init__(size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.query_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.key_projection = nn.Linear(size, size, device=device, dtype=dtype)
         self.value_projection = nn.Linear(size, size, device=device, dtype=dtype)
 
     def scores(self, query: Float[Tensor, "B Q D"], memory: Memory) -> Float[Tensor, "B Q K"]:
-        """Return q kᵀ / √D."""
-        return scaled_scores(self.project_query(query), memory.key)
+        """Return scale · q kᵀ, by default q kᵀ / √D."""
+        return scaled_scores(self.project_query(query), memory.key, self.scale)
 
     def context_size(self, value_size: int) -> int:
         """Return D."""

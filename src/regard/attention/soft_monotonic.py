@@ -149,11 +149,16 @@ class SoftMonotonic(MonotonicAttention):
         return hard.train(self.training)
 
     def alignments(
-        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: SoftMonotonicState | None, mask: Tensor | None
+        self,
+        query: Float[Tensor, "B Q Dq"],
+        memory: Memory,
+        state: SoftMonotonicState | None,
+        mask: Tensor | None,
+        score_bias: Tensor | None = None,
     ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
         """Return α of each query in at least float32, and the state after the last query."""
         self.refuse_open_axis(query)
-        energies = self.energies(query, memory)
+        energies = self.energies(query, memory, score_bias)
         if self.training and self.noise:
             energies = energies + self.noise * torch.randn_like(energies)
         previous = _at_the_first_key(energies) if state is None else state.alignment
@@ -167,12 +172,13 @@ class SoftMonotonic(MonotonicAttention):
         state: SoftMonotonicState | None = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, SoftMonotonicState]:
         """Attend with each query, in order; see `Attention.attend`."""
-        mask = self.scorer.check(query, memory, attn_mask)
-        alignments, state = self.alignments(query, memory, state, mask)
+        mask = self.scorer.check(query, memory, attn_mask, score_bias)
+        alignments, state = self.alignments(query, memory, state, mask, score_bias)
         weights = reweighted(alignments.to(memory.value.dtype), mask, reweight)
         return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
 

@@ -57,8 +57,11 @@ class SoftToHard(Attention):
         state: Any = None,
         *,
         attn_mask: Tensor | None = None,
+        score_bias: Tensor | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query in order, with the form of the current mode; see `Attention.attend`."""
-        return self.form().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
+        return self.form().attend(
+            query, memory, state, attn_mask=attn_mask, score_bias=score_bias, reweight=reweight, need_weights=need_weights
+        )

@@ -34,6 +34,8 @@ class Trilinear(ProductBase):
         query_size: D = Dq = Dk, ≥ 1.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -52,10 +54,12 @@ class Trilinear(ProductBase):
         query_size: int,
         *,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(query_size, normalizer=normalizer)
+        super().__init__(query_size, normalizer=normalizer, scale=scale, dropout=dropout)
         self.weight = nn.Parameter(torch.empty(3, query_size, device=device, dtype=dtype))
         nn.init.uniform_(self.weight, -(query_size**-0.5), query_size**-0.5)
 

@@ -32,6 +32,8 @@ class WeightNormAdditive(Additive):
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
+        scale: Factor of the scores, > 0; None for 1.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -52,6 +54,8 @@ class WeightNormAdditive(Additive):
         key_size: int | None = None,
         attention_size: int | None = None,
         normalizer: nn.Module | str | None = None,
+        scale: float | None = None,
+        dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -61,6 +65,8 @@ class WeightNormAdditive(Additive):
             attention_size=attention_size,
             bias=True,
             normalizer=normalizer,
+            scale=scale,
+            dropout=dropout,
             device=device,
             dtype=dtype,
         )
@@ -73,4 +79,4 @@ class WeightNormAdditive(Additive):
 
     def score_vector(self) -> Float[Tensor, " Da"]:
         """Return g v/‖v‖."""
-        return scaled_direction(self.score_weight, self.gain)
+        return scaled_direction(self.score_weight, self.gain if self.scale == 1 else self.scale * self.gain)

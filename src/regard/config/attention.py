@@ -13,10 +13,10 @@ To use your own mechanism as a kind, write its config class:
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.settings import NOT_NEGATIVE, POSITIVE, Family, Range
+from regard.config.settings import BELOW_ONE, NOT_NEGATIVE, POSITIVE, Family, Range
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,11 +53,19 @@ class AttentionConfig(Family):
 class NormalizedConfig(AttentionConfig):
     """Settings of a mechanism that turns scores into weights with a normalizer."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE}
+    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "scale": NOT_NEGATIVE, "dropout": BELOW_ONE}
 
     kind: str
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns scores into weights."""
+    scale: float = 0.0
+    """Factor of the scores; 0 for the mechanism's own, which is 1, or 1/√width for scaled dot products."""
+    dropout: float = 0.0
+    """Dropout on the weights in training."""
+
+    def score_options(self) -> dict[str, Any]:
+        """Return the arguments that every mechanism with a normalizer has."""
+        return {"normalizer": self.normalizer.build(), "scale": self.scale or None, "dropout": self.dropout}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +105,7 @@ class AdditiveConfig(TanhConfig, ScorerConfig):
             key_size=key_size,
             attention_size=self.attention_size or None,
             bias=self.bias,
-            normalizer=self.normalizer.build(),
+            **self.score_options(),
         )
 
 
@@ -113,7 +121,7 @@ class DotConfig(ScorerConfig):
         from regard.attention.multiplicative import Dot, ScaledDot
 
         check_equal_widths("Dot", query_size, key_size)
-        return (ScaledDot if self.scaled else Dot)(query_size, normalizer=self.normalizer.build())
+        return (ScaledDot if self.scaled else Dot)(query_size, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +133,7 @@ class GeneralConfig(ScorerConfig):
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.multiplicative import General
 
-        return General(query_size, key_size=key_size, normalizer=self.normalizer.build())
+        return General(query_size, key_size=key_size, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +146,7 @@ class ConcatConfig(TanhConfig, ScorerConfig):
         from regard.attention.concat import Concat
 
         width = self.attention_size or None
-        return Concat(query_size, key_size=key_size, attention_size=width, normalizer=self.normalizer.build())
+        return Concat(query_size, key_size=key_size, attention_size=width, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +159,7 @@ class SumConcatConfig(TanhConfig, ScorerConfig):
         from regard.attention.concat import SumConcat
 
         check_equal_widths("SumConcat", query_size, key_size)
-        return SumConcat(query_size, attention_size=self.attention_size or None, normalizer=self.normalizer.build())
+        return SumConcat(query_size, attention_size=self.attention_size or None, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,14 +171,14 @@ class LinearConfig(ScorerConfig):
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
         from regard.attention.linear import LinearConcat
 
-        return LinearConcat(query_size, key_size=key_size, normalizer=self.normalizer.build())
+        return LinearConcat(query_size, key_size=key_size, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
 class CosineScoreConfig(ScorerConfig):
     """g q·k / (‖q‖ ‖k‖), the angle alone (Graves et al. 2014); query and key of one width."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"scale": POSITIVE}
+    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "scale": POSITIVE}
 
     kind: Literal["cosine"] = "cosine"
     scale: float = 10.0
@@ -182,7 +190,7 @@ class CosineScoreConfig(ScorerConfig):
         from regard.attention.cosine import Cosine
 
         check_equal_widths("Cosine", query_size, key_size)
-        return Cosine(query_size, scale=self.scale, learned=self.learned, normalizer=self.normalizer.build())
+        return Cosine(query_size, learned=self.learned, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +203,7 @@ class TrilinearConfig(ScorerConfig):
         from regard.attention.trilinear import Trilinear
 
         check_equal_widths("Trilinear", query_size, key_size)
-        return Trilinear(query_size, normalizer=self.normalizer.build())
+        return Trilinear(query_size, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +216,7 @@ class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
         from regard.attention.weight_norm import WeightNormAdditive
 
         width = self.attention_size or None
-        return WeightNormAdditive(query_size, key_size=key_size, attention_size=width, normalizer=self.normalizer.build())
+        return WeightNormAdditive(query_size, key_size=key_size, attention_size=width, **self.score_options())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +229,7 @@ class SelfAttentionConfig(NormalizedConfig):
         from regard.attention.self_attention import SelfAttention
 
         check_equal_widths("SelfAttention", query_size, key_size)
-        return SelfAttention(query_size, normalizer=self.normalizer.build())
+        return SelfAttention(query_size, **self.score_options())
 
 
 def check_equal_widths(called: str, query_size: int, key_size: int) -> None:

@@ -12,7 +12,7 @@ from regard.config.attention import (
     TanhConfig,
     WeightNormAdditiveConfig,
 )
-from regard.config.settings import ANY, BELOW_ONE, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Range
+from regard.config.settings import ANY, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Range
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 class MultiHeadConfig(NormalizedConfig):
     """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"num_heads": NOT_NEGATIVE, "num_kv_heads": NOT_NEGATIVE, "dropout": BELOW_ONE}
+    ranges: ClassVar[Mapping[str, Range]] = {
+        **NormalizedConfig.ranges,
+        "num_heads": NOT_NEGATIVE,
+        "num_kv_heads": NOT_NEGATIVE,
+    }
 
     kind: Literal["multi_head"] = "multi_head"
     num_heads: int = 0
@@ -44,6 +48,7 @@ class MultiHeadConfig(NormalizedConfig):
             num_heads=heads,
             num_kv_heads=self.num_kv_heads or None,
             key_size=key_size,
+            scale=self.scale or None,
             dropout=self.dropout,
             normalizer=self.normalizer.build(heads),
         )
@@ -68,7 +73,7 @@ class CoverageConfig(TanhConfig):
             key_size=key_size,
             attention_size=self.attention_size or None,
             bias=self.bias,
-            normalizer=self.normalizer.build(),
+            **self.score_options(),
         )
 
 
@@ -76,7 +81,7 @@ class CoverageConfig(TanhConfig):
 class FertilityCoverageConfig(TanhConfig):
     """Coverage relative to the fertility of a source word, the number of target words that it serves (Tu et al. 2016)."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "max_fertility": POSITIVE}
+    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "max_fertility": POSITIVE}
 
     kind: Literal["fertility_coverage"] = "fertility_coverage"
     max_fertility: float = 2.0
@@ -93,7 +98,7 @@ class FertilityCoverageConfig(TanhConfig):
             attention_size=self.attention_size or None,
             max_fertility=self.max_fertility,
             bias=self.bias,
-            normalizer=self.normalizer.build(),
+            **self.score_options(),
         )
 
 
@@ -101,7 +106,7 @@ class FertilityCoverageConfig(TanhConfig):
 class LocationSensitiveConfig(TanhConfig):
     """Additive, with filters over the previous weights inside the tanh (Chorowski et al. 2015)."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"attention_size": NOT_NEGATIVE, "num_filters": COUNT, "kernel_size": COUNT}
+    ranges: ClassVar[Mapping[str, Range]] = {**NormalizedConfig.ranges, "num_filters": COUNT, "kernel_size": COUNT}
 
     kind: Literal["location_sensitive"] = "location_sensitive"
     num_filters: int = 32
@@ -118,7 +123,7 @@ class LocationSensitiveConfig(TanhConfig):
             attention_size=self.attention_size or None,
             num_filters=self.num_filters,
             kernel_size=self.kernel_size,
-            normalizer=self.normalizer.build(),
+            **self.score_options(),
         )
 
 
