@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regard.adapters.scikit_learn import RegardClassifier
     from regard.analysis.capture import capture
     from regard.analysis.history import curves
+    from regard.analysis.huggingface import from_huggingface
     from regard.analysis.run_info import RunInfo, info
     from regard.choose import choose_config
     from regard.config import RunConfig
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from regard.records import (
         AttentionRecord,
         alignment_error_rate,
-        from_huggingface,
         join_subwords,
         load_record,
         record,
@@ -121,7 +121,7 @@ _HOMES = {
     "export_ctranslate2": "regard.export",
     "export_onnx": "regard.export",
     "fit": "regard.training",
-    "from_huggingface": "regard.records",
+    "from_huggingface": "regard.analysis.huggingface",
     "info": "regard.analysis.run_info",
     "join_subwords": "regard.records",
     "load": "regard.hub",

@@ -5,6 +5,8 @@ PyTorch lacks one of them, results stay the same, but code may be slower.
 """
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -74,3 +76,17 @@ def recompile_limit_error() -> type[Exception]:
     except ImportError:
         return RuntimeError
     return FailOnRecompileLimitHit
+
+
+@contextmanager
+def without_function_mode() -> Iterator[None]:
+    """Switch a single active `TorchFunctionMode` off while the context is open, because PyTorch's fused encoder needs that.
+
+    With several modes, or without the private functions, nothing changes.
+    """
+    count, disable = getattr(torch._C, "_len_torch_function_stack", None), getattr(torch._C, "DisableTorchFunction", None)
+    if count is None or disable is None or count() != 1:
+        yield
+        return
+    with disable():
+        yield

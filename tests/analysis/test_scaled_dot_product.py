@@ -8,6 +8,7 @@ from torch import nn
 
 import regard
 from regard.analysis.scaled_dot_product import scaled_dot_product_weights
+from regard.errors import ConfigError, RequestError
 
 
 def draw(*shape: int) -> torch.Tensor:
@@ -65,11 +66,100 @@ def test_a_model_of_plain_calls():
     torch.testing.assert_close(caught["0"], scores.softmax(-1))
     assert not caught["0"].requires_grad
     record = caught.to_record(["a", "b", "c", "d", "e"], batch=1)
-    assert record.sites == ("encoder.0", "encoder.1")
+    assert record.sites == ("decoder.0", "decoder.1")  # no word's weights look ahead
+    assert record.target_words == ("a", "b", "c", "d", "e")
+    assert record.target_is_read
     assert torch.equal(model(x), expected)
     assert not model[0]._forward_hooks
     assert not model[0]._forward_pre_hooks
     assert len(caught.calls) == 2
+
+
+class Softmax(Layer):
+    """Attention by a softmax and a product, with dropout, a sink that is cut off, and heads in the axis of the batch."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in self.maps(x).chunk(3, -1))
+        scores = query @ key.mT / 2
+        if self.way == "sink":
+            weights = nn.functional.pad(scores, (0, 1)).softmax(-1)[..., :-1]
+            found = torch.matmul(nn.functional.dropout(weights, 0.5), value)
+        elif self.way == "einsum":
+            weights = nn.functional.softmax(scores, -1, dtype=torch.float32).type(x.dtype)
+            found = torch.einsum("bhij,bhjd->bhid", nn.functional.dropout(weights, 0.5), value)
+        else:
+            weights = nn.Softmax(-1)(scores)
+            found = torch.bmm(weights.view(-1, 5, 5), value.flatten(0, 1)).unflatten(0, (-1, 2))
+        self.weights = weights.detach()
+        return x + found.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("way", ["sink", "einsum", "bmm"])
+def test_a_softmax_and_a_product(way):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(Softmax(way), nn.Softmax(-1)), torch.randn(3, 5, 8)
+    torch.manual_seed(1)
+    expected = model(x)
+    torch.manual_seed(1)
+    with regard.capture(model) as caught:
+        assert torch.equal(model(x), expected)
+    assert list(caught) == ["0"]  # the softmax at the end is multiplied by nothing
+    assert len(caught.calls) == 1
+    assert torch.equal(caught["0"], model[0].weights)
+
+
+def test_only_what_is_asked_for():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(Layer(), nn.Sequential(Layer(), Layer())), torch.randn(3, 5, 8)
+    with regard.capture(model) as whole:
+        model(x)
+    with regard.capture(model, names=["1.*"], heads=[1], top_k=2, device="cpu") as caught:
+        model(x)
+    assert list(whole) == ["0", "1.0", "1.1"]
+    assert list(caught) == ["1.0", "1.1"]
+    kept = caught.calls[1].kept
+    assert kept.values.shape == kept.indices.shape == (3, 1, 5, 2)
+    largest = whole["1.1"][:, 1:].topk(2, -1).values
+    assert torch.equal(kept.values, largest)
+    dense = caught["1.1"]
+    assert torch.equal(dense, whole["1.1"][:, 1:].where(whole["1.1"][:, 1:] >= largest[..., -1:], 0))
+    with regard.capture(model, heads=[1], top_k=9) as caught:
+        model(x)
+    assert torch.equal(caught["0"], whole["0"][:, 1:])
+
+
+def test_rows_are_computed_in_chunks(monkeypatch):
+    torch.manual_seed(0)
+    model, x = Layer(), torch.randn(3, 5, 8)
+    with regard.capture(model) as whole:
+        model(x)
+    monkeypatch.setattr("regard.analysis.selection._CHUNK", 60)  # two rows of 3 sentences, 2 heads and 5 keys
+    for options in ({}, {"top_k": 3}, {"device": "cpu"}):
+        with regard.capture(model, **options) as caught:
+            model(x)
+        kept = caught[""] > 0
+        torch.testing.assert_close(caught[""], whole[""].where(kept, 0))
+        assert kept.sum() == (3 * 2 * (1 + 2 + 3 + 3 + 3) if "top_k" in options else 3 * 2 * 15)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"names": "layer"}, r"names is the string 'layer', expected a list of names: \['layer'\]"),
+        ({"names": ["encoder"]}, "no module has the name 'encoder'"),
+        ({"heads": [-1]}, r"heads is \[-1\], expected a list of numbers from 0"),
+        ({"heads": [2]}, "heads has 2, and '0' has 2 heads: choose from 0 to 1"),
+        ({"top_k": 0}, "top_k is 0, expected a number from 1, or None for all weights"),
+    ],
+)
+def test_refusals(options, message):
+    model = nn.Sequential(Layer())
+    with pytest.raises((RequestError, ConfigError), match=message), regard.capture(model, **options):
+        model(torch.randn(3, 5, 8))
 
 
 def test_hooks_are_removed_after_an_exception():

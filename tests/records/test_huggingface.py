@@ -59,6 +59,16 @@ def test_a_decoder_alone_that_attends_to_anothers_states():
     np.testing.assert_array_equal(made.weights["decoder.1"], output.attentions[1][1].numpy())
 
 
+def test_a_decoder_alone():
+    """No token's weights look ahead, so the sites are the decoder's, and the tokens are what it reads."""
+    attentions = tuple(layer.tril() for layer in weights(SOURCE, SOURCE))
+    made = from_huggingface({"attentions": attentions}, TOKENS, batch=1, source_text="Unable story")
+    assert made.sites == ("decoder.0", "decoder.1")
+    assert made.target_is_read
+    assert (made.source_words, made.target_words, made.target_text) == ((), ("unable", "story"), "Unable story")
+    np.testing.assert_array_equal(made.weights["decoder.1"], attentions[1][1].numpy())
+
+
 def test_what_generate_returns_step_by_step():
     decoder, cross = weights(TARGET, TARGET, 1), weights(TARGET, SOURCE, 2)
     for layer in decoder:
@@ -91,10 +101,8 @@ def test_refusals():
         from_huggingface(attentions, TOKENS[:3])
     with pytest.raises(RequestError, match="is of an encoder–decoder: give its target_tokens, too"):
         from_huggingface({"cross_attentions": weights(TARGET, SOURCE)}, TOKENS)
-    with pytest.raises(
-        RequestError, match="from a beam search, whose attentions are not ordered by hypothesis: generate with num"
-    ):
-        from_huggingface({"beam_indices": torch.zeros(1), "cross_attentions": ()}, TOKENS, TARGETS)
+    with pytest.raises(RequestError, match="batch is 2, and there are 2 hypotheses: choose one of 0 to 1"):
+        from_huggingface({"beam_indices": torch.zeros(2, 3), "attentions": attentions}, TOKENS, TARGETS, batch=2)
     for wrong in (None, "a b", [1, 2]):
         with pytest.raises(DataError, match="tokens must be a list of strings, got"):
             from_huggingface(attentions, wrong)
@@ -138,7 +146,25 @@ class TestWithTheLibrary:
             words = written.sequences[1, 1:]
             [told] = [from_huggingface(written, TOKENS, [f"▁{x}" for x in words.tolist()], batch=1)]
             again = model(source, decoder_input_ids=written.sequences[:, :-1], output_attentions=True)
+            self.check_beams(model, source)
         assert made.num_heads("cross.1") == 2
         np.testing.assert_array_equal(made.weights["decoder.0"], output.decoder_attentions[0][1].numpy())
         for site, layers in (("cross.1", again.cross_attentions), ("decoder.1", again.decoder_attentions)):
             np.testing.assert_allclose(told.weights[site], layers[1][1].numpy(), atol=1e-5)
+
+    def check_beams(self, model, source):
+        """Attention follows each hypothesis through the beam, as a run with the hypothesis as target shows."""
+        found = model.generate(
+            source, max_new_tokens=4, num_beams=3, num_return_sequences=2, output_attentions=True, return_dict_in_generate=True
+        )
+        assert len({tuple(row) for row in found.beam_indices.tolist()}) > 1
+        for row in range(4):
+            length = int((found.beam_indices[row] >= 0).sum())
+            words = [f"▁{x}" for x in found.sequences[row, 1 : length + 1].tolist()]
+            made = from_huggingface(found, TOKENS, words, batch=row)
+            again = model(
+                source[row // 2][None], decoder_input_ids=found.sequences[row : row + 1, :length], output_attentions=True
+            )
+            for family in ("encoder", "decoder", "cross"):
+                expected = again[f"{family}_attentions"][1][0].numpy()
+                np.testing.assert_allclose(made.weights[f"{family}.1"], expected, atol=1e-5)

@@ -6,27 +6,28 @@ caught["encoder.layers.0.self_attn"]                 # (B,H,Q,K)
 caught.to_record(["she", "kissed", "him"]).save("grid.png", site="encoder")
 """
 
-import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.analysis.scaled_dot_product import catch_scaled_dot_products
+from regard.analysis.function_calls import watch_calls
+from regard.analysis.selection import Selection, TopWeights
+from regard.analysis.torch_modules import find_encoders, replace_forward, reporting_attention, reporting_encoder
 from regard.attention.base import Attention
 from regard.attention.capabilities import Observation
 from regard.errors import RequestError, nearest
 from regard.records import AttentionRecord
+from regard.records.builders import all_causal
 from regard.records.data import NOTE
 from regard.records.subwords import Scheme, record_of_tokens
 
 _ACROSS = ("cross", "encoder_attn", "encdec")
 """Substrings of the names of modules that attend to another sequence."""
-_SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,15 @@ class Call:
 
     name: str
     """Name of the called module in `named_modules`; empty for the module given to `capture`."""
-    weights: Tensor
-    """Weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
-    within: bool
-    """Whether queries and keys were the same tensor."""
+    kept: Tensor | TopWeights
+    """What was kept of the weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
+    within: bool | None
+    """Whether queries and keys came from the same sequence; None if that is not known."""
+
+    @property
+    def weights(self) -> Tensor:
+        """Return the weights as one tensor, with zeros in place of those that `top_k` left out."""
+        return self.kept.dense() if isinstance(self.kept, TopWeights) else self.kept
 
 
 class Captured(Mapping[str, Tensor]):
@@ -47,19 +53,24 @@ class Captured(Mapping[str, Tensor]):
     The names are those of `module.named_modules()`. The list `calls` has all calls in order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection | None = None) -> None:
         self.calls: list[Call] = []
+        self._selection = selection or Selection()
 
-    def take(self, name: str, observation: Observation) -> None:
+    def take(self, name: str, weights: Tensor, within: bool) -> None:
+        """Add a call of a module whose attention says whether it attends to its own sequence."""
+        if self._selection.includes(name):
+            self.calls.append(Call(name, self._selection.keep(weights, name), within))
+
+    def take_observation(self, name: str, observation: Observation) -> None:
         """Add a call of one of regard's mechanisms."""
-        self.calls.append(Call(name, observation.weights, observation.within))
+        self.take(name, observation.weights, observation.within)
 
-    def take_weights(self, name: str, weights: Tensor) -> None:
-        """Add a call of `scaled_dot_product_attention`. The module's name shows whether it attends to another sequence."""
-        across = (
-            any(part in name.lower() for part in ("cross", "encoder_attn", "encdec")) or weights.shape[-1] != weights.shape[-2]
-        )
-        self.calls.append(Call(name, weights, within=not across))
+    def take_kept(self, name: str, kept: Tensor | TopWeights) -> None:
+        """Add a call in a module's own code. Its name and the numbers of queries and keys show if it attends to others."""
+        queries, keys = (kept.values.shape[-2], kept.num_keys) if isinstance(kept, TopWeights) else kept.shape[-2:]
+        across = any(part in name.lower() for part in _ACROSS) or queries != keys
+        self.calls.append(Call(name, kept, within=False if across else None))
 
     def __getitem__(self, name: str) -> Tensor:
         for call in reversed(self.calls):
@@ -92,13 +103,17 @@ class Captured(Mapping[str, Tensor]):
     ) -> AttentionRecord:
         """Make a record of one run of the module.
 
-        Each call becomes a site, numbered within its family from 0: `cross.i` where queries and keys differ, `decoder.i` within
-        the target, `encoder.i` within the source. Attention within one sequence counts as the decoder's if the module's
-        name has `decoder` in it and targets are given.
+        Each call becomes a site, numbered within its family from 0.
+
+        - Without targets: `decoder.i` if no token's weights look ahead, as in a language model, otherwise `encoder.i`.
+        - With targets: `cross.i` if queries and keys are different sequences, otherwise `decoder.i` if the module's name has
+          `decoder` in it, otherwise `encoder.i`. A call of a function does not tell where its keys come from. They count as
+          another sequence if they and the queries differ in number, if the module's name says so (`cross`, `encoder_attn`), or
+          if weights in a decoder look ahead.
 
         Args:
-            tokens: The S source tokens, including special tokens and padding.
-            target_tokens: The T target tokens that the module reads, including the start symbol, if it reads a target.
+            tokens: The S source tokens, including special tokens and padding; the tokens read by a language model.
+            target_tokens: The T target tokens, if the module reads a target: those that it reads, including the start symbol.
             batch: Index of the sentence in the batch, from 0.
             families: Mapping of module names to `encoder`, `decoder` or `cross`, for modules that the rules above misplace.
             subwords: How tokens mark the beginning of a word; see `regard.join_subwords`.
@@ -118,15 +133,9 @@ class Captured(Mapping[str, Tensor]):
                 "nn.MultiheadAttention, of scaled_dot_product_attention and of regard's own attention"
             )
         _check_families(families or {}, list(self))
-        weights: dict[str, Any] = {}
-        count: dict[str, int] = {}
-        for call in self.calls:
-            family = (families or {}).get(call.name) or _family(call, has_target=target_tokens is not None)
-            number = count.setdefault(family, 0)
-            count[family] += 1
-            if not 0 <= batch < len(call.weights):
-                raise RequestError(f"to_record: batch is {batch}, and there are {len(call.weights)} sentences")
-            weights[f"{family}.{number}"] = call.weights[batch]
+        weights = self.weights_by_site(batch=batch, has_target=target_tokens is not None, families=families or {})
+        if target_tokens is None and all(site.startswith("decoder") for site in weights):
+            tokens, target_tokens, source_text, target_text = (), tokens, "", target_text or source_text
         return record_of_tokens(
             tokens,
             target_tokens,
@@ -139,82 +148,91 @@ class Captured(Mapping[str, Tensor]):
             note=note,
         )
 
+    def weights_by_site(self, *, batch: int, has_target: bool, families: Mapping[str, str]) -> dict[str, np.ndarray]:
+        """Return the weights of one sentence, as `to_record` names their sites."""
+        for size in (len(call.weights) for call in self.calls):
+            if not 0 <= batch < size:
+                raise RequestError(f"to_record: batch is {batch}, and there are {size} sentences")
+        each = [call.weights[batch].float().numpy(force=True) for call in self.calls]
+        causal = [all_causal({"": weights}) for weights in each]
+        weights: dict[str, np.ndarray] = {}
+        count: dict[str, int] = {}
+        for call, found, behind in zip(self.calls, each, causal, strict=True):
+            family = families.get(call.name) or _family(call, has_target=has_target, is_causal=behind, only_causal=all(causal))
+            weights[f"{family}.{count.setdefault(family, 0)}"] = found
+            count[family] += 1
+        return weights
+
 
 @contextmanager
-def capture(module: nn.Module) -> Iterator[Captured]:
-    """Capture all attention weights inside a module.
+def capture(
+    module: nn.Module,
+    *,
+    names: Collection[str] | None = None,
+    heads: Sequence[int] | None = None,
+    top_k: int | None = None,
+    device: torch.device | str | None = None,
+) -> Iterator[Captured]:
+    """Capture the attention weights inside a module.
 
-    `nn.MultiheadAttention`, `scaled_dot_product_attention`, regard's own mechanisms.
+    Captured are `nn.MultiheadAttention`, `scaled_dot_product_attention`, regard's own mechanisms, and attention that a module
+    computes by a softmax over the last axis and a product with the values.
 
-    The weights of `scaled_dot_product_attention` are computed again from its arguments, before dropout, and are stored under
-    the name of the innermost module that called it. The model's results stay bit-identical.
-
-    Each module computes the weights of all its heads and still returns its usual results. While the context is open, PyTorch's
-    fused path through `nn.TransformerEncoder`, which computes no weights, is switched off for the whole process; without that
-    path, the outputs of padding are not set to zero. In training mode, `nn.MultiheadAttention` gives weights after dropout.
-    When the context ends, also by an exception, the module is restored. Modules that are already compiled or scripted are not
-    captured.
+    The module's results stay bit-identical. Weights are those before dropout, under the name of the innermost module that
+    computed them. The weights of `scaled_dot_product_attention` are computed again from its arguments, some rows at a time;
+    those of `nn.MultiheadAttention` by a second call, and PyTorch's encoders run twice if they take their fused path, which
+    computes no weights. When the context ends, also by an exception, the module is restored. Modules that are already compiled
+    or scripted are not captured, nor are kernels that compute attention without PyTorch's functions, such as FlexAttention.
 
     Args:
         module: Any PyTorch module.
+        names: Names of the modules whose weights are kept, or patterns such as `encoder.layer.0.*`; None for all.
+        heads: Indices of the heads that are kept, from 0; None for all.
+        top_k: Number of weights of each row that are kept, the largest ones; None for all. Others are zero.
+        device: Device on which the weights are kept, such as `cpu`; None for that of the module.
 
     Yields:
         The weights captured so far.
 
     Raises:
-        RequestError: If the module contains no such attention and did not call `scaled_dot_product_attention`.
+        RequestError: If the module contains no attention and computed none, no module fits one of `names`, or a module has
+            too few heads for `heads`.
+        ConfigError: If `names`, `heads` or `top_k` are of the wrong kind.
     """
-    found = {name: part for name, part in module.named_modules() if isinstance(part, nn.MultiheadAttention | Attention)}
-    caught = Captured()
-    fast = torch.backends.mha.get_fastpath_enabled()
+    selection = Selection(names, heads, top_k, device)
+    parts = dict(module.named_modules())
+    selection.check_names(parts)
+    ours = {name: part for name, part in parts.items() if isinstance(part, Attention)}
+    theirs = {name: part for name, part in parts.items() if isinstance(part, nn.MultiheadAttention)}
+    encoders, caught = find_encoders(module), Captured(selection)
     with ExitStack() as stack:
-        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
-        torch.backends.mha.set_fastpath_enabled(False)
-        for name, part in found.items():
-            if isinstance(part, Attention):
-                stack.enter_context(part.observe(partial(caught.take, name)))
-            else:
-                _hook(part, name, caught.calls.append, stack)
-        stack.enter_context(catch_scaled_dot_products(module, caught.take_weights))
+        for name, part in ours.items():
+            stack.enter_context(part.observe(partial(caught.take_observation, name)))
+        for name, attention in theirs.items():
+            stack.enter_context(replace_forward(attention, partial(reporting_attention, attention, name, caught.take)))
+        for encoder in encoders:
+            inside = {name for name, each in theirs.items() if each in set(encoder.modules()) and selection.includes(name)}
+            stack.enter_context(replace_forward(encoder, partial(reporting_encoder, inside, caught.calls)))
+        # The fused path is not taken by layers with hooks.
+        without = {each for encoder in encoders for each in encoder.modules()} | set(theirs.values())
+        stack.enter_context(watch_calls(module, caught.take_kept, selection, without=without, products=not ours))
         yield caught
-    if not found and not caught.calls:
+    if not ours and not theirs and not caught.calls and names is None:
         raise RequestError(
             f"capture: there is no nn.MultiheadAttention in this {type(module).__name__}, nor an attention of regard's, and it "
-            "did not call scaled_dot_product_attention; a model with attention of its own kind has to return it, see "
-            "regard.from_huggingface"
+            "did not call scaled_dot_product_attention or multiply a softmax by values; a model of transformers needs "
+            "attn_implementation='sdpa' or 'eager'"
         )
 
 
-def _hook(module: nn.MultiheadAttention, name: str, catch: Callable[[Call], None], stack: ExitStack) -> None:
-    """Make an `nn.MultiheadAttention` compute the weights of all heads, and still return what its caller asked for."""
-    asked: list[tuple[bool, bool, bool]] = []  # a stack, because a call may happen inside another
-
-    def before(_: nn.Module, positional: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        bound = _SIGNATURE.bind(module, *positional, **named)
-        bound.apply_defaults()
-        given = bound.arguments
-        asked.append((given["need_weights"], given["average_attn_weights"], given["query"] is given["key"]))
-        given.update(need_weights=True, average_attn_weights=False)
-        return bound.args[1:], bound.kwargs
-
-    def after(_: nn.Module, __: tuple, output: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor | None]:
-        need_weights, average, within = asked.pop()
-        context, weights = output
-        heads = weights if weights.ndim == 4 else weights[None]  # a call without a batch
-        catch(Call(name, heads.detach(), within))
-        if not need_weights:
-            return context, None
-        return context, weights.mean(-3) if average else weights
-
-    # The first hook before the call and the last one after it, so that other hooks see the usual arguments and results.
-    stack.callback(module.register_forward_hook(after, prepend=True).remove)
-    stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
-
-
-def _family(call: Call, *, has_target: bool) -> str:
-    if not call.within:
+def _family(call: Call, *, has_target: bool, is_causal: bool, only_causal: bool) -> str:
+    if call.within is False:
         return "cross"
-    return "decoder" if has_target and "decoder" in call.name.lower() else "encoder"
+    if not has_target:
+        return "decoder" if only_causal else "encoder"
+    if "decoder" not in call.name.lower():
+        return "encoder"
+    return "decoder" if call.within or is_causal else "cross"
 
 
 def _check_families(families: Mapping[str, str], names: Sequence[str]) -> None:

@@ -1,12 +1,12 @@
 """The weights of `scaled_dot_product_attention`, computed again from its arguments because it does not return them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+
+from regard.analysis.selection import Selection, TopWeights
 
 _NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
@@ -19,6 +19,7 @@ def scaled_dot_product_weights(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    first: int = 0,
 ) -> Tensor:
     """Return softmax(scale q kᵀ + mask), the weights (…,H,Q,K) before dropout; rows with nothing to attend to are zero.
 
@@ -29,12 +30,13 @@ def scaled_dot_product_weights(
         is_causal: If True, query i sees keys 0 to i.
         scale: Factor of the scores; None for 1 / √E.
         enable_gqa: Whether neighbouring heads share keys.
+        first: Number of the first query, for `is_causal`.
     """
     if enable_gqa and key.shape[-3] < query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril(first)
         scores = scores.masked_fill(~seen, -torch.inf)
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
@@ -43,37 +45,37 @@ def scaled_dot_product_weights(
     return scores.softmax(-1, dtype=exact).masked_fill(nothing, 0).to(query.dtype)
 
 
-class _Catch(TorchFunctionMode):
-    def __init__(self, take: Callable[[Tensor], None]) -> None:
-        super().__init__()
-        self.take = take
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        output = func(*args, **(kwargs or {}))
-        if func is nn.functional.scaled_dot_product_attention:
-            given = dict(zip(_NAMES, args, strict=False)) | (kwargs or {})
-            options = {name: given[name] for name in ("attn_mask", "is_causal", "scale", "enable_gqa") if name in given}
-            with torch.no_grad():
-                self.take(scaled_dot_product_weights(given["query"].detach(), given["key"].detach(), **options))
-        return output
-
-
-@contextmanager
-def catch_scaled_dot_products(module: nn.Module, take: Callable[[str, Tensor], None]) -> Iterator[None]:
-    """Call a function with the weights of every `scaled_dot_product_attention` that the module calls.
+def selected_weights(
+    args: tuple, kwargs: Mapping[str, Any], module: nn.Module, name: str, selection: Selection
+) -> Tensor | TopWeights:
+    """Return the weights to keep of one call of `scaled_dot_product_attention`, computed some rows at a time.
 
     Args:
-        module: The module. What it returns stays bit-identical.
-        take: Function of two arguments: the name of the innermost module that made the call, and the weights.
+        args: Arguments of the call by position.
+        kwargs: Arguments of the call by name.
+        module: The innermost module that made the call.
+        name: Name of the module.
+        selection: The weights to keep.
     """
-    running: list[str] = []
-    with ExitStack() as stack:
-        for name, part in module.named_modules():
-            stack.callback(part.register_forward_pre_hook(lambda *_, name=name: running.append(name), prepend=True).remove)
-            stack.callback(part.register_forward_hook(lambda *_: _dropped(running), always_call=True).remove)
-        stack.enter_context(_Catch(lambda weights: take(running[-1], weights) if running else None))
-        yield
+    given = dict(zip(_NAMES, args, strict=False)) | dict(kwargs)
+    query, key, mask = given["query"].detach(), given["key"].detach(), given.get("attn_mask")
+    shared = getattr(module, "num_key_value_groups", 1)
+    if shared > 1 and query.shape[-3] * shared == getattr(module.config, "num_attention_heads", 0):
+        # `transformers` passes the heads that share keys as queries, where there is one query.
+        query = query.flatten(-3, -2).unsqueeze(-2)
+        mask = mask if mask is None or mask.shape[1] == 1 else mask.flatten(-3, -2).unsqueeze(-2)
+        given = given | {"enable_gqa": True}
+    if query.ndim > 3 and selection.heads is not None:
+        heads = torch.tensor(selection.heads_of(query.shape[-3], name), device=query.device)
+        if mask is not None and mask.ndim > 2 and mask.shape[-3] > 1:
+            mask = mask.index_select(-3, heads)
+        key = key.index_select(-3, heads // (query.shape[-3] // key.shape[-3]))
+        query = query.index_select(-3, heads)
 
+    def rows_of(rows: slice) -> Tensor:
+        part = mask if mask is None or mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :]
+        options = {option: given[option] for option in ("is_causal", "scale", "enable_gqa") if option in given}
+        return scaled_dot_product_weights(query[..., rows, :], key, part, first=rows.start, **options)
 
-def _dropped(running: list[str]) -> None:
-    running.pop()
+    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3]) if query.ndim > 3 else ()
+    return selection.collect(torch.Size((*batch, *query.shape[len(batch) : -1], key.shape[-2])), rows_of)

@@ -92,17 +92,18 @@ def from_huggingface(
         output = model(**tokenizer(text, return_tensors="pt"), output_attentions=True)
         record = regard.from_huggingface(output, tokenizer.tokenize(text, add_special_tokens=True))
 
-    For a model with only an encoder or only a decoder, the sites are `encoder.i` for each layer from 0. For an encoder–decoder,
-    or a decoder that attends to states of another model, they are those of `encoder.i`, `decoder.i` and `cross.i` that the
-    output contains. The result of `generate` with `output_attentions=True, return_dict_in_generate=True` is accepted too,
-    except for beam search.
+    For a model with only an encoder, the sites are `encoder.i` for each layer from 0; for one with only a decoder, which no
+    token's weights look ahead in, `decoder.i`. For an encoder–decoder, or a decoder that attends to states of another model,
+    they are those of `encoder.i`, `decoder.i` and `cross.i` that the output contains. The result of `generate` with
+    `output_attentions=True, return_dict_in_generate=True` is accepted too, beam search included.
 
     Args:
         output: Output of the model, a dict of its fields, or the tuple `output.attentions`.
         tokens: The S tokens, including special ones and padding (`tokenizer.convert_ids_to_tokens(ids)`).
         target_tokens: The T target tokens, for an encoder–decoder. Row t belongs to the step that reads decoder input t and
-            predicts word t. With `labels`, give their tokens; for `generate`, give those of `sequences[1:]`.
-        batch: Index of the sentence in the batch, from 0.
+            predicts word t. With `labels`, give their tokens; for `generate`, give those of `sequences[1:]`, without padding
+            after a beam search.
+        batch: Index of the sentence in the batch, from 0; after a beam search, index of the hypothesis in `sequences`.
         subwords: How tokens mark the beginning of a word; see `join_subwords`.
         special: Tokens that belong to no word; see `join_subwords`.
         source_text: The original text; by default its words joined by spaces.
@@ -114,15 +115,10 @@ def from_huggingface(
         A record with one site per layer, (H,S,S), (H,T,T) or (H,T,S).
 
     Raises:
-        RequestError: If the output has no attentions, has no such sentence, or is from a beam search.
+        RequestError: If the output has no attentions, or has no such sentence.
         ShapeError: If the sizes of the attentions and the numbers of tokens differ.
     """
     fields = output if isinstance(output, Mapping) else _Attributes(output)
-    if fields.get("beam_indices") is not None:
-        raise RequestError(
-            "from_huggingface: the output is from a beam search, whose attentions are not ordered by hypothesis: generate "
-            "with num_beams=1, or run the model with the generated text as labels and use that output"
-        )
     found: dict[str, Sequence[Any]]
     if isinstance(output, Sequence):
         found = {"encoder": output}
@@ -131,9 +127,10 @@ def from_huggingface(
         found = {family: layers for family, name in _FAMILIES.items() if (layers := fields.get(name) or ())}
         if found.keys() <= {"cross"}:  # with cross attention, self-attention is that of the decoder, which reads the target
             found = {"decoder" if found else "encoder": fields.get("attentions") or (), **found}
+    rows = _rows(fields.get("beam_indices"), batch, found)
     weights: dict[str, np.ndarray] = {}
     for family, layers in found.items():
-        weights.update(_by_layer(family, layers, batch))
+        weights.update(_by_layer(family, layers, rows[family]))
     if not weights:
         raise RequestError(
             "from_huggingface: the output has no attentions: call the model with output_attentions=True, and load it with "
@@ -141,6 +138,10 @@ def from_huggingface(
         )
     if target_tokens is None and {"decoder", "cross"} & found.keys():
         raise RequestError("from_huggingface: the output is of an encoder–decoder: give its target_tokens, too")
+    if target_tokens is None and all_causal(weights):
+        weights = {f"decoder.{site.partition('.')[2]}": layer for site, layer in weights.items()}
+        tokens, target_tokens, target_is_read = (), tokens, True
+        source_text, target_text = "", target_text or source_text
     return record_of_tokens(
         tokens,
         target_tokens,
@@ -164,19 +165,45 @@ class _Attributes:
         return getattr(self._thing, name, None)
 
 
-def _by_layer(family: str, layers: Sequence[Any], batch: int) -> dict[str, np.ndarray]:
+def all_causal(weights: Mapping[str, np.ndarray]) -> bool:
+    """Return whether no query of several has any weight (…,Q,K) on a later key, so that the attention is a decoder's."""
+    squares = [layer for layer in weights.values() if layer.shape[-2] == layer.shape[-1] > 1]
+    return len(squares) == len(weights) > 0 and not any(np.triu(layer, 1).any() for layer in squares)
+
+
+def _rows(beams: Any, batch: int, found: Mapping[str, Sequence[Any]]) -> dict[str, int | list[int]]:
+    """Return the index in the batch of each family, or one index for each step if the output is from a beam search.
+
+    `beam_indices[hypothesis, step]` is the row from which the hypothesis was continued; it is negative after the end.
+    """
+    if beams is None:
+        return dict.fromkeys(found, batch)
+    if not 0 <= batch < len(beams):
+        raise RequestError(
+            f"from_huggingface: batch is {batch}, and there are {len(beams)} hypotheses: choose one of 0 to {len(beams) - 1}"
+        )
+    steps = [row for row in beams[batch].tolist() if row >= 0]
+    rows: dict[str, int | list[int]] = dict.fromkeys(found, steps)
+    if "cross" in found or "decoder" in found:  # the encoder ran once for each sentence
+        rows["encoder"] = batch * len(found["encoder"][0]) // len(beams) if "encoder" in found else 0
+    return rows
+
+
+def _by_layer(family: str, layers: Sequence[Any], rows: int | list[int]) -> dict[str, np.ndarray]:
     """Return the weights (H,Q,K) of each layer.
 
-    The result of `generate` is ordered by step, then by layer; a step contains the rows that it computed.
+    The result of `generate` is ordered by step, then by layer; a step contains the queries that it computed.
     """
     if not layers or not isinstance(layers[0], Sequence):
+        assert isinstance(rows, int)
         # Hybrid models also have layers without attention.
         given = {f"{family}.{number}": layer for number, layer in enumerate(layers) if layer is not None}
-        return {site: _sentence(layer, batch, site) for site, layer in given.items()}
+        return {site: _sentence(layer, rows, site) for site, layer in given.items()}
     joined = {}
+    indices = rows if isinstance(rows, list) else [rows] * len(layers)
     for number in range(len(layers[0])):
         site = f"{family}.{number}"
-        steps = [_sentence(step[number], batch, site) for step in layers]
+        steps = [_sentence(step[number], row, site) for step, row in zip(layers, indices, strict=False)]
         widest = max(step.shape[-1] for step in steps)
         joined[site] = np.concatenate([np.pad(step, ((0, 0), (0, 0), (0, widest - step.shape[-1]))) for step in steps], axis=1)
     return joined

@@ -1,0 +1,98 @@
+"""See the attention that modules compute in their own code: `scaled_dot_product_attention`, or a softmax and a product."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from regard.analysis.scaled_dot_product import selected_weights
+from regard.analysis.selection import Selection, TopWeights
+
+Take = Callable[[str, Tensor | TopWeights], None]
+
+_SOFTMAX = {torch.softmax, Tensor.softmax, functional.softmax}
+_PRODUCT = {torch.matmul, Tensor.matmul, torch.bmm, Tensor.bmm, torch.einsum}
+_SAME = {
+    functional.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.half, Tensor.bfloat16,
+    Tensor.view, Tensor.reshape, Tensor.contiguous,
+}  # fmt: skip
+"""After these functions the weights are still those before. Dropout is one of them: weights are reported before dropout."""
+_CHANGE = {
+    Tensor.__getitem__, Tensor.masked_fill, Tensor.nan_to_num, torch.nan_to_num, Tensor.mul, torch.mul, functional.conv2d,
+    torch.conv2d,
+}  # fmt: skip
+"""The result of these functions is the weights that are used, for example without the column of a sink."""
+_MARK = "_regard_weights"
+
+
+class _Watch(TorchFunctionMode):
+    """Follows the result of each softmax until it is multiplied by the values.
+
+    A tensor that holds weights has an attribute: the tensor of the weights to report, or None for the tensor itself.
+    """
+
+    def __init__(self, running: list[tuple[str, nn.Module]], take: Take, selection: Selection, *, products: bool) -> None:
+        super().__init__()
+        self.running, self.take, self.selection, self.products = running, take, selection, products
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        if not self.running or not self.selection.includes(self.running[-1][0]):
+            return output
+        name, module = self.running[-1]
+        with torch.no_grad():
+            if func is functional.scaled_dot_product_attention:
+                self.take(name, selected_weights(args, kwargs or {}, module, name, self.selection))
+            elif self.products and func in _PRODUCT:
+                for operand in args:
+                    if hasattr(operand, _MARK):
+                        found = getattr(operand, _MARK)
+                        self.take(name, self.selection.keep(operand if found is None else found, name))
+            elif self.products and isinstance(output, Tensor):
+                self._follow(func, args, output)
+        return output
+
+    def _follow(self, func: Any, args: tuple, output: Tensor) -> None:
+        first = args[0] if args else None
+        if func in _SOFTMAX and output.ndim > 2:
+            setattr(output, _MARK, None)
+        elif hasattr(first, _MARK) and output is not first:
+            if func in _SAME:
+                before = getattr(first, _MARK)
+                setattr(output, _MARK, first if before is None else before)
+            elif func in _CHANGE:
+                setattr(output, _MARK, None)
+
+
+@contextmanager
+def watch_calls(
+    module: nn.Module, take: Take, selection: Selection, *, without: set[nn.Module], products: bool
+) -> Iterator[None]:
+    """Call a function with the weights of the attention that the module's own code computes.
+
+    Args:
+        module: The module. What it returns stays bit-identical.
+        take: Function of two arguments: the name of the innermost module that made the call, and the weights.
+        selection: The weights to keep.
+        without: Modules whose calls are not watched.
+        products: Whether a softmax over the last axis, whose result is multiplied by a tensor, counts as attention.
+    """
+    running: list[tuple[str, nn.Module]] = []
+
+    def enter(name: str) -> Callable[..., None]:
+        return lambda part, _: running.append((name, part))
+
+    def leave(*_: Any) -> None:
+        running.pop()
+
+    with ExitStack() as stack:
+        for name, part in module.named_modules():
+            if part not in without:
+                stack.callback(part.register_forward_pre_hook(enter(name), prepend=True).remove)
+                stack.callback(part.register_forward_hook(leave, always_call=True).remove)
+        stack.enter_context(_Watch(running, take, selection, products=products))
+        yield

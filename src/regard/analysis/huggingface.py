@@ -1,0 +1,167 @@
+"""The attention of a model of Hugging Face's `transformers`, in one call.
+
+record = regard.from_huggingface(model, tokenizer, "She kissed him again.")
+
+The libraries are not imported: a model is any module with their methods, and so is a tokenizer.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import singledispatch
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.analysis.capture import capture
+from regard.errors import RequestError
+from regard.records import AttentionRecord
+from regard.records import from_huggingface as from_output
+from regard.records.data import NOTE
+from regard.records.subwords import Scheme, record_of_tokens
+
+
+@singledispatch
+def from_huggingface(model: Any, tokenizer: Any, text: Any = None, **settings: Any) -> AttentionRecord:
+    """Build a record of the attention of a `transformers` model, from the model or from its output.
+
+        regard.from_huggingface(model, tokenizer, text)          # see record_of_model
+        regard.from_huggingface(output, tokens, target_tokens)   # see regard.records.from_huggingface
+
+    Args:
+        model: A model; or its output, a dict of its fields, or the tuple `output.attentions`.
+        tokenizer: The model's tokenizer; or the tokens that an output belongs to.
+        text: The text that the model reads; or the target tokens of an output.
+        settings: The other arguments of `regard.analysis.huggingface.record_of_model` or `regard.records.from_huggingface`.
+    """
+    return from_output(model, tokenizer, text, **settings)
+
+
+@from_huggingface.register(nn.Module)
+@torch.no_grad()
+def record_of_model(
+    model: nn.Module,
+    tokenizer: Any,
+    text: str,
+    target: str | None = None,
+    *,
+    generation: Mapping[str, Any] | None = None,
+    special: Collection[str] | None = None,
+    note: str = NOTE,
+) -> AttentionRecord:
+    """Run a model on a text and return the record of its attention.
+
+    An encoder–decoder writes its target with `generate`, beam search included, then reads it once; the record has that
+    run's sites `encoder.i`, `decoder.i` and `cross.i`. A decoder, such as GPT-2 or Llama, has sites `decoder.i`, and an encoder
+    `encoder.i`. The model runs in evaluation mode, with the attention that it was loaded with.
+
+    Args:
+        model: A model of `transformers` that reads text.
+        tokenizer: The model's tokenizer.
+        text: The text to read.
+        target: The target text of an encoder–decoder; None for the one that the model writes.
+        generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. If they are given, a decoder continues the text.
+        special: Tokens that belong to no word and are left out of pictures; None for the tokenizer's special tokens, `()` to
+            keep them as words.
+        note: Last sentence of captions, on what the weights prove and what they do not prove.
+
+    Raises:
+        RequestError: If the tokenizer or the text is of another kind, the text has no tokens, a target is given to a model that
+            reads one text, or there is no target and the model cannot generate one.
+
+    Example:
+        >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP
+        >>> record.save("heads.png", site="encoder")  # doctest: +SKIP
+    """
+    if not callable(tokenizer) or not isinstance(text, str):
+        raise RequestError(
+            f"from_huggingface: a model needs its tokenizer and a text, got {type(tokenizer).__name__} and "
+            f"{type(text).__name__}: from_huggingface(model, tokenizer, text)"
+        )
+    pair = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+    if target is not None and not pair:
+        raise RequestError(f"from_huggingface: {type(model).__name__} reads one text, and a target was given: leave it out")
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    inputs = {name: value.to(device) for name, value in tokenizer(text, return_tensors="pt").items()}
+    if not inputs["input_ids"].numel():
+        raise RequestError("from_huggingface: the text has no tokens, expected at least one")
+    with _evaluation(model):
+        source, written = inputs["input_ids"][0], None
+        if pair:
+            read, written = _target(model, tokenizer, inputs, target, generation)
+            inputs["decoder_input_ids"] = read
+        elif generation is not None:
+            inputs = {"input_ids": _generate(model, inputs, generation)}
+            source = inputs["input_ids"][0]
+        with capture(model) as caught:
+            model(**inputs, use_cache=False) if pair or hasattr(model, "generate") else model(**inputs)
+    families = {}
+    if len(source) == 1 and any(getattr(part, "is_causal", False) for part in model.modules()):
+        families = dict.fromkeys(caught, "decoder")  # the weights of a single token cannot show it
+    weights = caught.weights_by_site(batch=0, has_target=pair, families={} if pair else families)
+    # A decoder reads its text as a target.
+    decoder = not pair and all(site.startswith("decoder") for site in weights)
+    return record_of_tokens(
+        [] if decoder else _tokens(tokenizer, source),
+        _tokens(tokenizer, source) if decoder else None if written is None else _tokens(tokenizer, written),
+        weights,
+        subwords=scheme_of(tokenizer),
+        special=tokenizer.all_special_tokens if special is None else special,
+        source_text="" if decoder else text,
+        target_text=_text(tokenizer, source) if decoder else _text(tokenizer, written),
+        target_is_read=decoder,
+        note=note,
+    )
+
+
+def scheme_of(tokenizer: Any) -> Scheme:
+    """Return how the tokens of a tokenizer mark words; `auto` if it does not say, as those without a `backend_tokenizer`."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return "auto"
+    described = json.loads(backend.to_str())
+    decoder = json.dumps(described.get("decoder"), ensure_ascii=False)
+    marks: dict[str, Scheme] = {'"ByteLevel"': "bytes", "▁": "sentencepiece", '"WordPiece"': "wordpiece", '"BPEDecoder"': "end"}
+    return next((scheme for mark, scheme in marks.items() if mark in decoder), "auto")
+
+
+def _target(
+    model: Any, tokenizer: Any, inputs: dict[str, Tensor], target: str | None, generation: Mapping[str, Any] | None
+) -> tuple[Tensor, Tensor]:
+    """Return the ids that the decoder reads (1,T), and those that it predicts (T,)."""
+    if target is None:
+        ids = _generate(model, inputs, generation or {})
+        return ids[:, :-1], ids[0, 1:]
+    labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"].to(inputs["input_ids"].device)
+    return model.prepare_decoder_input_ids_from_labels(labels=labels), labels[0]
+
+
+def _generate(model: Any, inputs: dict[str, Tensor], generation: Mapping[str, Any]) -> Tensor:
+    """Return the best sequence (1,T) that the model generates."""
+    if not hasattr(model, "generate"):
+        raise RequestError(
+            f"from_huggingface: {type(model).__name__} cannot generate text: give a target, or load the model with its head, "
+            "for example by AutoModelForSeq2SeqLM or AutoModelForCausalLM"
+        )
+    found: Tensor = model.generate(**inputs, **generation)
+    return found[:1]
+
+
+def _tokens(tokenizer: Any, ids: Tensor) -> list[str]:
+    return list(tokenizer.convert_ids_to_tokens(ids.tolist()))
+
+
+def _text(tokenizer: Any, ids: Tensor | None) -> str:
+    return "" if ids is None else str(tokenizer.decode(ids, skip_special_tokens=True))
+
+
+@contextmanager
+def _evaluation(model: nn.Module) -> Iterator[None]:
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

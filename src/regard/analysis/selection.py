@@ -1,0 +1,107 @@
+"""The part of captured weights that is kept: modules, heads, the largest weights of each row, and the device."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor
+
+from regard.errors import ConfigError, RequestError, nearest
+
+_CHUNK = 1 << 24
+"""Number of weights that are computed at a time, so that memory grows with what is kept only."""
+
+
+@dataclass(frozen=True)
+class TopWeights:
+    """The largest weights of each row."""
+
+    values: Tensor
+    """Weights (…,Q,k), the largest first."""
+    indices: Tensor
+    """Their keys (…,Q,k)."""
+    num_keys: int
+    """K."""
+
+    def dense(self) -> Tensor:
+        """Return the weights (…,Q,K) with zeros in place of those that were not kept."""
+        whole = self.values.new_zeros(*self.values.shape[:-1], self.num_keys)
+        return whole.scatter_(-1, self.indices.long(), self.values)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The weights that a capture keeps.
+
+    Args:
+        names: Names of modules, or patterns such as `encoder.layer.0.*`; None for all modules.
+        heads: Indices of heads, from 0; None for all heads.
+        top_k: Number of weights of each row that are kept, the largest ones; None for all.
+        device: Device to which the weights are moved; None to leave them where they are.
+
+    Raises:
+        ConfigError: If `names` is a string, `heads` contains something other than numbers from 0, or `top_k` is below 1.
+    """
+
+    names: Collection[str] | None = None
+    heads: Sequence[int] | None = None
+    top_k: int | None = None
+    device: torch.device | str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str):
+            raise ConfigError(f"capture: names is the string {self.names!r}, expected a list of names: [{self.names!r}]")
+        if self.heads is not None and not all(isinstance(head, int) and head >= 0 for head in self.heads):
+            raise ConfigError(f"capture: heads is {self.heads!r}, expected a list of numbers from 0")
+        if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
+            raise ConfigError(f"capture: top_k is {self.top_k!r}, expected a number from 1, or None for all weights")
+
+    def check_names(self, names: Collection[str]) -> None:
+        """Raise a RequestError if a name or pattern fits none of the modules."""
+        for pattern in self.names or ():
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise RequestError(f"capture: no module has the name {pattern!r}{nearest(pattern, list(names))}")
+
+    def includes(self, name: str) -> bool:
+        """Return whether weights of this module are kept."""
+        return self.names is None or any(fnmatchcase(name, pattern) for pattern in self.names)
+
+    def heads_of(self, count: int, name: str) -> list[int]:
+        """Return the indices of the heads to keep, of `count`."""
+        chosen = list(range(count)) if self.heads is None else list(self.heads)
+        if chosen and max(chosen) >= count:
+            raise RequestError(
+                f"capture: heads has {max(chosen)}, and {name!r} has {count} heads: choose from 0 to {count - 1}"
+            )
+        return chosen
+
+    def keep(self, weights: Tensor, name: str) -> Tensor | TopWeights:
+        """Return the part to keep of weights (B,H,Q,K), or (B,Q,K) without heads."""
+        if self.heads is not None and weights.ndim == 4:
+            weights = weights[:, self.heads_of(weights.shape[1], name)]
+        weights = weights.detach()
+        return self.collect(weights.shape, lambda rows: weights[..., rows, :])
+
+    def collect(self, shape: torch.Size, rows_of: Callable[[slice], Tensor]) -> Tensor | TopWeights:
+        """Return the part to keep of weights that are computed some rows at a time.
+
+        Args:
+            shape: Shape of all weights, (…,Q,K).
+            rows_of: Function that computes the weights of a range of rows.
+        """
+        *rest, queries, keys = shape
+        step = max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys))
+        ranges = [slice(start, min(start + step, queries)) for start in range(0, max(queries, 1), step)]
+        if self.top_k is not None and self.top_k < keys:
+            tops = [rows_of(rows).topk(self.top_k, -1) for rows in ranges]
+            values = torch.cat([top.values.to(self.device) for top in tops], -2)
+            return TopWeights(values, torch.cat([top.indices.int().to(self.device) for top in tops], -2), keys)
+        first = rows_of(ranges[0])
+        if len(ranges) == 1:
+            return first.to(self.device)
+        whole = first.new_empty(shape, device=self.device or first.device)
+        whole[..., ranges[0], :] = first
+        for rows in ranges[1:]:
+            whole[..., rows, :] = rows_of(rows)
+        return whole
