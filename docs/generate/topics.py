@@ -1,5 +1,7 @@
 """The pages that are of no single mechanism: the index, the normalizers, the masks and positions."""
 
+import inspect
+
 from docs.generate.heads import VARIANTS
 from docs.generate.page import MECHANISMS, Results, join_blocks, render, render_function, show_example
 from docs.generate.pictures import percent, variant
@@ -9,6 +11,9 @@ from regard.attention import (
     ALiBi,
     Entmax,
     Entmax15,
+    LinearScaling,
+    Llama3Scaling,
+    NTKScaling,
     RelativeBias,
     RelativePositions,
     Rotary,
@@ -20,8 +25,12 @@ from regard.attention import (
     Sparsemax,
     StickBreaking,
     Temperature,
+    YaRNScaling,
     causal_mask,
     combine_masks,
+    document_ids,
+    document_mask,
+    document_positions,
     masked_softmax,
     padding_mask,
     window_mask,
@@ -234,6 +243,10 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
                 render_function(f, level=2)
                 for f in (padding_mask, causal_mask, window_mask, combine_masks, masked_softmax, zero_masked)
             ),
+            "# Several documents in one row",
+            "Short documents can be packed into one row, so that no computation is spent on padding. Give the mask as "
+            "`attn_mask`, and the positions as `query_positions`; each document then gets the result that it would get alone.",
+            *(render_function(f, level=2) for f in (document_ids, document_mask, document_positions)),
             "# Relative positions",
             "Attention alone does not know the order of the keys. `MultiHead` has an argument `positions`, which "
             "is one of three modules. It tells each head how far a key is from the query.",
@@ -256,7 +269,16 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             "The pictures show the mean of two heads. With `causal` and `window=(1, 1)`, queries attend only "
             "to a part of the source, and the model cannot reverse it; [how to read it](index.md#the-toy-problem). "
             "Here the keys also contain embeddings of their positions, so the model knows the order without `positions`.",
+            "`query_positions` and `key_positions` of a call replace the consecutive positions, for all of them.",
             *(render_function(kind, level=2) for kind in (RelativePositions, Rotary, ALiBi, RelativeBias)),
+            "## Scaled rotary positions",
+            "A model can read inputs longer than those of its training if the frequencies of `Rotary` are changed: "
+            "`Rotary(scaling=YaRNScaling(4.0, original_length=4096))`. The frequencies equal those of Hugging Face's "
+            "`transformers`.",
+            "\n".join(
+                f"- `{kind.__name__}`: {(inspect.getdoc(kind) or '').splitlines()[0]}"
+                for kind in (LinearScaling, NTKScaling, YaRNScaling, Llama3Scaling)
+            ),
             "## Example",
             show_example(example),
             "## Tests",
@@ -265,6 +287,7 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
                 for path in (
                     "tests/attention/test_masks.py",
                     "tests/attention/test_positions.py",
+                    "tests/attention/test_rotary.py",
                     "tests/contracts/cases/multihead.py",
                 )
             ),

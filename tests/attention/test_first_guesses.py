@@ -109,7 +109,7 @@ FAILS = [
     ("Additive(8)(q, k, need_weigths=False)", r"did you mean 'need_weights'\?"),
     (
         "Additive(8)(q, k, foo=1)",
-        r"has no argument 'foo'; it has query, key, value, key_mask, attn_mask, score_bias, reweight and need_weights",
+        r"has no argument 'foo'; it has query, key, value, key_mask, attn_mask, score_bias, query_positions, key_positions",
     ),
     ("AttentionPooling(8)(k, mask=key_mask)", r"AttentionPooling has no argument 'mask': give key_mask=mask"),
     # Masks by position, and masks of other kinds and shapes.

@@ -296,7 +296,7 @@ def test_another_normalizer_never_takes_the_fused_path(need_weights):
         ({"num_heads": 5, "value_size": 0}, r"MultiHead\(value_size=0\): value_size must be 1 or more"),
         ({"num_heads": 5, "dropout": 1.0}, r"MultiHead\(dropout=1.0\): dropout must be at least 0 and below 1"),
         ({"num_heads": 5, "window": (2, -1)}, r"MultiHead\(window=\(2, -1\)\): both sides of a window must be 0 or more"),
-        ({"num_heads": 4, "positions": Rotary()}, r"Rotary with heads of 5 features: .* size / num_heads must be even"),
+        ({"num_heads": 4, "positions": Rotary()}, r"Rotary with heads of 5 features: .* the width of a head must be even"),
         ({"num_heads": 5, "positions": ALiBi(4)}, r"ALiBi\(num_heads=4\) in an attention with num_heads=5: give both the same"),
     ],
 )

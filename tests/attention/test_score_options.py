@@ -267,7 +267,7 @@ def test_what_makes_no_sense_is_refused(unchecked):
     with pytest.raises(ShapeError, match=r"attn_mask is float64.*; numbers to add to the scores are a score_bias"):
         Dot(D)(query, key, attn_mask=drawn(3, 7))
     assert Own()(query, key).weights.shape == (2, 3, 7)
-    with pytest.raises(ArgumentError, match=r"Own got score_bias, but its attend has no argument 'score_bias'; leave it out"):
+    with pytest.raises(ArgumentError, match=r"Own got score_bias, but its prepare and attend have no argument 'score_bias'"):
         Own()(query, key, score_bias=drawn(3, 7))
     with pytest.raises(ConfigError, match=r"Dot\(scale=0\): expected a finite number above 0, the factor of the scores"):
         Dot(D, scale=0)

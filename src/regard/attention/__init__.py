@@ -15,7 +15,16 @@ from regard.attention.history import HistoryAttention, HistoryState
 from regard.attention.linear import LinearConcat
 from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
 from regard.attention.location import LocationSensitive
-from regard.attention.masks import causal_mask, combine_masks, padding_mask, window_mask, zero_masked
+from regard.attention.masks import (
+    causal_mask,
+    combine_masks,
+    document_ids,
+    document_mask,
+    document_positions,
+    padding_mask,
+    window_mask,
+    zero_masked,
+)
 from regard.attention.mocha import MoChA, expected_chunks
 from regard.attention.monotonic import MonotonicAttention
 from regard.attention.multihead import MultiHead
@@ -23,7 +32,15 @@ from regard.attention.multiplicative import Dot, General, ScaledDot
 from regard.attention.normalizers import Entmax15, Sigmoid, SoftCap, Softmax, Sparsemax, Temperature, masked_softmax
 from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
 from regard.attention.pooling_base import Pooled, Pooling
-from regard.attention.positions import ALiBi, RelativeBias, RelativePositions, Rotary
+from regard.attention.positions import ALiBi, RelativeBias, RelativePositions
+from regard.attention.rotary import (
+    LinearScaling,
+    Llama3Scaling,
+    NTKScaling,
+    Rotary,
+    RotaryScaling,
+    YaRNScaling,
+)
 from regard.attention.scored import ScoredAttention
 from regard.attention.self_attention import SelfAttention
 from regard.attention.sink import SoftmaxSink, Softpick
@@ -57,7 +74,9 @@ __all__ = [
     "HistoryAttention",
     "HistoryState",
     "LinearConcat",
+    "LinearScaling",
     "LinearScore",
+    "Llama3Scaling",
     "LocalMonotonic",
     "LocalPredictive",
     "LocalState",
@@ -68,12 +87,14 @@ __all__ = [
     "MonotonicAttention",
     "MultiHead",
     "MultiHeadPooling",
+    "NTKScaling",
     "Observation",
     "Pooled",
     "Pooling",
     "RelativeBias",
     "RelativePositions",
     "Rotary",
+    "RotaryScaling",
     "ScaledDot",
     "ScoredAttention",
     "SelfAttention",
@@ -90,11 +111,15 @@ __all__ = [
     "Temperature",
     "Trilinear",
     "WeightNormAdditive",
+    "YaRNScaling",
     "additive_attention",
     "additive_scores",
     "causal_mask",
     "combine_masks",
     "coverage_loss",
+    "document_ids",
+    "document_mask",
+    "document_positions",
     "expected_alignments",
     "expected_chunks",
     "masked_softmax",

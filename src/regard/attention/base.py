@@ -97,7 +97,10 @@ class HeadMaps:
     """Function that rotates queries or keys (B,H,T,E) whose first position is given; None if positions play no role."""
 
 
-_ARGUMENTS = ("query", "key", "value", "key_mask", "attn_mask", "score_bias", "reweight", "need_weights")
+_ARGUMENTS = (
+    *("query", "key", "value", "key_mask", "attn_mask", "score_bias"),
+    *("query_positions", "key_positions", "reweight", "need_weights"),
+)
 _BY_POSITION = (
     "these are query, key and value. Give masks by name: key_mask=… (B, K), in which True means that a key exists, or "
     "attn_mask=… (Q, K), in which True means 'may attend'"
@@ -132,13 +135,13 @@ class Attention(Observable, nn.Module, ABC):
     key_size: int
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
 
-    attend_arguments: ClassVar[frozenset[str]] = frozenset()
-    """Names of the arguments of `attend`."""
+    known_arguments: ClassVar[frozenset[str]] = frozenset()
+    """Names of the arguments of `prepare` and `attend`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Note the arguments of `attend`."""
+        """Note the arguments of `prepare` and `attend`."""
         super().__init_subclass__(**kwargs)
-        cls.attend_arguments = frozenset(inspect.signature(cls.attend).parameters)
+        cls.known_arguments = frozenset(n for f in (cls.prepare, cls.attend) for n in inspect.signature(f).parameters)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Check the names of the arguments before the constructor runs."""
@@ -221,6 +224,8 @@ class Attention(Observable, nn.Module, ABC):
         key_mask: Bool[Tensor, "*B K"] | None = None,
         attn_mask: Bool[Tensor, "..."] | None = None,
         score_bias: Float[Tensor, "..."] | None = None,
+        query_positions: Int[Tensor, "... Q"] | None = None,
+        key_positions: Int[Tensor, "... K"] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
         **others: Never,
@@ -235,6 +240,8 @@ class Attention(Observable, nn.Module, ABC):
             key_mask: True where a key exists, False for padding; None if all exist.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
             score_bias: Numbers that are added to the scores, of a shape that `attn_mask` may have; see `attend`.
+            query_positions: Positions of the queries, for mechanisms with positions (`MultiHead`); None for consecutive ones.
+            key_positions: Positions of the keys; None for consecutive ones, in self-attention for those of the queries.
             reweight: Function that replaces the weights; see `attend`.
             need_weights: Whether to return the weights. If False, the fastest path is taken.
             others: Must be empty: other names raise an error that shows the correct call.
@@ -251,13 +258,14 @@ class Attention(Observable, nn.Module, ABC):
             refuse_call(called, further, others, _ARGUMENTS, _BY_POSITION)
         if key is None:
             self._check_self_attention(query, value)
-            key = query
+            key, key_positions = query, query_positions if key_positions is None else key_positions
         for name, tensor in (("query", query), ("key", key), ("value", key if value is None else value)):
             check_tensor(called, name, tensor)
         if query.ndim == 2:
-            return self._of_one_sequence(query, key, value, key_mask, attn_mask, score_bias, reweight, need_weights)
-        memory = self.prepare(key, value, key_mask=key_mask)
-        given = self._given(score_bias=score_bias)
+            options = {"score_bias": score_bias, "query_positions": query_positions, "key_positions": key_positions}
+            return self._of_one_sequence(query, key, value, key_mask, attn_mask, options, reweight, need_weights)
+        memory = self.prepare(key, value, key_mask=key_mask, **self._given(key_positions=key_positions))
+        given = self._given(score_bias=score_bias, query_positions=query_positions)
         return self.attend(query, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
 
     def head_maps(self) -> HeadMaps | None:
@@ -291,15 +299,16 @@ class Attention(Observable, nn.Module, ABC):
                 "leave axis 1 of the query out of dynamic_shapes (or make it Dim.STATIC), and export the step of one query"
             )
 
-    def _given(self, **arguments: Tensor | None) -> dict[str, Tensor]:
-        """Return the arguments that are not None, if `attend` has them; your own mechanism need not have all.
+    def _given(self, **arguments: Tensor | None) -> dict[str, Any]:
+        """Return the arguments that are not None, if the mechanism has them; your own mechanism need not have all.
 
         Raises:
-            ArgumentError: If `attend` of this class has no such argument.
+            ArgumentError: If `prepare` and `attend` of this class have no such argument.
         """
         given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
-        for name in given.keys() - self.attend_arguments:
-            raise ArgumentError(f"{type(self).__name__} got {name}, but its attend has no argument {name!r}; leave it out")
+        for name in given.keys() - self.known_arguments:
+            called = type(self).__name__
+            raise ArgumentError(f"{called} got {name}, but its prepare and attend have no argument {name!r}; leave it out")
         return given
 
     def _check_self_attention(self, query: object, value: object) -> None:
@@ -320,7 +329,7 @@ class Attention(Observable, nn.Module, ABC):
         value: Tensor | None,
         key_mask: Tensor | None,
         attn_mask: Tensor | None,
-        score_bias: Tensor | None,
+        options: dict[str, Tensor | None],
         reweight: Reweight | None,
         need_weights: bool,
     ) -> AttentionOutput:
@@ -336,12 +345,14 @@ class Attention(Observable, nn.Module, ABC):
             batched if key is query else key[None],
             None if value is None else value[None],
             key_mask=None if key_mask is None else key_mask[None],
+            **self._given(key_positions=options["key_positions"]),
         )
         if attn_mask is not None and attn_mask.ndim == 3:
             attn_mask = attn_mask[None]  # (H,Q,K)
+        score_bias = options["score_bias"]
         if score_bias is not None and score_bias.ndim == 3:
             score_bias = score_bias[None]
-        given = self._given(score_bias=score_bias)
+        given = self._given(score_bias=score_bias, query_positions=options["query_positions"])
         output = self.attend(batched, memory, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights, **given)[0]
         weights = None if output.weights is None else output.weights[0]
         return AttentionOutput(output.context[0], weights, output.loss)

@@ -4,8 +4,10 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.attention.arguments import check_instance
+from regard.attention.normalizers import is_softmax
 from regard.errors import ConfigError
 
 _PARTS = ("query", "key", "value")
@@ -55,3 +57,57 @@ def rename_to_torch(state: Mapping[str, Tensor], *, packed: bool) -> dict[str, T
         found["in_proj_bias"] = torch.cat([state[f"{part}_projection.bias"] for part in _PARTS])
         found["out_proj.bias"] = state["output_projection.bias"]
     return found
+
+
+def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
+    """Build a `MultiHead`, the given class, from an `nn.MultiheadAttention`; see `MultiHead.from_torch`."""
+    check_instance("MultiHead.from_torch", "module", module, nn.MultiheadAttention, "nn.MultiheadAttention(512, 8)")
+    if module.bias_k is not None or module.add_zero_attn:
+        raise ConfigError(
+            "MultiHead.from_torch: the module was built with add_bias_kv or add_zero_attn, whose added key has no "
+            "counterpart here; convert one that was built without"
+        )
+    made = cls(
+        module.embed_dim,
+        module.num_heads,
+        key_size=module.kdim,
+        value_size=module.vdim,
+        bias=module.in_proj_bias is not None,
+        dropout=module.dropout,
+        device=module.out_proj.weight.device,
+        dtype=module.out_proj.weight.dtype,
+    )
+    made.load_state_dict(module.state_dict())
+    return made.train(module.training)
+
+
+def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
+    """Build an `nn.MultiheadAttention` from a `MultiHead`; see `MultiHead.to_torch`."""
+    extra = {
+        "num_kv_heads": attention.num_kv_heads < attention.num_heads,
+        "causal": attention.causal,
+        "window": attention.window is not None,
+        "positions": attention.positions is not None,
+        "scale": attention.scale is not None,
+        "normalizer": not is_softmax(attention.normalizer),
+    }
+    if any(extra.values()):
+        names = ", ".join(name for name, is_set in extra.items() if is_set)
+        raise ConfigError(
+            f"MultiHead.to_torch: nn.MultiheadAttention has no counterpart of {names}; convert an attention built without "
+            "(causal and window go into the attn_mask of its calls)"
+        )
+    weight = attention.output_projection.weight
+    made = nn.MultiheadAttention(
+        attention.query_size,
+        attention.num_heads,
+        dropout=attention.dropout,
+        bias=attention.query_projection.bias is not None,
+        kdim=attention.key_size,
+        vdim=attention.value_size,
+        batch_first=batch_first,
+        device=weight.device,
+        dtype=weight.dtype,
+    )
+    made.load_state_dict(rename_to_torch(attention.state_dict(), packed=made.in_proj_weight is not None))
+    return made.train(attention.training)

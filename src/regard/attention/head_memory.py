@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.base import Memory
+from regard.errors import RequestError
 
 
 @dataclass(frozen=True)
@@ -19,18 +20,25 @@ class HeadMemory(Memory):
     """The projected values; masked positions have the projection of a zero vector."""
     key_mask: Bool[Tensor, "B K"] | None = None
     """Booleans (B,K), True where a key exists; None if all exist."""
+    positions: Int[Tensor, "B K"] | None = None
+    """Positions that the caller gave; None if they are consecutive."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HeadMemory":
         """Keep the given rows of the batch, in the given order."""
         mask = None if self.key_mask is None else self.key_mask[index]
-        return HeadMemory(self.key[index], self.value[index], mask)
+        return HeadMemory(self.key[index], self.value[index], mask, None if self.positions is None else self.positions[index])
 
     def join(self, later: "HeadMemory") -> "HeadMemory":
         """Append later keys to these."""
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
-        if self.key_mask is None and later.key_mask is None:
-            return HeadMemory(key, value)
-        return HeadMemory(key, value, torch.cat([self._all(), later._all()], 1))
+        mask = None
+        if self.key_mask is not None or later.key_mask is not None:
+            mask = torch.cat([self._all(), later._all()], 1)
+        if self.positions is None or later.positions is None:
+            if self.positions is not later.positions:
+                raise RequestError("MultiHead got key_positions in some steps only; give them in all calls of prepare or none")
+            return HeadMemory(key, value, mask)
+        return HeadMemory(key, value, mask, torch.cat([self.positions, later.positions], 1))
 
     def last(self, count: int) -> "HeadMemory":
         """Keep at most the last `count` keys; keep all if `torch.export` runs with a dynamic number of keys."""
@@ -39,7 +47,8 @@ class HeadMemory(Memory):
             return self  # export with a dynamic number of keys; surplus keys change nothing
         start = max(keys - count, 0)
         mask = None if self.key_mask is None else self.key_mask[:, start:]
-        return HeadMemory(self.key[:, :, start:], self.value[:, :, start:], mask)
+        positions = None if self.positions is None else self.positions[:, start:]
+        return HeadMemory(self.key[:, :, start:], self.value[:, :, start:], mask, positions)
 
     def _all(self) -> Tensor:
         if self.key_mask is not None:

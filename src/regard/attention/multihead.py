@@ -9,28 +9,28 @@ In a causal decoder, the state is the key–value cache:
     memory = attention.prepare(x)                            # this step's tokens, one or more
     out, state = attention.attend(x, memory, state)          # None at first; then all keys and values so far
 
-These steps give the same result as one call over all tokens. For attention to an encoder, `prepare` is called once, and there
-is no state.
+These steps give the same result as one call over all tokens. For attention to an encoder, call `prepare` once, without a state.
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_dropout, check_flag, check_instance, check_scale, check_size, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, capability, is_unchanged, reweighted
-from regard.attention.conversion import rename_from_torch, rename_to_torch
+from regard.attention.conversion import build_from_torch, build_torch, rename_from_torch
 from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
 from regard.attention.masks import add_bias, causal_mask, combine_masks, fused_mask, window_mask, zero_masked
 from regard.attention.normalizers import Softmax, build_normalizer, is_softmax, keeps_order
 from regard.attention.positions import RelativePositions
-from regard.errors import ConfigError, RequestError
+from regard.errors import ConfigError, RequestError, ShapeError
 from regard.private_torch import is_transformed
 from regard.shapes import check_shape
 
@@ -70,7 +70,9 @@ class MultiHead(Attention):
     With `causal`, `window` or `positions`, query i of Q has the position i + K − Q, as in `masks.causal_mask`; K includes the
     keys of the state. If no query attends to later positions, the mechanism is `stateful`: `attend` appends the memory to the
     keys of its state and returns the result as the next state. With a window, it keeps only the keys that later queries can
-    see. An `attn_mask` must then cover the keys of the state too.
+    see. An `attn_mask` must then cover the keys of the state too. With `query_positions` and `key_positions`, the call gives
+    other positions to `positions`, such as those of documents that are packed into one row; `causal` and `window` still count
+    queries and keys.
 
     The state dict of an `nn.MultiheadAttention` loads without conversion: `MultiHead(512,
     8).load_state_dict(theirs.state_dict())`.
@@ -162,8 +164,16 @@ class MultiHead(Attention):
         value: Float[Tensor, "B K Dv"] | None = None,
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
+        key_positions: Int[Tensor, "... K"] | None = None,
     ) -> HeadMemory:
-        """Project keys and values once; see `Attention.prepare`."""
+        """Project keys and values once; see `Attention.prepare`.
+
+        Args:
+            key: The keys.
+            value: The values; None if the keys are the values.
+            key_mask: True where a key exists; None if all exist.
+            key_positions: Positions of the keys, for `positions`: (K,) or (B,K); None for consecutive ones.
+        """
         value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
         check_shape("value", value, f"B K {self.value_size}", sizes)
@@ -171,7 +181,9 @@ class MultiHead(Attention):
         key = zero_masked(key, key_mask)
         projected = self.key_projection(key), self.value_projection(key if same else zero_masked(value, key_mask))
         heads, values = (split_heads(x, self.num_kv_heads) for x in projected)
-        return HeadMemory(heads, values, key_mask)
+        if key_positions is not None:
+            key_positions = self._positions("key_positions", key_positions, sizes["B"], sizes["K"])
+        return HeadMemory(heads, values, key_mask, key_positions)
 
     def attend(
         self,
@@ -181,10 +193,14 @@ class MultiHead(Attention):
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
         score_bias: Float[Tensor, "..."] | None = None,
+        query_positions: Int[Tensor, "... Q"] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, HeadMemory | None]:
-        """Attend with each query, after the queries of the state; see `Attention.attend` and the class."""
+        """Attend with each query, after the queries of the state; see `Attention.attend` and the class.
+
+        `query_positions`, (Q,) or (B,Q), are positions of the queries for `positions`, if `prepare` got those of the keys.
+        """
         assert isinstance(memory, HeadMemory)
         if state is not None and not self.stateful:
             raise RequestError(
@@ -194,9 +210,15 @@ class MultiHead(Attention):
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         memory, state = self._join(memory, state)
         queries, keys = sizes["Q"], memory.key.shape[2]
-        heads = split_heads(self.query_projection(query), self.num_heads)
-        bias = None
-        if self.positions is not None:
+        heads, bias = split_heads(self.query_projection(query), self.num_heads), None
+        if (query_positions is None) != (memory.positions is None):
+            have, lack = ("key", "query") if query_positions is None else ("query", "key")
+            raise RequestError(f"MultiHead got {have}_positions without {lack}_positions; give both or none")
+        if query_positions is not None and memory.positions is not None and self.positions is not None:
+            query_positions = self._positions("query_positions", query_positions, sizes["B"], queries)
+            heads = self.positions.rotate_at(heads, query_positions)
+            bias = self.positions.bias_at(query_positions, memory.positions, heads)
+        elif self.positions is not None:
             heads = self.positions.rotate(heads, keys - queries)
             bias = self.positions.bias(queries, keys, heads)
         given = combine_masks(
@@ -252,7 +274,20 @@ class MultiHead(Attention):
     def _rotate(self, memory: HeadMemory, start: int) -> HeadMemory:
         if self.positions is None:
             return memory
-        return HeadMemory(self.positions.rotate(memory.key, start), memory.value, memory.key_mask)
+        if memory.positions is not None:
+            return replace(memory, key=self.positions.rotate_at(memory.key, memory.positions))
+        return replace(memory, key=self.positions.rotate(memory.key, start))
+
+    def _positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
+        """Return given positions (B,T), or raise an error for those that make no sense."""
+        if self.positions is None:
+            raise RequestError(f"MultiHead got {name}, but it has no positions; build it with positions=Rotary()")
+        if positions.is_floating_point() or positions.dtype == torch.bool:
+            raise ShapeError(f"{name} is {str(positions.dtype).removeprefix('torch.')}, expected whole numbers (int64)")
+        if positions.ndim == 1:
+            positions = positions.expand(batch, -1)
+        check_shape(name, positions, "B T", {"B": batch, "T": count})
+        return positions
 
     def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
         """Join the given masks and the mechanism's own mask; the result broadcasts to (B,H,Q,K).
@@ -332,24 +367,7 @@ class MultiHead(Attention):
             >>> torch.allclose(MultiHead.from_torch(theirs)(x).context, theirs(x, x, x)[0], atol=1e-6)
             True
         """
-        check_instance("MultiHead.from_torch", "module", module, nn.MultiheadAttention, "nn.MultiheadAttention(512, 8)")
-        if module.bias_k is not None or module.add_zero_attn:
-            raise ConfigError(
-                "MultiHead.from_torch: the module was built with add_bias_kv or add_zero_attn, whose added key has no "
-                "counterpart here; convert one that was built without"
-            )
-        made = cls(
-            module.embed_dim,
-            module.num_heads,
-            key_size=module.kdim,
-            value_size=module.vdim,
-            bias=module.in_proj_bias is not None,
-            dropout=module.dropout,
-            device=module.out_proj.weight.device,
-            dtype=module.out_proj.weight.dtype,
-        )
-        made.load_state_dict(module.state_dict())
-        return made.train(module.training)
+        return build_from_torch(cls, module)
 
     def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
         """Build an `nn.MultiheadAttention` with a copy of the weights; its masks have the opposite meaning.
@@ -361,34 +379,7 @@ class MultiHead(Attention):
             ConfigError: If this attention has features that `nn.MultiheadAttention` lacks: grouped heads, positions, another
                 normalizer, or a mask of its own.
         """
-        extra = {
-            "num_kv_heads": self.num_kv_heads < self.num_heads,
-            "causal": self.causal,
-            "window": self.window is not None,
-            "positions": self.positions is not None,
-            "scale": self.scale is not None,
-            "normalizer": not is_softmax(self.normalizer),
-        }
-        if any(extra.values()):
-            names = ", ".join(name for name, is_set in extra.items() if is_set)
-            raise ConfigError(
-                f"MultiHead.to_torch: nn.MultiheadAttention has no counterpart of {names}; convert an attention built without "
-                "(causal and window go into the attn_mask of its calls)"
-            )
-        weight = self.output_projection.weight
-        made = nn.MultiheadAttention(
-            self.query_size,
-            self.num_heads,
-            dropout=self.dropout,
-            bias=self.query_projection.bias is not None,
-            kdim=self.key_size,
-            vdim=self.value_size,
-            batch_first=batch_first,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
-        made.load_state_dict(rename_to_torch(self.state_dict(), packed=made.in_proj_weight is not None))
-        return made.train(self.training)
+        return build_torch(self, batch_first=batch_first)
 
 
 def _some(mask: Tensor | None) -> Tensor:

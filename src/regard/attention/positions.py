@@ -1,7 +1,8 @@
 """Relative positions: modules that multi-head attention takes as its `positions`.
 
 Positions are aligned at the end, as in `masks.causal_mask`: for Q queries and K keys, query i has the position i + K − Q and
-key j the position j. So a single query has the position of the last key, as decoding with cached keys needs.
+key j the position j. So a single query has the position of the last key, as decoding with cached keys needs. Callers may give
+other positions (`query_positions`, `key_positions`). Rotary positions are in `rotary`.
 """
 
 import math
@@ -10,14 +11,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_number, check_size, describe_arguments
-from regard.errors import ConfigError
+from regard.attention.arguments import check_size, describe_arguments
+from regard.errors import ConfigError, RequestError
 
 
 class RelativePositions(nn.Module):
     """Positions of queries and keys in multi-head attention: a rotation of both, a bias on their score, or nothing.
 
-    Your own module overrides `rotate`, `bias` or both.
+    Your own module overrides `rotate`, `bias` or both, and `rotate_at` and `bias_at` for positions that the caller gives.
     """
 
     def check(self, num_heads: int, head_size: int) -> None:
@@ -31,58 +32,34 @@ class RelativePositions(nn.Module):
         """Return a bias for the scores, of the type and device of `like`; None by default."""
         return None
 
+    def rotate_at(self, heads: Float[Tensor, "B H T Da"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T Da"]:
+        """Return queries or keys rotated to positions that the caller gives; unchanged by default.
+
+        Raises:
+            RequestError: If this module overrides `rotate` only.
+        """
+        self._refuse("rotate")
+        return heads
+
+    def bias_at(self, query: Int[Tensor, "B Q"], key: Int[Tensor, "B K"], like: Tensor) -> Float[Tensor, "B H Q K"] | None:
+        """Return a bias for queries and keys at positions that the caller gives; None by default.
+
+        Raises:
+            RequestError: If this module overrides `bias` only.
+        """
+        self._refuse("bias")
+        return None
+
+    def _refuse(self, method: str) -> None:
+        if getattr(type(self), method) is not getattr(RelativePositions, method):
+            raise RequestError(
+                f"{type(self).__name__} computes consecutive positions only; for query_positions and key_positions, give it a "
+                f"method {method}_at"
+            )
+
     def extra_repr(self) -> str:
         """Return sizes and options, for `print`."""
         return describe_arguments(self)
-
-
-class Rotary(RelativePositions):
-    """Rotary positions: a head's features 2n, 2n + 1 at position p are rotated by the angle p·θ_n, θ_n = base^(−2n/Da).
-
-    (x_2n, x_2n+1) ↦ (x_2n cos pθ_n − x_2n+1 sin pθ_n, x_2n sin pθ_n + x_2n+1 cos pθ_n), for queries and keys, so that their
-    product depends only on the distance of the two positions. Angles are computed in at least float32. No parameters.
-
-    Reference: Su et al. 2021 (RoFormer), eq. 34. Neighbouring features form a pair, as in the paper; some later models pair the
-    two halves of a head instead.
-
-    Args:
-        base: > 1; the longest wavelength is about 2π·base.
-
-    Raises:
-        ConfigError: If the base is not above 1.
-
-    Example:
-        >>> context, weights = MultiHead(256, 4, positions=Rotary())(torch.randn(2, 9, 256))
-    """
-
-    def __init__(self, base: float = 10_000.0) -> None:
-        super().__init__()
-        check_number("Rotary", "base", base)
-        if base <= 1:
-            raise ConfigError(f"Rotary(base={base}): base must be above 1")
-        self.base = base
-
-    def check(self, num_heads: int, head_size: int) -> None:
-        """Raise an error for heads of an odd width, whose features cannot be paired."""
-        if head_size % 2:
-            raise ConfigError(
-                f"Rotary with heads of {head_size} features: they are turned in pairs, so size / num_heads must be even"
-            )
-
-    def rotate(self, heads: Float[Tensor, "B H T Da"], start: int) -> Float[Tensor, "B H T Da"]:
-        """Rotate each pair of features by the angle of its position."""
-        dtype = torch.promote_types(heads.dtype, torch.float32)
-        length, size = heads.shape[2:]
-        position = torch.arange(start, start + length, device=heads.device, dtype=dtype)
-        theta = self.base ** (-torch.arange(0, size, 2, device=heads.device, dtype=dtype) / size)
-        angle = position[:, None] * theta
-        pairs = heads.to(dtype, copy=True, memory_format=torch.contiguous_format).unflatten(-1, (-1, 2))
-        if torch.compiler.is_compiling():  # the compiler does not support complex numbers
-            (even, odd), cos, sin = pairs.unbind(-1), angle.cos(), angle.sin()
-            turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1)
-        else:  # (x_2n + i x_2n+1)(cos pθ_n + i sin pθ_n): one product and one gradient, 2.7 to 7 times as fast
-            turned = torch.view_as_real(torch.view_as_complex(pairs) * torch.polar(torch.ones_like(angle), angle))
-        return turned.flatten(-2).to(heads.dtype)
 
 
 class ALiBi(RelativePositions):
@@ -118,9 +95,16 @@ class ALiBi(RelativePositions):
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
         """Return −m_h · |p_i − j|."""
+        return self._of(_consecutive(queries, keys, like.device), like)
+
+    def bias_at(self, query: Int[Tensor, "B Q"], key: Int[Tensor, "B K"], like: Tensor) -> Float[Tensor, "B H Q K"]:
+        """Return −m_h · |p_i − p_j|."""
+        return self._of(_distance(query, key), like)
+
+    def _of(self, distance: Int[Tensor, "*B Q K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         dtype = torch.promote_types(like.dtype, torch.float32)  # half types round only the product
         slopes = torch.tensor(self.slopes, dtype=dtype, device=like.device)
-        return (-slopes[:, None, None] * _distance(queries, keys, like.device).abs()).to(like.dtype)
+        return (-slopes[:, None, None] * distance.abs().unsqueeze(-3)).to(like.dtype)
 
 
 class RelativeBias(RelativePositions):
@@ -183,7 +167,14 @@ class RelativeBias(RelativePositions):
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "H Q K"]:
         """Return b[bucket(j − p_i), h]."""
-        return self.weight[self.bucket(_distance(queries, keys, like.device))].permute(2, 0, 1).to(like.dtype)
+        return self._of(_consecutive(queries, keys, like.device), like)
+
+    def bias_at(self, query: Int[Tensor, "B Q"], key: Int[Tensor, "B K"], like: Tensor) -> Float[Tensor, "B H Q K"]:
+        """Return b[bucket(p_j − p_i), h]."""
+        return self._of(_distance(query, key), like)
+
+    def _of(self, distance: Int[Tensor, "*B Q K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
+        return self.weight[self.bucket(distance)].movedim(-1, -3).to(like.dtype)
 
     def bucket(self, distance: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """Return the bucket of each distance (key's position − query's), from 0 to `num_buckets` − 1."""
@@ -202,9 +193,14 @@ def _slopes(power_of_two: int) -> list[float]:
     return [2 ** (-8 * h / power_of_two) for h in range(1, power_of_two + 1)]
 
 
-def _distance(queries: int, keys: int, device: torch.device) -> Int[Tensor, "Q K"]:
-    """Return j − p_i, the key's position minus the query's."""
-    return torch.arange(keys, device=device) - torch.arange(keys - queries, keys, device=device)[:, None]
+def _distance(query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"]) -> Int[Tensor, "*B Q K"]:
+    """Return p_j − p_i, the key's position minus the query's."""
+    return key[..., None, :] - query[..., :, None]
+
+
+def _consecutive(queries: int, keys: int, device: torch.device) -> Int[Tensor, "Q K"]:
+    """Return the distances of the last positions of 0, 1, …, keys − 1 to all of them."""
+    return _distance(torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device))
 
 
 def _check_heads(name: str, made: int, found: int) -> None:

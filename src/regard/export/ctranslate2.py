@@ -1,8 +1,8 @@
 """Transformers in CTranslate2's format.
 
 CTranslate2 has norms before or after each part; DeepNet's scales of the stream go into the maps that join it. It turns queries
-and keys as `regard.attention.Rotary` does, neighbouring features in pairs (`rotary_interleave`), in self-attention only: the
-maps are copied as they are, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map
+and keys as `regard.attention.Rotary` does, in both layouts (`rotary_interleave`) but without scaling, in self-attention only:
+the maps are copied as they are, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map
 under the activation.
 """
 
@@ -236,6 +236,7 @@ def _unusual(attention: nn.Module, *, positions: type) -> str:
         and attention.query_projection.bias is not None
         and type(attention.normalizer) is Softmax
         and type(attention.positions) is positions
+        and getattr(attention.positions, "scaling", None) is None
     )
     return "" if plain else f"{type(attention).__name__} of another form"
 
@@ -300,7 +301,8 @@ def _ctranslate2_spec(model: TransformerTranslator) -> Any:
         "ffn_glu": parts.feed_forward == "swiglu",
     }
     if parts.positions == "rotary":
-        form |= {"rotary_dim": attention.head_size, "rotary_interleave": True, "rotary_base": attention.positions.base}
+        form |= {"rotary_dim": attention.head_size, "rotary_interleave": attention.positions.layout == "pairs"}
+        form["rotary_base"] = attention.positions.base
     encoder = TransformerEncoderSpec(len(_layers(model.encoder)), attention.num_heads, **form)
     decoder = TransformerDecoderSpec(len(_layers(model.decoder)), attention.num_heads, **form)
     if parts.positions == "sinusoidal":

@@ -19,7 +19,7 @@ from regard.attention.base import Attention, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, is_unchanged
 from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
-from regard.attention.positions import Rotary
+from regard.attention.rotary import Rotary
 
 Attended = tuple[Tensor, Tensor]
 """The context, and the weights by head."""
@@ -47,7 +47,7 @@ def join_maps(linears: Sequence[nn.Linear], scales: Sequence[float] = ()) -> nn.
 
 
 class Turn(nn.Module):
-    """`Rotary` for heads: x ⊙ cos + swapped(x) ⊙ sin, where neighbouring features change places.
+    """`Rotary` for heads: x ⊙ cos + swapped(x) ⊙ sin, where the two features of each pair change places.
 
     Args:
         positions: The positions.
@@ -60,16 +60,24 @@ class Turn(nn.Module):
 
     def __init__(self, positions: Rotary, head_size: int) -> None:
         super().__init__()
-        rate = positions.base ** (-torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
-        self.register_buffer("rate", rate.repeat_interleave(2))
-        self.register_buffer("sign", torch.tensor([-1.0, 1.0]).repeat(head_size // 2))
-        self.register_buffer("swap", torch.arange(head_size).view(-1, 2).flip(1).flatten())
+        rate, sign, index = (
+            positions.frequencies(head_size, torch.zeros(())),
+            torch.tensor([-1.0, 1.0]),
+            torch.arange(head_size),
+        )
+        pairs = index.view(2, -1).T if positions.layout == "half" else index.view(-1, 2)
+        order = pairs.flatten().argsort()  # from pairs to the features of a head
+        self.register_buffer("rate", rate.repeat_interleave(2)[order])
+        self.register_buffer("sign", sign.repeat(head_size // 2)[order])
+        self.register_buffer("swap", pairs.flip(1).flatten()[order])
+        self.magnitude = positions.magnitude
 
     def forward(self, heads: Tensor, start: int) -> Tensor:
         """Turn heads (R,H,T,E) at the positions from `start` on."""
         position = torch.arange(start, start + heads.shape[2], dtype=torch.float32)
         angle = position[:, None] * self.rate
-        return heads * angle.cos() + heads.index_select(-1, self.swap) * (angle.sin() * self.sign)
+        turned = heads * angle.cos() + heads.index_select(-1, self.swap) * (angle.sin() * self.sign)
+        return turned if self.magnitude == 1 else turned * self.magnitude
 
 
 class SelfHeads(nn.Module):

@@ -1,0 +1,262 @@
+"""Rotary positions: queries and keys are rotated by angles that grow with their positions.
+
+    (x_a, x_b) ↦ (x_a cos pθ_n − x_b sin pθ_n, x_a sin pθ_n + x_b cos pθ_n),    θ_n = base^(−2n/E)
+
+In code: `turned_pairs`. A layout says which features a, b of a head form the pair n, and a scaling changes θ so that a
+model can read texts that are longer than those it was trained on.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.arguments import check_instance, check_number, check_size
+from regard.attention.positions import RelativePositions
+from regard.errors import ConfigError, nearest
+
+
+def turned_pairs(pairs: Float[Tensor, "*any n two"], angle: Float[Tensor, "... n"], magnitude: float = 1.0) -> Tensor:
+    """Return each pair (a, b) times magnitude · (cos φ + i sin φ), read as the complex number a + ib."""
+    if torch.compiler.is_compiling():  # the compiler does not support complex numbers
+        (first, second), cos, sin = pairs.unbind(-1), magnitude * angle.cos(), magnitude * angle.sin()
+        return torch.stack((first * cos - second * sin, first * sin + second * cos), -1)
+    # One product and one gradient, 2.7 to 7 times as fast.
+    return torch.view_as_real(torch.view_as_complex(pairs) * torch.polar(torch.full_like(angle, magnitude), angle))
+
+
+class RotaryScaling:
+    """Change of the frequencies θ of rotary positions, for inputs longer than those of training.
+
+    Your own scaling overrides `scale`.
+    """
+
+    magnitude: float = 1.0
+    """Factor of all rotated queries and keys."""
+
+    def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
+        """Return the changed frequencies; unchanged by default."""
+        return theta
+
+
+@dataclass(frozen=True)
+class LinearScaling(RotaryScaling):
+    """θ_n / s: positions are divided by s.
+
+    Reference: Chen et al. 2023, "Extending context window of large language models via position interpolation", eq. 4.
+
+    Args:
+        factor: s ≥ 1, such as 4 for inputs that are 4 times as long.
+
+    Raises:
+        ConfigError: If the factor is below 1.
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        check_factor(self, self.factor)
+
+    def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
+        """Return θ_n / s."""
+        return theta / self.factor
+
+
+@dataclass(frozen=True)
+class NTKScaling(RotaryScaling):
+    """θ_n · s^(−2n/(E−2)): the largest frequency stays, and the smallest is divided by s.
+
+    This is the base · s^(E/(E−2)) of the "NTK-aware" method.
+
+    Reference: Peng et al. 2023, "YaRN", section 3.1 (method of bloc97).
+
+    Args:
+        factor: s ≥ 1.
+
+    Raises:
+        ConfigError: If the factor is below 1.
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        check_factor(self, self.factor)
+
+    def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
+        """Return θ_n · s^(−n/(N−1)) for the N = E/2 frequencies."""
+        n = torch.arange(len(theta), device=theta.device, dtype=theta.dtype)
+        return theta * self.factor ** (-n / max(len(theta) - 1, 1))
+
+
+@dataclass(frozen=True)
+class YaRNScaling(RotaryScaling):
+    """θ_n for fast pairs, θ_n / s for slow ones, and a linear transition between them; queries and keys grow by 0.1 ln s + 1.
+
+    Pairs that turn more than `fast` times within L positions are fast, those that turn fewer than `slow` times are slow.
+
+    Reference: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2 to 3.4. The
+    first and last pair of the transition are rounded outwards, as in the authors' code.
+
+    Args:
+        factor: s ≥ 1.
+        original_length: L, number of positions of training, ≥ 1.
+        fast: β in the paper, > `slow`.
+        slow: α in the paper, > 0.
+
+    Raises:
+        ConfigError: If an argument is out of its range.
+    """
+
+    factor: float
+    original_length: int
+    fast: float = 32.0
+    slow: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_factor(self, self.factor)
+        check_size("YaRNScaling", "original_length", self.original_length)
+        if not 0 < self.slow < self.fast:
+            raise ConfigError(f"YaRNScaling(fast={self.fast}, slow={self.slow}): expected fast > slow > 0")
+
+    @property
+    def magnitude(self) -> float:  # type: ignore[override]
+        """0.1 ln s + 1, so that the scores grow by its square (1/t in the paper)."""
+        return 0.1 * math.log(self.factor) + 1
+
+    def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
+        """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ from 1 at fast pairs to 0 at slow ones."""
+        size = 2 * len(theta)
+        pair = [size * math.log(self.original_length / (2 * math.pi * turns)) / (2 * math.log(base)) for turns in self._turns()]
+        first, last = max(math.floor(pair[0]), 0), min(math.ceil(pair[1]), size - 1)
+        n = torch.arange(len(theta), device=theta.device, dtype=theta.dtype)
+        slow = ((n - first) / max(last - first, 0.001)).clamp(0, 1)
+        return slow * theta / self.factor + (1 - slow) * theta
+
+    def _turns(self) -> tuple[float, float]:
+        return self.fast, self.slow
+
+
+@dataclass(frozen=True)
+class Llama3Scaling(RotaryScaling):
+    """θ_n for wavelengths below L/h, θ_n / s above L/l, and a transition that is linear in 1/wavelength between them.
+
+    Reference: Llama team 2024, "The Llama 3 herd of models", and the code of Llama 3.1 (s = 8, l = 1, h = 4, L = 8192).
+
+    Args:
+        factor: s ≥ 1.
+        original_length: L, number of positions of training, ≥ 1.
+        low: l > 0; wavelengths above L/l are divided by s.
+        high: h > l; wavelengths below L/h stay.
+
+    Raises:
+        ConfigError: If an argument is out of its range.
+    """
+
+    factor: float = 8.0
+    original_length: int = 8192
+    low: float = 1.0
+    high: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_factor(self, self.factor)
+        check_size("Llama3Scaling", "original_length", self.original_length)
+        if not 0 < self.low < self.high:
+            raise ConfigError(f"Llama3Scaling(low={self.low}, high={self.high}): expected high > low > 0")
+
+    def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
+        """Return (1 − γ_n) θ_n / s + γ_n θ_n, with γ_n = (L/λ_n − l)/(h − l) between 0 and 1."""
+        turns = self.original_length * theta / (2 * math.pi)  # L/λ
+        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return (1 - kept) * theta / self.factor + kept * theta
+
+
+def check_factor(scaling: RotaryScaling, factor: float) -> None:
+    """Raise an error for a factor below 1.
+
+    Raises:
+        ConfigError: If it is not a finite number of 1 or more.
+    """
+    called = type(scaling).__name__
+    check_number(called, "factor", factor)
+    if not 1 <= factor < math.inf:
+        raise ConfigError(f"{called}(factor={factor}): expected a finite number of 1 or more, the new length over the old one")
+
+
+_LAYOUTS = ("pairs", "half")
+
+
+class Rotary(RelativePositions):
+    """Rotary positions: the n-th pair of features at position p is rotated by the angle p·θ_n, θ_n = base^(−2n/E).
+
+    (x_a, x_b) ↦ (x_a cos pθ_n − x_b sin pθ_n, x_a sin pθ_n + x_b cos pθ_n), for queries and keys, so that their product depends
+    only on the distance of the two positions. Angles are computed in at least float32. No parameters.
+
+    Reference: Su et al. 2021 (RoFormer), eq. 34.
+
+    Args:
+        base: > 1; the longest wavelength is about 2π·base.
+        layout: Features of the pair n: "pairs" for 2n and 2n + 1, as in the paper; "half" for n and n + E/2, as in GPT-NeoX and
+            in Hugging Face's Llama. Weights trained with one do not work with the other.
+        scaling: Change of θ for inputs longer than those of training: `LinearScaling`, `NTKScaling`, `YaRNScaling` or
+            `Llama3Scaling`; None for none.
+
+    Raises:
+        ConfigError: If the base is not above 1, the layout is unknown, or the scaling is not a scaling.
+
+    Example:
+        >>> llama = Rotary(500_000.0, layout="half", scaling=Llama3Scaling())
+        >>> context, weights = MultiHead(256, 4, positions=llama)(torch.randn(2, 9, 256))
+    """
+
+    def __init__(
+        self,
+        base: float = 10_000.0,
+        *,
+        layout: Literal["pairs", "half"] = "pairs",
+        scaling: RotaryScaling | None = None,
+    ) -> None:
+        super().__init__()
+        check_number("Rotary", "base", base)
+        if base <= 1:
+            raise ConfigError(f"Rotary(base={base}): base must be above 1")
+        if layout not in _LAYOUTS:
+            raise ConfigError(f"Rotary(layout={layout!r}): expected 'pairs' or 'half'{nearest(str(layout), _LAYOUTS)}")
+        if scaling is not None:
+            check_instance("Rotary", "scaling", scaling, RotaryScaling, "LinearScaling(4.0)")
+        self.base, self.layout, self.scaling = base, layout, scaling
+
+    def check(self, num_heads: int, head_size: int) -> None:
+        """Raise an error for heads of an odd width, whose features cannot be paired."""
+        if head_size % 2:
+            raise ConfigError(
+                f"Rotary with heads of {head_size} features: they are turned in pairs, so the width of a head must be even"
+            )
+
+    def frequencies(self, head_size: int, like: Tensor) -> Float[Tensor, " n"]:
+        """Return the scaled θ_n, of the type and device of `like`."""
+        theta = self.base ** (-torch.arange(0, head_size, 2, device=like.device, dtype=like.dtype) / head_size)
+        return theta if self.scaling is None else self.scaling.scale(theta, self.base)
+
+    @property
+    def magnitude(self) -> float:
+        """Factor of rotated queries and keys."""
+        return 1.0 if self.scaling is None else self.scaling.magnitude
+
+    def rotate(self, heads: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
+        """Rotate each pair of features by the angle of its position."""
+        return self._turn(heads, torch.arange(start, start + heads.shape[2], device=heads.device))
+
+    def rotate_at(self, heads: Float[Tensor, "B H T E"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T E"]:
+        """Rotate each pair of features by the angle of the position that the caller gives."""
+        return self._turn(heads, positions[:, None])
+
+    def _turn(self, heads: Tensor, positions: Tensor) -> Tensor:
+        wide = heads.to(torch.promote_types(heads.dtype, torch.float32), copy=True, memory_format=torch.contiguous_format)
+        angle = positions.to(wide.dtype)[..., None] * self.frequencies(heads.shape[3], wide)
+        if self.layout == "half":
+            halves = wide.unflatten(-1, (2, -1)).transpose(-2, -1).contiguous()
+            return turned_pairs(halves, angle, self.magnitude).transpose(-2, -1).flatten(-2).to(heads.dtype)
+        return turned_pairs(wide.unflatten(-1, (-1, 2)), angle, self.magnitude).flatten(-2).to(heads.dtype)
