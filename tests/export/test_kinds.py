@@ -28,7 +28,7 @@ STATEFUL = {
     "hard_mocha": "HardMoChA",
 }
 KINDS = sorted({*AttentionConfig.kinds()} - {*STATEFUL})
-NORMALIZERS = [*sorted(NormalizerConfig.kinds()), "temperature"]
+NORMALIZERS = [*sorted(NormalizerConfig.kinds()), "temperature", "soft_cap"]
 
 
 def check(model, folder, *, overridable=False):
@@ -52,7 +52,8 @@ def build(task, model):
 
 
 def normalizer_of(name):
-    return {"kind": "softmax", "temperature": 0.5} if name == "temperature" else {"kind": name}
+    changes = {"temperature": {"temperature": 0.5}, "soft_cap": {"soft_cap": 2}}
+    return {"kind": "softmax", **changes[name]} if name in changes else {"kind": name}
 
 
 @pytest.mark.slow
@@ -98,6 +99,15 @@ def test_every_pooling_with_every_normalizer(kind, name, tmp_path):
     settings = {"kind": "recurrent", "embedding_size": 8, "hidden_size": 6}
     settings["pooling"] = {"kind": kind, "normalizer": normalizer_of(name)}
     check(build("classification", settings), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", [{"kind": "additive"}, {"kind": "multi_head", "num_heads": 2}])
+def test_sentences_of_a_hierarchical_model(pooling, tmp_path):
+    settings = {"kind": "hierarchical", "embedding_size": 8, "hidden_size": 6, "max_sentence": 5, "pooling": pooling}
+    model = build("classification", settings)
+    model.ends_sentence[5:10] = True
+    check(model, tmp_path)
 
 
 def test_pooling_by_the_mean(tmp_path):

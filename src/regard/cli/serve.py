@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
             # A page of another site can make a browser send requests to this machine, but they name the other site's host.
             hosts={*_LOCAL, *options.allow_host} if local or options.allow_host else None,
             reload_seconds=options.reload_seconds,
-            **page,
+            home=page,
         )
         run(app, opened, limits)
 
@@ -78,7 +78,8 @@ def _parser() -> Parser:
     parser.add_argument(
         "--page",
         metavar="FILE",
-        help="HTML file to show at /, such as one that `regard page` wrote (default: a list of the models)",
+        help="HTML file to show at /, such as one that `regard page` wrote for several models (default: the page of the model, "
+        "if the extra `onnx` is installed; for several models, a list of their pages)",
     )
     parser.add_argument(
         "--reload-seconds",
@@ -129,12 +130,9 @@ def _token(options: argparse.Namespace) -> str:
     return token
 
 
-def _page(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the argument of `build_app` for the page at /; empty for the default page."""
-    if not options.page:
-        return {}
-    page = _read(options.page, "the page", "; write one with `regard page`")
-    return {"home": lambda models: page}
+def _page(options: argparse.Namespace) -> str:
+    """Return the document for the page at /; empty for the default."""
+    return _read(options.page, "the page", "; write one with `regard page`") if options.page else ""
 
 
 def _read(file: str, what: str, advice: str = "") -> str:

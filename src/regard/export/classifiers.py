@@ -35,6 +35,20 @@ def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> li
     Raises:
         RequestError: If `overridable` is True, which is for translators and language models only.
     """
+    return [describe_graph(model, ClassifierGraph(model), overridable=overridable)]
+
+
+def describe_graph(model: TextClassifier, graph: nn.Module, *, overridable: bool) -> Graph:
+    """Return the graph of a classifier with its inputs, outputs and example.
+
+    Args:
+        model: The classifier.
+        graph: The module to export, which returns logits and the weights of each site.
+        overridable: Must be False.
+
+    Raises:
+        RequestError: If `overridable` is True.
+    """
     if overridable:
         raise RequestError("overridable is for translators and language models, which have a decoder; leave it out")
     tokens, mask = torch.arange(21).remainder(4).view(3, 7), torch.ones(3, 7, dtype=torch.bool)
@@ -43,6 +57,5 @@ def classifier_graphs(model: TextClassifier, *, overridable: bool = False) -> li
         attention = model.eval()(tokens, mask, record=model.sites).attention
     shapes = {2: "BS", 3: "BHS", 4: "BHSS"}
     outputs = {output_name(site): shapes[cast(Tensor, attention[site]).ndim] for site in model.sites}
-    graph = ClassifierGraph(model)
     inputs = {"tokens": "BS", "mask": "BS"}
-    return [Graph("classifier", graph, {"tokens": tokens, "mask": mask}, inputs, {"logits": "BC", **outputs})]
+    return Graph("classifier", graph, {"tokens": tokens, "mask": mask}, inputs, {"logits": "BC", **outputs})

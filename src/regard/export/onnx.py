@@ -22,11 +22,13 @@ from regard.export.folder import (
     writing,
 )
 from regard.export.graphs import OPSET, Graph, write_graph
+from regard.export.hierarchical import hierarchical_graphs
 from regard.export.quantization import Quality, measure_quality, quantize
 from regard.export.runtime import NEXT
 from regard.export.transformers import language_graphs, transformer_graphs
 from regard.export.translators import recurrent_graphs
 from regard.export.verification import verify
+from regard.models.classifiers.hierarchical import HierarchicalClassifier
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.text_classifier import TextClassifier
@@ -55,6 +57,7 @@ graphs_of.register(RecurrentTranslator, recurrent_graphs)
 graphs_of.register(TransformerTranslator, transformer_graphs)
 graphs_of.register(TransformerLanguageModel, language_graphs)
 graphs_of.register(TextClassifier, classifier_graphs)
+graphs_of.register(HierarchicalClassifier, hierarchical_graphs)
 
 
 def export_onnx(

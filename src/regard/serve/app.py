@@ -1,13 +1,13 @@
 """The service as an ASGI application: models, endpoints, pages and metrics."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -17,13 +17,12 @@ from regard.serve.endpoints import add_endpoints
 from regard.serve.errors import ServiceError, error_body
 from regard.serve.guard import Guard
 from regard.serve.limits import DEFAULT_LIMITS, Limits
+from regard.serve.living import LivingPages, Write, write_page
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
 from regard.version import __version__
 
 _CODES = {400: "invalid_json", 404: "not_found", 405: "wrong_method"}
-Home = Callable[[Sequence[Mapping[str, Any]]], str]
-"""Function that writes the page at `/`, from the descriptions of the models."""
 
 
 def build_app(
@@ -34,7 +33,8 @@ def build_app(
     token: str = "",
     hosts: Collection[str] | None = None,
     reload_seconds: float = 2.0,
-    home: Home = pages.home,
+    home: str = "",
+    write: Write = write_page,
 ) -> Guard:
     """Load models and build the service.
 
@@ -45,7 +45,8 @@ def build_app(
         token: Secret that requests must contain; empty for none.
         hosts: Accepted host names of requests; None for any.
         reload_seconds: Seconds between two checks for newer models; 0 for no checks.
-        home: Function that writes the page at `/`.
+        home: HTML document to show at `/`; empty for the living page of a model.
+        write: Function that writes living pages.
 
     Returns:
         An ASGI application.
@@ -55,11 +56,13 @@ def build_app(
     """
     metrics = Metrics()
     models = Models(folders, load, limits, metrics)
+    living = LivingPages(write)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         models.start(reload_seconds)
         yield
+        await living.stop()
         await models.stop()
 
     app = FastAPI(
@@ -74,7 +77,8 @@ def build_app(
     _add_errors(app, bodies)
     add_endpoints(app, models, limits, bodies)
     guard = Guard(cast(Any, app), limits=limits, metrics=metrics, token=token, hosts=hosts)
-    _add_pages(app, models, metrics, guard, home)
+    _add_pages(app, models, metrics, guard)
+    _add_home(app, models, living, home)
     guard.paths = {route.path: route.methods or () for route in app.routes if isinstance(route, Route)}
     return guard
 
@@ -99,7 +103,7 @@ def _add_errors(app: FastAPI, bodies: Bodies) -> None:
         )
 
 
-def _add_pages(app: FastAPI, models: Models, metrics: Metrics, guard: Guard, home: Home) -> None:
+def _add_pages(app: FastAPI, models: Models, metrics: Metrics, guard: Guard) -> None:
     """Add the endpoints that need no model."""
 
     @app.get("/v1/models")
@@ -120,10 +124,23 @@ def _add_pages(app: FastAPI, models: Models, metrics: Metrics, guard: Guard, hom
     async def count() -> Response:
         return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/", include_in_schema=False)
-    async def show() -> Response:
-        return HTMLResponse(home([served.describe() for served in models.served.values()]))
-
     @app.get("/docs", include_in_schema=False)
     async def document() -> Response:
         return HTMLResponse(pages.reference(app.openapi()))
+
+
+def _add_home(app: FastAPI, models: Models, living: LivingPages, home: str) -> None:
+    """Add the page at `/`: a given one, the living page of a model, or the list of the models."""
+
+    @app.get("/", include_in_schema=False)
+    async def show(model: str = "") -> Response:
+        if home:
+            return HTMLResponse(home)
+        served = models.served
+        name = model or (next(iter(served)) if len(served) == 1 else "")
+        page = living.find(served[name]) if name in served else ""
+        if isinstance(page, Path):
+            return FileResponse(page, media_type="text/html", headers={"Cache-Control": "no-cache"})
+        waits = page is None
+        note = "The page of this model is being written, which takes some seconds." if waits else page and f"No page: {page}"
+        return HTMLResponse(pages.home([one.describe() for one in served.values()], note or "", waits=waits))

@@ -1,9 +1,10 @@
-"""Two small pages without scripts: the start page, unless another page is given, and the reference."""
+"""Two small pages without scripts: the list of the models, and the reference."""
 
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -16,29 +17,36 @@ _FRAME = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">{further}
 <title>{title}</title>
 <style>{style}</style>
 {content}
 </html>
 """
+_AGAIN_SECONDS = 2
 _PATHS = {"translation": "/v1/translate", "classification": "/v1/classify", "language": "/v1/generate"}
 
 
-def home(models: Sequence[Mapping[str, Any]]) -> str:
-    """Return a page that lists the models.
+def home(models: Sequence[Mapping[str, Any]], note: str = "", *, waits: bool = False) -> str:
+    """Return a page that lists the models, each with a link to its living page.
 
     Args:
         models: Their descriptions.
+        note: Message to show above the list.
+        waits: Whether to load the page again soon, because a living page is being written.
     """
-    rows = [[model["name"], model["task"], _PATHS.get(model["task"], ""), ", ".join(model["sites"])] for model in models]
+    rows = []
+    for model in models:
+        link = _Html(f'<a href="?model={quote(model["name"], safe="")}">{escape(model["name"])}</a>')
+        rows.append([link, model["task"], _PATHS.get(model["task"], ""), ", ".join(model["sites"])])
+    table = _table(["name", "task", "endpoint", "attention"], rows)
     content = (
-        "<h1>regard</h1><h2>Models</h2>"
-        + _table(["name", "task", "endpoint", "attention"], rows)
+        f"<h1>regard</h1><p>{escape(note)}</p><h2>Models</h2>{table}"
         + '<p><a href="docs">Reference of the endpoints</a> · <a href="openapi.json">OpenAPI</a> · '
         + '<a href="metrics">metrics</a></p>'
     )
-    return _FRAME.format(title="regard", style=_STYLE, content=content)
+    further = f'\n<meta http-equiv="refresh" content="{_AGAIN_SECONDS}">' if waits else ""
+    return _FRAME.format(title="regard", style=_STYLE, content=content, further=further)
 
 
 def reference(schema: Mapping[str, Any]) -> str:
@@ -58,7 +66,7 @@ def reference(schema: Mapping[str, Any]) -> str:
                 parts.append(_body(path, components[name]))
             answered = [(status, answer["description"]) for status, answer in facts["responses"].items()]
             parts.append("<h3>Answers</h3>" + _table(["status", "meaning"], answered))
-    return _FRAME.format(title="regard: endpoints", style=_STYLE, content="\n".join(parts))
+    return _FRAME.format(title="regard: endpoints", style=_STYLE, content="\n".join(parts), further="")
 
 
 def _body(path: str, schema: Mapping[str, Any]) -> str:
@@ -88,5 +96,15 @@ def _kind(field: Mapping[str, Any]) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    lines = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    lines = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><tr>{cells}</tr>{lines}</table>"
+
+
+class _Html(str):
+    """Text of a cell that is HTML already."""
+
+    __slots__ = ()
+
+
+def _escaped(cell: Any) -> str:
+    return cell if isinstance(cell, _Html) else escape(str(cell))

@@ -99,7 +99,7 @@ class CountedClassifier(TextClassifier):
         if embedded is None:
             embedded = self.embed(tokens.masked_fill(~mask, PAD))
         embedded = zero_masked(embedded, mask)
-        magnitude = (embedded.square().sum(dim=-1) + _LEAST**2).sqrt() * mask
+        magnitude = embedded.square().sum(dim=-1).clamp(min=_LEAST**2).sqrt() * mask
         whole = magnitude.sum(dim=1, keepdim=True) * self._scale(mask.sum(dim=1, keepdim=True)).to(embedded.dtype)
         directions = embedded / magnitude.clamp(min=_LEAST).unsqueeze(-1) * whole.unsqueeze(-1)
         states = torch.cat((directions, magnitude.unsqueeze(-1)), dim=-1)

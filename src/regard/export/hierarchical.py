@@ -1,0 +1,76 @@
+"""The graph of a hierarchical classifier: every sentence of a batch in one dense table, instead of a list of sentences."""
+
+import torch
+from torch import Tensor, nn
+
+from regard.export.classifiers import describe_graph
+from regard.export.graphs import Graph
+from regard.export.recurrence import with_native_layers
+from regard.models.classifiers.hierarchical import HierarchicalClassifier
+
+
+class HierarchicalGraph(nn.Module):
+    """A hierarchical classifier that returns its scores and all its attention.
+
+    The model lists the M sentences of a batch, and ONNX cannot size a tensor by such a list. Here each of the B texts has N
+    sentences of W words, the largest numbers of the batch, and sentences that a text does not have are empty.
+
+    Args:
+        model: The classifier.
+    """
+
+    def __init__(self, model: HierarchicalClassifier) -> None:
+        super().__init__()
+        self.model = with_native_layers(model)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """Return logits, and the weights of each site in the order of `model.sites`."""
+        model, batch = self.model, tokens.shape[0]
+        number = self._numbers(tokens, mask)  # (B,S): the sentence of each token
+        num_sentences = number.max().item()
+        torch._check(num_sentences >= 0)
+        every = torch.arange(num_sentences + 1)[:, None]
+        size = ((number[:, None] == every) & mask[:, None]).sum(-1)  # (B,N)
+        start = ((number[:, None] < every) & mask[:, None]).sum(-1)
+        longest = size.max().item()
+        torch._check(longest >= 1)
+        word = torch.arange(longest)
+        place = (start[..., None] + word).clamp(max=tokens.shape[1] - 1).flatten(1)  # (B,N·W)
+        embedded = model.embed(tokens)
+        words = embedded.gather(1, place[..., None].expand(-1, -1, embedded.shape[-1])).view(-1, longest, embedded.shape[-1])
+        word_mask = (word < size[..., None]).flatten(0, 1)
+        sentences, word_weights = model.word_pooling(model.word_layer.states(words, word_mask), key_mask=word_mask)
+        sentences, sentence_mask = sentences.unflatten(0, (batch, -1)), size > 0
+        states = model.sentence_layer.states(sentences, sentence_mask)
+        document, sentence_weights = model.sentence_pooling(states, key_mask=sentence_mask)
+        within = torch.arange(tokens.shape[1]) - start.gather(1, number)
+        by_word = word_weights.unflatten(0, (batch, -1)).movedim(1, -2).flatten(-2)  # (B,[H,]N·W)
+        found = _at(by_word, number * longest + within, mask), _at(sentence_weights, number, mask)
+        pool = found[1] * (found[0] if found[0].ndim == 2 else found[0].mean(1, keepdim=True))
+        return model.output(document), pool, *found
+
+    def _numbers(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Return the number of each token's sentence in its text, as `cut_sentences` finds them; 0 for padding."""
+        ends = self.model.ends_sentence[tokens]  # type: ignore[index]
+        position = torch.arange(tokens.shape[1])
+        begins = nn.functional.pad(ends[:, :-1] & ~ends[:, 1:], (1, 0)) | (position == 0)
+        before = begins[:, None] & (position <= position[:, None])  # (B,S,S): beginnings up to each token
+        offset = position - position.where(before, 0).amax(-1)
+        starts = (offset % self.model.max_sentence == 0) & mask
+        return (starts.long().cumsum(1) - 1).where(mask, 0)
+
+
+def _at(weights: Tensor, index: Tensor, mask: Tensor) -> Tensor:
+    """Return the weights (B,[H,]K) at an index (B,S), with zeros for padding."""
+    if weights.ndim == 3:
+        index, mask = index[:, None].expand(-1, weights.shape[1], -1), mask[:, None]
+    return weights.gather(-1, index.clamp(min=0)).where(mask, 0)
+
+
+def hierarchical_graphs(model: HierarchicalClassifier, *, overridable: bool = False) -> list[Graph]:
+    """Return the graph of a hierarchical classifier.
+
+    Raises:
+        RequestError: If `overridable` is True, which is for translators and language models only.
+    """
+    return [describe_graph(model, HierarchicalGraph(model), overridable=overridable)]

@@ -1,0 +1,81 @@
+"""The living page of each model, written by `regard page` in a process of its own when it is first asked for."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from regard.serve.log import log
+from regard.serve.models import Served
+
+Write = Callable[[Path, Path], Awaitable[str]]
+"""Function that writes the page of a model's folder to a file. It returns why it can't, or an empty text."""
+
+
+async def write_page(folder: Path, page: Path) -> str:
+    """Write a page in another process, because an export changes PyTorch while it runs, and takes memory."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "regard", "page", str(folder), "--to", str(page), "--overwrite"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # the other cores are for requests
+    )
+    try:
+        _, told = await process.communicate()
+    except asyncio.CancelledError:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        raise
+    lines = told.decode("utf-8", "replace").strip().splitlines() or [f"the process ended with code {process.returncode}"]
+    return "" if process.returncode == 0 else lines[-1].removeprefix("error: ")
+
+
+class LivingPages:
+    """Pages by model. A model that has been loaded again gets a new page.
+
+    Args:
+        write: Function that writes a page.
+    """
+
+    def __init__(self, write: Write = write_page) -> None:
+        self._write = write
+        self._folder = TemporaryDirectory(prefix="regard-pages-")
+        self._made: dict[str, tuple[str, asyncio.Task[str]]] = {}
+
+    def find(self, served: Served) -> Path | str | None:
+        """Return the page of a model, or why there is none; None while it is being written."""
+        version = str(served.describe()["weights"])
+        made, task = self._made.get(served.name, ("", None))
+        page = Path(self._folder.name, f"{version[:64]}.html")
+        if task is None or made != version:
+            if task is not None:
+                task.cancel()
+                Path(self._folder.name, f"{made[:64]}.html").unlink(missing_ok=True)
+            task = asyncio.create_task(self._build(served, page))
+            self._made[served.name] = version, task
+        return (task.result() or page) if task.done() else None
+
+    async def _build(self, served: Served, page: Path) -> str:
+        start = time.perf_counter()
+        try:
+            problem = await self._write(served.folder, page)
+        except OSError as error:
+            problem = f"{error.strerror or error}"
+        facts = {"model": served.name, "seconds": round(time.perf_counter() - start, 1)}
+        if problem:
+            log("page_failed", reason=problem, **facts)
+        else:
+            log("page_written", **facts)
+        return problem
+
+    async def stop(self) -> None:
+        """Stop writing, and delete the pages."""
+        tasks = [task for _, task in self._made.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._folder.cleanup()
