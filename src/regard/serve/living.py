@@ -47,7 +47,7 @@ class LivingPages:
         self._made: dict[str, tuple[str, asyncio.Task[str]]] = {}
 
     def find(self, served: Served) -> Path | str | None:
-        """Return the page of a model, or why there is none; None while it is being written."""
+        """Return the page of a model, or the reason why it cannot be written; None while it is being written."""
         version = str(served.describe()["weights"])
         made, task = self._made.get(served.name, ("", None))
         page = Path(self._folder.name, f"{version[:64]}.html")

@@ -64,7 +64,7 @@ def _describe_translator(translator: Any) -> dict[str, Any]:
     layers = len(model.decoder.layers) if isinstance(model, TransformerTranslator) else 0
     return {
         "task": "translation",
-        "languages": [config.data.source, config.data.target],
+        "languages": ["" if name in ("source", "target") else name for name in (config.data.source, config.data.target)],
         "source": describe_tokenizer(bundle.source_tokenizer, read="source"),
         "target": describe_tokenizer(bundle.target_tokenizer, read=""),
         "max_tokens": config.data.max_tokens,

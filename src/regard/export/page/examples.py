@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.demo import ReviewCorpus
+from regard.text.files.names import find_language
 from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -11,6 +12,8 @@ TUTORIAL = "she kissed him ."
 """The sentence of a well-known tutorial on attention. It is offered for every translator from English, even if words are
 unknown.
 """
+_MOST_TOKENS = 1.5
+"""Number of tokens per word up to which a vocabulary of subwords was learned from text in that language."""
 SENTENCES = (
     "My brother has not closed the old window.",
     "Although the boys sang in the garden, she slept.",
@@ -44,10 +47,25 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
     if hasattr(predictors[0].bundle, "labels"):
         corpus = ReviewCorpus()
         return _known(tokenizers, [*REVIEWS, *(corpus[number].text for number in range(_MOST))])[:_MOST]
-    if any(predictor.config.data.source.lower()[:2] != "en" for predictor in predictors):
+    if not all(map(_reads_english, predictors)):
         return []
     tutorial = _known(tokenizers, [TUTORIAL]) or [TUTORIAL]
     return [*_known(tokenizers, SENTENCES)[: _MOST - 1], *tutorial]
+
+
+def _reads_english(translator: Any) -> bool:
+    """Return True if the source is English: by its name, else by the name of its file, else by its vocabulary."""
+    data, bundle = translator.config.data, translator.bundle
+    if named := find_language(data.source):
+        return named == "en"
+    if len(data.train) == 2 and (named := find_language(data.train[0].rpartition(".")[2])):
+        return named == "en"
+    own = bundle.source_tokenizer
+    if own.symbols.tokens == bundle.target_tokenizer.symbols.tokens:  # a vocabulary of both languages tells nothing
+        return False
+    known = [text for text in SENTENCES if _knows(own, text)]
+    words = sum(len(text.split()) for text in known)
+    return words > 0 and sum(len(own.encode(text).ids) for text in known) <= _MOST_TOKENS * words
 
 
 def _known(tokenizers: Sequence[Tokenizer], texts: Sequence[str]) -> list[str]:

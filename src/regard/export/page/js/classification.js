@@ -12,6 +12,7 @@ export class ClassificationView {
       message: h("p", { class: "message", role: "alert" }),
       output: h("p", { class: "result", "aria-live": "polite" }),
       untouched: h("p", { class: "untouched" }),
+      hint: h("p", { class: "hint" }, "The stronger the colour of a word, the larger its weight. Click a word to strike it out."),
       words: h("p", { class: "words", role: "group", "aria-label": "Words, coloured by their weight; click one to strike it out" }),
       labels: h("div", { class: "labels" }),
       note: h("p", { class: "note" }),
@@ -43,6 +44,7 @@ export class ClassificationView {
     const { parts, result, untouched } = this, names = this.model.settings.labels;
     if (!result) return;
     parts.message.textContent = result.empty ? "Type a text." : "";
+    parts.hint.hidden = result.empty;
     parts.output.replaceChildren(h("span", { class: result.label === untouched.label ? null : "changed" }, result.label),
       h("span", { class: "share" }, ` ${percent(result.probabilities[result.order[0]])}`));
     parts.untouched.replaceChildren(...(this.isTouched ? [

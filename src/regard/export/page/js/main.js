@@ -24,6 +24,7 @@ class App {
     this.dropped = new Set();
     this.beamSize = data.models[0].decoding?.beam_size ?? 1;
     this.kind = KINDS[data.models[0].task];
+    document.body.dataset.task = data.models[0].task; // the style hides help for other tasks
     this.searches = Boolean(data.models[0].decoding);
     this.views = [];
     this.runs = 0;
