@@ -1,5 +1,7 @@
 """The graph of a hierarchical classifier: every sentence of a batch in one dense table, instead of a list of sentences."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -27,12 +29,12 @@ class HierarchicalGraph(nn.Module):
         """Return logits, and the weights of each site in the order of `model.sites`."""
         model, batch = self.model, tokens.shape[0]
         number = self._numbers(tokens, mask)  # (B,S): the sentence of each token
-        num_sentences = number.max().item()
+        num_sentences: Any = number.max().item()  # a symbol during the export
         torch._check(num_sentences >= 0)
         every = torch.arange(num_sentences + 1)[:, None]
         size = ((number[:, None] == every) & mask[:, None]).sum(-1)  # (B,N)
         start = ((number[:, None] < every) & mask[:, None]).sum(-1)
-        longest = size.max().item()
+        longest: Any = size.max().item()
         torch._check(longest >= 1)
         word = torch.arange(longest)
         place = (start[..., None] + word).clamp(max=tokens.shape[1] - 1).flatten(1)  # (B,N·W)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from regard.serve.log import log
 from regard.serve.models import Served
@@ -65,7 +66,7 @@ class LivingPages:
             problem = await self._write(served.folder, page)
         except OSError as error:
             problem = f"{error.strerror or error}"
-        facts = {"model": served.name, "seconds": round(time.perf_counter() - start, 1)}
+        facts: dict[str, Any] = {"model": served.name, "seconds": round(time.perf_counter() - start, 1)}
         if problem:
             log("page_failed", reason=problem, **facts)
         else:
