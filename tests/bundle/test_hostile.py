@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from regard.bundle import load_bundle
+from regard.bundle import load_bundle, read_start, save_bundle
 from regard.bundle.signature import checksum_of
+from regard.cli.main import main
 from regard.errors import BundleError
 
 SIGNED = ("config.yaml", "model.safetensors", "report.json", "tokenizer.source.json", "tokenizer.target.json")
@@ -148,6 +149,28 @@ def test_a_model_of_impossible_size_takes_no_memory(saved, change, monkeypatch):
     resign(saved)
     monkeypatch.setattr("regard.models.build.build_recurrent", None)  # nothing is built, not even on the meta device
     refuse(saved, "hidden_size is")
+
+
+FACTS = {"updates": 3, "epochs": 1.5, "kept": [3], "data": "x", "seed": 1, "finished": True, "scores": {}, "versions": {}}
+FACTS["started_from"] = {"folder": "x", "weights": "y", "data": "z", "updates": 3}
+VALUES = (None, True, -1, 2**70, 10**400, 0.5, 1e308, float("nan"), "", "\x1b]0;x", [], [[1]], {}, {"x": {}}, {"regard": []})
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts_of_every_type_in_a_signature(saved, name, tmp_path, capsys):
+    """Each is refused, or the model is described, saved again, and used to start from."""
+    refused = 0
+    for value in VALUES:
+        resign(saved, **FACTS | {name: value})
+        try:
+            save_bundle(tmp_path / "again", load_bundle(saved))
+            read_start(saved).pack()
+        except BundleError as error:
+            refused += 1
+            assert f"signature.json is damaged: {name}" in str(error)  # noqa: PT017
+        assert main(["info", str(saved)]) in (0, 2)
+        assert "Traceback" not in capsys.readouterr().err
+    assert 0 < refused <= len(VALUES)
 
 
 class Bomb:

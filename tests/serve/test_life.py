@@ -187,12 +187,19 @@ def test_the_last_word_of_a_stream_waits():
         (["RUN", "--limits.queue", "9"], "serve: limits.texts is 64, more than limits.queue, 9"),
         (["RUN", "--limits.quee", "9"], "did you mean '--limits.queue'?"),
         (["RUN", "--token-file", "missing"], "serve: cannot read the token from missing"),
+        (["RUN", "--token-file", "/dev/zero"], "serve: cannot read the token from /dev/zero: it has more than 4,096 bytes"),
         (["RUN", "--page", "missing"], "serve: cannot read the page missing"),
+        (
+            ["RUN", "--page", "huge"],
+            "cannot read the page huge: it has more than 536,870,912 bytes; write one with `regard page`",
+        ),
         ([], "serve: the following arguments are required: DIR"),
     ],
 )
 def test_what_the_command_refuses(arguments, message, runs, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    with open("huge", "wb") as file:
+        file.truncate(10 << 30)  # sparse
     given = [str(runs / "deu") if word == "RUN" else word for word in arguments]
     assert main(["serve", *(["--port", "0"] if "nowhere" in given else []), *given]) == 2
     assert message in capsys.readouterr().err

@@ -12,6 +12,7 @@ from typing import Any
 
 from regard.bundle.bundle import CONFIG, FORMAT_VERSION, REPORT, SIGNATURE, WEIGHTS
 from regard.bundle.folder import find, read, read_unsigned
+from regard.bundle.forms import misfit_in
 from regard.config.tasks import is_task, task_names
 from regard.errors import BundleError
 from regard.task import Bundle, BundleFiles, find_task
@@ -22,6 +23,10 @@ _UNCHECKED_FORMAT = 1
 """The format before signatures had a checksum of their own."""
 _SMALL = 1 << 26  # bytes of a text file
 _EVERY = {CONFIG, WEIGHTS, REPORT}
+ORIGIN = {"folder": "", "weights": "", "data": "", "updates": 0}
+"""The form of what is recorded about a model that another run started from."""
+_FORM = {"versions": {}, "scores": {}, "started_from": ORIGIN, "kept": [], "updates": 0, "epochs": 0.0, "data": "", "seed": 0}
+_FORM |= {"finished": False}
 
 
 def sign(bundle: Bundle, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -142,7 +147,10 @@ def _check_signature(signature: Any, path: Path) -> None:
             f"{path} is damaged: it does not name the files of a model, with their checksums; copy the model again"
         )
     if signature.get("custom") not in ("", "model", "attention"):
-        raise BundleError(f"{path} is damaged: custom is {signature.get('custom')!r}, expected '', 'model' or 'attention'")
+        raise BundleError(f"{path} is damaged: custom is {signature.get('custom')!r:.60}, expected '', 'model' or 'attention'")
+    wrong = misfit_in(signature, _FORM)
+    if wrong := wrong or misfit_in(versions := signature.get("versions", {}), dict.fromkeys(versions, ""), "versions"):
+        raise BundleError(f"{path} is damaged: {wrong}; copy the model again")
 
 
 def _versions(bundle: Bundle) -> dict[str, str]:

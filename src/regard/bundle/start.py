@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from regard.bundle.bundle import CONFIG, REPORT, WEIGHTS
 from regard.bundle.folder import find
+from regard.bundle.forms import misfit
 from regard.bundle.load import check_buildable, read_config_file, read_steadily, read_task
-from regard.bundle.signature import read_signed
+from regard.bundle.signature import ORIGIN, read_signed
 from regard.bundle.weights import unpack
 from regard.config import RunConfig
 from regard.errors import BundleError
@@ -77,8 +78,12 @@ class StartFiles:
         try:
             files: Mapping[str, Tensor] = state["files"]
             whole = {name: data.numpy().tobytes() for name, data in files.items()}
-            return cls(state["folder"], whole, state["custom"], json.loads(state["origin"]))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            start = cls(state["folder"], whole, state["custom"], json.loads(state["origin"]))
+            plain = {"folder": start.folder, "custom": start.custom, "origin": start.origin}
+            if wrong := misfit(plain, {"folder": "", "custom": "", "origin": ORIGIN}, "start"):
+                raise ValueError(wrong)
+            return start
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise BundleError(f"start.ckpt holds no model to start from ({error}); copy an intact one again") from error
 
 

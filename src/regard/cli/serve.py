@@ -13,6 +13,7 @@ from regard.cli.options import Parser, add_machine_options, any_number, model_fo
 from regard.errors import ConfigError, RequestError
 
 _TOKEN = "REGARD_TOKEN"
+_LARGEST_TOKEN, _LARGEST_PAGE = 4096, 1 << 29  # bytes
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -124,7 +125,7 @@ def _token(options: argparse.Namespace) -> str:
     """Return the token; empty for none."""
     if not options.token_file:
         return os.environ.get(_TOKEN, "")
-    token = _read(options.token_file, "the token from").strip()
+    token = _read(options.token_file, "the token from", _LARGEST_TOKEN).strip()
     if not token:
         raise RequestError(f"serve: {options.token_file} is empty, expected a token")
     return token
@@ -132,16 +133,22 @@ def _token(options: argparse.Namespace) -> str:
 
 def _page(options: argparse.Namespace) -> str:
     """Return the document for the page at /; empty for the default."""
-    return _read(options.page, "the page", "; write one with `regard page`") if options.page else ""
+    if not options.page:
+        return ""
+    return _read(options.page, "the page", _LARGEST_PAGE, "; write one with `regard page`")
 
 
-def _read(file: str, what: str, advice: str = "") -> str:
+def _read(path: str, what: str, largest: int, advice: str = "") -> str:
     """Return the text of a file that an option names.
 
     Raises:
-        RequestError: If it cannot be read.
+        RequestError: If it cannot be read, or has more bytes than `largest`.
     """
     try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"serve: cannot read {what} {file}: {error}{advice}") from error
+        with open(path, "rb") as file:
+            content = file.read(largest + 1)  # a device has no size, and may have no end
+        if len(content) > largest:
+            raise ValueError(f"it has more than {largest:,} bytes")
+        return content.decode()
+    except (OSError, ValueError) as error:
+        raise RequestError(f"serve: cannot read {what} {path}: {error}{advice}") from error

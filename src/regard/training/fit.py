@@ -12,7 +12,7 @@ from regard.bundle import StartFiles, read_start, save_bundle
 from regard.config import RunConfig
 from regard.config.checks import check_config
 from regard.config.loading import render_config
-from regard.errors import ConfigError, DataError, TrainingError, out_of_memory
+from regard.errors import BundleError, ConfigError, DataError, TrainingError, out_of_memory
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.rendezvous import joined
 from regard.processes.signals import AgreedSignals, Signals
@@ -179,7 +179,7 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
                 f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
                 "put the old file back, or start a new run"
             )
-        task.estimated = facts.get("estimated") or {}
+        task.estimated = _estimated(task, facts, folder)
         if symbols_of(task.data.train) != facts.get("symbols"):
             raise DataError(
                 f"cannot resume '{folder}': preparing its data again gave another vocabulary than at the start of the run, "
@@ -203,6 +203,21 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
             run.apply(change)
         reporter.say(describe_resume(run, facts))
         return _train(run, sampler, reporter)
+
+
+def _estimated(task: Trainable, facts: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Return the scores that the run recorded at its beginning, after a check that they are scores of the task."""
+    scores = facts.get("estimated") or {}
+    try:
+        if scores:
+            task.describe_scores(scores)
+            task.warn(scores)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BundleError(
+            f"cannot resume '{folder}': checkpoints/run.json does not hold the scores of a run ({error}); copy an intact one "
+            "again, or start a new run"
+        ) from error
+    return scores
 
 
 def _default_out(config: RunConfig) -> str:

@@ -18,7 +18,6 @@ exists. Each file ends with its own checksum, or its checksum is in run.json.
 
 import hashlib
 import io
-import json
 import os
 import pickle
 import re
@@ -37,6 +36,7 @@ from regard.config import RunConfig
 from regard.config.loading import read_config, render_config
 from regard.disk import FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
+from regard.training.facts import parse_facts, render_facts
 
 _LAST, _PREVIOUS, _LOCK, _REPLACING = "last.ckpt", "previous.ckpt", "lock", "replacing"
 _START = "start.ckpt"
@@ -179,7 +179,7 @@ class RunFolder:
             raise write_error(self.path, error) from error
         if model is not None:
             self._save(self.checkpoints / _START, model)
-        self._write(self.checkpoints / "run.json", _render_facts({**facts, "config": hashlib.sha256(settings).hexdigest()}))
+        self._write(self.checkpoints / "run.json", render_facts({**facts, "config": hashlib.sha256(settings).hexdigest()}))
         self._write(self.checkpoints / "config.yaml", settings)
         with suppress(OSError):  # the file has no meaning once the settings exist
             (self.checkpoints / _REPLACING).unlink(missing_ok=True)
@@ -218,14 +218,14 @@ class RunFolder:
         """
         self.check_begun()
         try:
-            facts = _parse_facts((self.checkpoints / "run.json").read_bytes())
+            facts = parse_facts((self.checkpoints / "run.json").read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise BundleError(
                 f"cannot resume '{self.path}': checkpoints/run.json is missing or damaged ({error}); {_COPY_OR_ANEW}"
             ) from error
         path = self.checkpoints / "config.yaml"
         before, digest = facts.pop("before", None), hashlib.sha256(path.read_bytes()).hexdigest()
-        if isinstance(before, dict) and before.get("config") == digest:
+        if before is not None and before["config"] == digest:
             facts |= before  # a change was interrupted before config.yaml was written, so the old settings are still valid
         if digest != facts["config"]:
             raise BundleError(
@@ -251,7 +251,7 @@ class RunFolder:
         settings = render_config(config).encode()
         before = {"config": facts["config"], "change": facts.get("change")}
         now = {"config": hashlib.sha256(settings).hexdigest(), "change": change, "before": before}
-        self._write(self.checkpoints / "run.json", _render_facts({**facts, **now}))
+        self._write(self.checkpoints / "run.json", render_facts({**facts, **now}))
         self._write(self.checkpoints / "config.yaml", settings)
 
     def load_start(self) -> dict[str, Any]:
@@ -384,29 +384,10 @@ def _precedes_a_run(path: Path) -> bool:
         return False
     if path.name != "run.json":
         return True
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         data = path.read_bytes()
-        return not data or bool(_parse_facts(data))
+        return not data or bool(parse_facts(data))
     return False
-
-
-def _render_facts(facts: dict[str, Any]) -> bytes:
-    whole = {**facts, "checksum": _checksum(facts)}
-    return (json.dumps(whole, indent=1) + "\n").encode()
-
-
-def _parse_facts(data: bytes) -> dict[str, Any]:
-    facts = json.loads(data)
-    if not isinstance(facts, dict) or "config" not in facts:
-        raise ValueError("it does not contain the facts about the start of a run")
-    facts.pop("checksum", None)
-    if _render_facts(facts) != data:
-        raise ValueError("its content does not match its checksum")
-    return facts
-
-
-def _checksum(facts: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _first_line(error: BaseException) -> str:

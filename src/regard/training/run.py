@@ -1,12 +1,14 @@
 """The parts of a run, and the state that a checkpoint stores."""
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 import torch
 
+from regard.bundle.forms import misfit
 from regard.config import PlateauConfig
 from regard.errors import BundleError
 from regard.machine import Machine
@@ -223,7 +225,7 @@ class Run:
             if self.moving_average is not None:
                 self.moving_average.load(state["moving_average"])
             self.progress, self.plateau = Progress(**state["progress"]), Plateau(**state["plateau"])
-        except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise BundleError(
                 f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given, or another "
                 f"version of regard wrote it ({error})"
@@ -242,6 +244,24 @@ class Run:
         wrong += [misfit(row, {}, "history") for row in state["history"]] if not any(wrong) else []
         if any(wrong):
             raise ValueError(next(filter(None, wrong)))
+        self._check_progress(Progress(**state["progress"]))
+
+    def _check_progress(self, progress: Progress) -> None:
+        """Check the numbers and the scores of a checkpoint's progress.
+
+        Raises:
+            ValueError: If one is out of range. KeyError or TypeError if scores are not those of the task.
+        """
+        for item in fields(progress):
+            value = getattr(progress, item.name)
+            if isinstance(value, int | float) and item.name not in ("best", "recent_loss") and not 0 <= value < math.inf:
+                raise ValueError(f"progress.{item.name} is {value}, expected 0 or more")
+        steps = progress.last_steps if self.config.training.average_last else [progress.best_step]
+        if (progress.finished and not steps) or not all(type(step) is int for step in steps):
+            raise ValueError(f"progress.last_steps is {steps!r:.60}, expected the updates of validations")
+        for scores in filter(None, progress.scores.values()):
+            self.task.describe_scores(scores)
+            self.task.warn(scores)
 
     def load_weights(self, step: int) -> dict[str, torch.Tensor]:
         """Read weights of this model that were kept.
@@ -257,26 +277,3 @@ class Run:
     def weights_are_finite(self) -> bool:
         """Return whether every weight is a finite number."""
         return bool(torch.stack([parameter.detach().sum() for parameter in self.model.parameters()]).isfinite().all())
-
-
-def misfit(found: Any, own: Any, name: str) -> str:
-    """Describe the first difference in form between two values of plain types and tensors; empty if there is none.
-
-    Args:
-        found: The value to check.
-        own: A value of the right form: a mapping with the right names, a tensor of the right shape and dtype, a number. An
-            empty mapping or list stands for any other, None for None or a number.
-        name: The name of the value, for the description.
-    """
-    if isinstance(own, torch.Tensor):
-        if not isinstance(found, torch.Tensor) or found.is_meta or (found.shape, found.dtype) != (own.shape, own.dtype):
-            tensor = isinstance(found, torch.Tensor) and not found.is_meta
-            got = f"{found.dtype} {tuple(found.shape)}" if tensor else f"a {type(found).__name__} without values"
-            return f"{name} is {got}, expected {own.dtype} {tuple(own.shape)}"
-        return ""
-    if isinstance(own, dict) and isinstance(found, dict):
-        if own and (other := found.keys() ^ own.keys()):
-            return f"{name} {'lacks' if min(other, key=str) in own else 'has'} {min(other, key=str)!r}"
-        return next(filter(None, (misfit(found[key], value, f"{name}.{key}") for key, value in own.items())), "")
-    kinds = {float: (float, int), type(None): (type(None), float, int)}.get(type(own), (type(own),))
-    return "" if type(found) in kinds else f"{name} is of type {type(found).__name__}, expected {kinds[0].__name__}"

@@ -40,6 +40,10 @@ class ClassificationBundle(Bundle):
     faithfulness: str = ""
     """Sentence on how well the attention can be trusted; empty if it was not measured."""
 
+    def __post_init__(self) -> None:
+        if wrong := _wrong_temperature(self.temperature):  # it may come from the scores in a forged checkpoint
+            raise BundleError(wrong)
+
 
 @dataclass(frozen=True)
 class ClassifierParts:
@@ -159,9 +163,15 @@ def _read_labels(data: bytes, path: Path) -> tuple[Labels, float]:
         labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
         raise BundleError(f"{path} is damaged: it does not hold labels ({first_line(error)}); copy the model again") from error
-    if not 0.001 <= temperature <= 1000:  # fitted ones are between 0.05 and 20
-        raise BundleError(f"{path} is damaged: temperature is {temperature}, expected a number from 0.001 to 1,000")
+    if wrong := _wrong_temperature(temperature):
+        raise BundleError(f"{path} is damaged: {wrong}")
     return labels, temperature
+
+
+def _wrong_temperature(value: Any) -> str:
+    if isinstance(value, int | float) and 0.001 <= value <= 1000:  # fitted ones are between 0.05 and 20
+        return ""
+    return f"temperature is {value!r:.60}, expected a number from 0.001 to 1,000"
 
 
 def _read_faithfulness(files: BundleFiles) -> str:
