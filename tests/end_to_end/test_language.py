@@ -137,3 +137,11 @@ def test_bad_input(teller, stories, tmp_path, capsys):
 
 def test_other_models_do_not_generate(run, capsys):
     fails(capsys, "holds a translator, expected a language model; `regard translate` uses it", "generate", run, "one")
+
+
+def test_a_file_of_one_line_trains_with_a_warning(tmp_path, capsys):
+    (tmp_path / "one.txt").write_text("the cat sees a tree . " * 20)
+    assert main(["train", "language", f"--data.train={tmp_path / 'one.txt'}", f"--out={tmp_path / 'run'}", *SMALL]) == 0
+    said = capsys.readouterr().err
+    assert "nothing is held out to validate on, because the data have only 1 text and 10 are needed to hold one out" in said
+    assert "add more (each line is one text), or set data.dev to a file of your own" in said

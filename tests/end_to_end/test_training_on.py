@@ -90,8 +90,9 @@ def test_train_from_a_run_says_what_is_wrong(run, others, tmp_path, capsys, argu
 def test_train_from_what_is_no_model_or_another_kind(run, classifier, others, tmp_path, capsys):
     assert main(["train", "translation", "--from", str(tmp_path), f"--data.train={others}"]) == 2
     assert "is not a trained model" in capsys.readouterr().err
-    assert main(["train", "language", "--from", str(run), f"--data.train={others}"]) == 2
-    assert "train language: the model in" in capsys.readouterr().err
+    for task in ("language", "classification"):
+        assert main(["train", task, "--from", str(run), f"--data.train={others}"]) == 2
+        assert f"train {task}: the model in '{run}' is for translation" in capsys.readouterr().err
     assert main(["train", "translation", "--from", str(classifier), f"--data.train={others}"]) == 2
     assert "is for classification" in capsys.readouterr().err
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,8 @@ def test_reports_survive_json():
         "vocabularies of 50 and 60 symbols; 7,000 and 8,000 tokens\n"
         "A note."
     )
+    joint = "\na joint vocabulary of 50 symbols; 7,000 and 8,000 tokens\n"
+    assert joint in replace(report, target_size=50, joint=True).render()
     assert ReadingReport.from_dict(reading().to_dict()) == reading()
 
 

@@ -383,6 +383,12 @@ def _held_out_notes(report: PreparationReport, dev_size: int) -> list[str]:
     held_out = report.sizes[1]
     if held_out >= dev_size:
         return []
+    if not held_out and report.sizes[0] < LARGEST_DEV_PART:
+        return [
+            "warning: nothing is held out to validate on, because the data have only "
+            f"{counted(report.sizes[0], report.unit)} and {LARGEST_DEV_PART} are needed to hold one out; add more "
+            f"(each line is one {report.unit}), or set data.dev to a file of your own"
+        ]
     return [
         f"{counted(held_out, report.unit)} held out, not {dev_size:,} (data.dev_size), because at most one in "
         f"{LARGEST_DEV_PART} may be held out, and they share {report.apart} with training; to validate on a file of your own, "

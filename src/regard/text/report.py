@@ -133,6 +133,8 @@ class PairReport(PreparationReport):
     source_size: int
     """Number of symbols in the source vocabulary."""
     target_size: int
+    joint: bool = False
+    """Whether source and target share one vocabulary."""
     train_tokens: tuple[int, int]
     """Number of source and target tokens in training, including end symbols."""
     overlap: Overlap | None = None
@@ -156,7 +158,8 @@ class PairReport(PreparationReport):
     def render_counts(self) -> list[str]:
         """Return a line on the vocabularies and the tokens."""
         tokens = " and ".join(f"{count:,}" for count in self.train_tokens)
-        return [f"vocabularies of {self.source_size:,} and {self.target_size:,} symbols; {tokens} tokens"]
+        sizes = f"vocabularies of {self.source_size:,} and {self.target_size:,} symbols"
+        return [f"{f'a joint vocabulary of {self.source_size:,} symbols' if self.joint else sizes}; {tokens} tokens"]
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:

@@ -28,7 +28,7 @@ from regard.cli.main import main
 from regard.errors import RegardError
 from regard.training.folder import RunFolder
 
-LONGEST = 60.0
+LONGEST = 600.0
 """Seconds until a child is taken for one that waits for ever."""
 TOO_LONG = 99
 _NOTHING = open(os.devnull, "w")  # noqa: SIM115 (opened before any call fails)

@@ -170,6 +170,8 @@ def _build_model(
     source_size, target_size = tokenizers.source.size, tokenizers.target.size
     if model is None:
         vocabularies = f"vocabularies of {source_size:,} and {target_size:,} symbols"
+        if tokenizers.source is tokenizers.target:
+            vocabularies = f"a joint vocabulary of {source_size:,} symbols"
         with fitting_into_memory(vocabularies, "tokenizers.source.max_size and tokenizers.target.max_size"):
             return TranslationFormat().build_model(config, tokenizers, attention)
     return own_model(

@@ -136,6 +136,7 @@ class _PairSchema(DataSchema[PairChunk, Spool, PreparedData]):
             dev_pairs=len(dev) - dev.num_long,
             source_size=source.size,
             target_size=target.size,
+            joint=source is target,
             train_tokens=(train.tokens[0], train.tokens[1]),
             overlap=_find_overlap(train, dev.spool) if self.data.dev else None,
         )
