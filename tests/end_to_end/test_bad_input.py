@@ -1,6 +1,7 @@
 """Every line of what bad input gets: one message on standard error and exit code 2; signals; a loss that is not finite."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import time
 
 import pytest
 
+from regard.bundle.signature import checksum_of
 from regard.cli.main import main
 
 SMALL = [
@@ -112,6 +114,57 @@ def test_a_damaged_bundle(name, damage, run, tmp_path, capsys):
     else:
         (folder / name).write_bytes(content[: len(content) // 2] if damage == "cut" else b"\x00\xff{" + content[3:])
     fails(capsys, main(["translate", str(folder), "one"]), re.escape(str(folder)))
+
+
+def forge(folder, *, settings=lambda text: text, **facts):
+    """Change a model's settings and its signature, with checksums that fit."""
+    path = folder / "config.yaml"
+    path.write_text(settings(path.read_text()))
+    signature = json.loads((folder / "signature.json").read_text())
+    signature["files"]["config.yaml"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    signature |= facts
+    (folder / "signature.json").write_text(json.dumps({**signature, "checksum": checksum_of(signature)}) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "facts", "message"),
+    [
+        (
+            "hidden_size: .*",
+            "hidden_size: 4611686018427387904",
+            {},
+            r"hidden_size is 4\.61169e\+18, expected 1 or more, and at",
+        ),
+        ("length_penalty: .*", "length_penalty: 1.0e+308", {}, r"length_penalty is 1e\+308, expected from 0 to 10"),
+        ("", "", {"format_version": -1}, "format_version is -1, expected a whole number from 1 to 2; copy the model again"),
+        ("", "", {"format_version": True}, "format_version is True, expected a whole number from 1 to 2"),
+        ("", "", {"updates": "\x1b]0;x\x07"}, r"updates is '\\x1b\]0;x\\x07', expected a whole number; copy the model again"),
+    ],
+    ids=["size", "penalty", "negative", "boolean", "text"],
+)
+def test_a_forged_bundle(pattern, value, facts, message, run, pairs, tmp_path, capsys):
+    folder = tmp_path / "forged"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("checkpoints", "logs"))
+    forge(folder, settings=lambda text: re.sub(pattern, value, text) if pattern else text, **facts)
+    for command in (["translate", folder, "one"], ["evaluate", folder, pairs], ["info", folder]):
+        fails(capsys, main(list(map(str, command))), message)
+    fails(capsys, train("--from", folder, f"--data.train={pairs}", f"--out={tmp_path / 'new'}"), message)
+
+
+def test_a_file_of_one_endless_line(tmp_path, capsys):
+    file = tmp_path / "pairs.tsv"
+    file.write_bytes(b"x" * (20 << 20))
+    words = r"(?s)^(?!.*u0000).*no usable pair in .*skipped 1: over-long line \(line 1\)"  # no mark of ours in front
+    fails(capsys, train(f"--data.train={file}", f"--out={tmp_path / 'run'}"), words)
+
+
+def test_a_run_that_was_killed_before_its_settings_were_written(tmp_path, capsys):
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / "config.yaml.new").write_text("seed: 1")
+    fails(
+        capsys, main(["resume", str(tmp_path / "run")]), r"its run was stopped before its settings were written; start it again"
+    )
+    fails(capsys, main(["translate", str(tmp_path / "run"), "one"]), r"a run that has not written its settings yet")
 
 
 def test_resume_of_what_is_no_run(tmp_path, capsys):

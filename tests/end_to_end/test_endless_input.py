@@ -1,0 +1,51 @@
+"""Endless lines, files of gigabytes and gzip bombs, given to the real command: bounded memory, one line out per line."""
+
+import gzip
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+MOST_MEMORY = 1 << 30  # bytes
+MOST_SECONDS = 60
+"""Of processor time, for a line of two words of 50 MB."""
+
+
+def write_sparse(path):
+    """Write a line of 10 GB that takes no space."""
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+    return path, 1
+
+
+def write_bomb(path):
+    """Write 3 GB of zeros and a line, as 3 MB of gzip."""
+    part = gzip.compress(bytes(100 << 20))
+    path = path.with_suffix(".gz")
+    path.write_bytes(part * 30 + gzip.compress(b"\none red cat .\n"))
+    return path, 2
+
+
+def write_two_words(path):
+    """Write a line of two words of 50 MB, and another line."""
+    path.write_bytes(b"a" * 50_000_000 + b" " + b"b" * 50_000_000 + b"\none red cat .\n")
+    return path, 2
+
+
+@pytest.mark.parametrize("make", [write_sparse, write_bomb, write_two_words])
+def test_translating_endless_lines(run, tmp_path, make):
+    path, lines = make(tmp_path / "in.txt")
+    out = tmp_path / "out.txt"
+    command = [sys.executable, "-m", "regard", "translate", str(run), "--input", str(path), "--output", str(out), "--threads=1"]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(command, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, (tmp_path / "said").read_text()
+    assert used.ru_maxrss * 1024 < MOST_MEMORY
+    assert make is not write_two_words or used.ru_utime + used.ru_stime < MOST_SECONDS
+    assert "of more than 65,536 characters" in (tmp_path / "said").read_text()
+    assert out.read_text().count("\n") == lines
+    print(f"{make.__name__}: {used.ru_maxrss >> 10} MB, {used.ru_utime + used.ru_stime:.0f} s")
