@@ -50,7 +50,23 @@ def models(tmp_path: Path) -> list[str]:
 
 
 def test_faithfulness_prints_and_keeps_what_it_found(models, reviews, capsys):
-    assert cli.main(["faithfulness", models[0], str(reviews), "--permutations", "5", "--seeds", *models[1:]]) == 0
+    assert (
+        cli.main(
+            [
+                "faithfulness",
+                models[0],
+                str(reviews),
+                "--permutations",
+                "5",
+                "--seeds",
+                *models[1:],
+                "--picture",
+                str(reviews.with_suffix(".pdf")),
+            ]
+        )
+        == 0
+    )
+    assert reviews.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     out = capsys.readouterr().out
     found = json.loads((Path(models[0]) / "faithfulness.json").read_text())
     assert out.rstrip().endswith(found["sentence"])
@@ -114,6 +130,8 @@ def test_what_bad_input_gets(models, reviews, tmp_path, capsys):
         (["faithfulness", models[0], str(reviews), "--seeds", str(others)], "model 2 of the seeds knows other labels"),
         (["faithfulness", models[0], str(unseen)], "did you mean 'good'?"),
         (["faithfulness", models[0], str(reviews), "--texts", "0"], "'0' is not a whole number of 1 or more"),
+        (["faithfulness", models[0], str(reviews), "--picture", "bars.gif"], "bars.gif"),
+        (["faithfulness", models[0], str(reviews), "--no-caption"], "--no-caption is for pictures: add --picture FILE"),
     ]
     for arguments, message in cases:
         assert cli.main(arguments) == 2, arguments
@@ -134,5 +152,7 @@ def test_faithfulness_of_a_translator(tmp_path, capsys):
     assert "2 sentences" in shown
     assert "token deleted from the source" in shown
     assert "With equal weights" in shown
-    assert cli.main([*arguments, "--json"]) == 0
+    picture = tmp_path / "bars.svg"
+    assert cli.main([*arguments, "--json", "--picture", str(picture), "--no-caption"]) == 0
     assert json.loads(capsys.readouterr().out)["texts"] == 2
+    assert "One source token deleted" in picture.read_text()

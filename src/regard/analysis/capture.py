@@ -37,7 +37,7 @@ class Call:
     name: str
     """Name of the called module in `named_modules`; empty for the module given to `capture`."""
     kept: Tensor | TopWeights
-    """What was kept of the weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
+    """The kept part of the weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
     within: bool | None
     """Whether queries and keys came from the same sequence; None if that is not known."""
 

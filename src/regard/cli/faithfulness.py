@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from regard.cli.options import (
     Parser,
+    add_caption_option,
     add_machine_options,
+    check_ending,
     kind_of,
     load_model,
     model_folder,
@@ -15,11 +17,14 @@ from regard.cli.options import (
     print_result,
 )
 from regard.errors import RequestError
+from regard.rendering import PICTURES
 from regard.tasks.arguments import add_layout_options
 from regard.tasks.classification.commands import TEXT_LAYOUT, read_given_texts
 from regard.terminal import show
 
 if TYPE_CHECKING:
+    from regard.analysis.faithfulness.report import Faithfulness
+    from regard.analysis.faithfulness.translation import TranslationFaithfulness
     from regard.tasks.classification.predictor import Classifier
     from regard.tasks.translation.predictor import Translator
 
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> None:
     """Print the measures and the sentence, and save those of a classifier with the model."""
     options = _parser().read(arguments)
+    if options.picture:
+        check_ending(options.picture, PICTURES, "--picture")
+    elif not options.caption:
+        raise RequestError("faithfulness: --no-caption is for pictures: add --picture FILE")
     model = load_model(options)
     if model.config.task == "translation":
         _measure_translator(options, model)
@@ -52,6 +61,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     # Print first, because saving fails if the model's folder is read-only.
     print_result(found, as_json=options.json)
+    _draw(found, options)
     save_faithfulness(options.dir, found.to_dict(), weights=classifier.bundle.signature["files"][WEIGHTS])
 
 
@@ -67,6 +77,12 @@ def _measure_translator(options: argparse.Namespace, translator: "Translator") -
         translator, sources, max_texts=options.texts, permutations=options.permutations, progress=True
     )
     print_result(found, as_json=options.json)
+    _draw(found, options)
+
+
+def _draw(found: "Faithfulness | TranslationFaithfulness", options: argparse.Namespace) -> None:
+    if options.picture:
+        found.draw(options.picture, caption=options.caption)
 
 
 def _parser() -> Parser:
@@ -83,7 +99,7 @@ def _parser() -> Parser:
         "                    for the best order tried, in which words whose own deletion costs most come first\n"
         "Kendall τ           similarity of the orders by attention and by leave-one-out or gradient × input, from −1 to 1\n"
         "permuted, uniform   change of the predictions when the weights are permuted, or all equal",
-        "  regard faithfulness runs/reviews test.tsv\n  regard faithfulness runs/deu test.tsv --texts 100\n"
+        "  regard faithfulness runs/reviews test.tsv\n  regard faithfulness runs/deu test.tsv --texts 100 --picture bars.png\n"
         "  regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 runs/reviews-3",
     )
     parser.add_argument("dir", metavar="DIR", type=model_folder, help="folder of a trained classifier or translator")
@@ -114,6 +130,10 @@ def _parser() -> Parser:
         metavar="N",
         help="permutations of each text (default: 100)",
     )
+    parser.add_argument(
+        "--picture", default="", metavar="FILE", help=f"draw the losses of probability as bars ({' '.join(PICTURES)})"
+    )
+    add_caption_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_layout_options(parser, *TEXT_LAYOUT)
     add_machine_options(parser)

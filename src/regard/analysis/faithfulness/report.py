@@ -2,12 +2,15 @@
 
 import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from regard.analysis.faithfulness.erasure import SHARES
 from regard.evaluation.tables import table
 from regard.plurals import counted
+from regard.viz import losses
 from regard.viz.numbers import fixed, percent
+from regard.viz.picture import Picture
 
 CERTAIN = 0.05
 """A difference from random words counts if its p-value is below this."""
@@ -20,6 +23,10 @@ most attention must reach them.
 _STEADY = 0.02
 """A change of predictions counts as small below this share."""
 _NONE = 1e-6
+_MEANING = (
+    "Bars: how much probability the predicted label loses without words, or with these words alone: those with most attention, "
+    "random ones, or the best order tried; mean of 1, 5, 10, 20 and 50% of the words. These texts do not prove it for others."
+)
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,19 @@ class Faithfulness:
     def sentence(self) -> str:
         """Return a sentence that explains what the numbers mean for this model."""
         return describe(self)
+
+    def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
+        """Draw the loss of probability as bars, with the sentence below them; see `regard.viz.losses.draw`."""
+        ways = {
+            "Without these words (comprehensiveness)": self.comprehensiveness,
+            "With these alone (sufficiency)": self.sufficiency,
+        }
+        bars = {
+            way: {"most attention": one.attention, "random": one.random, "best tried": one.leave_one_out}
+            for way, one in ways.items()
+        }
+        title = f"Faithfulness of attention, {counted(self.texts, 'text')}"
+        return losses.draw(bars, path, title=title, notes=(_MEANING, self.sentence), caption=caption, dpi=dpi)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sentence and the measures as plain data for JSON; a missing number is None."""

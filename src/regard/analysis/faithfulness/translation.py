@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,13 @@ from regard.reweight import Reweight, flatten, rescaled
 from regard.tasks.requests import check_texts, counting_bar
 from regard.tasks.translation.predictor import Translator
 from regard.text.symbols import END, START
+from regard.viz import losses
+from regard.viz.picture import Picture
 
+_MEANING = (
+    "Bars: how much probability the model's own next token loses, mean over steps and sentences, if the token with most "
+    "attention is removed, a random one, or the one whose removal costs most. These sentences do not prove it for others."
+)
 _MEANS = ("leave_one_out", "gradient", "uniform", "uniform_changed", "permuted")
 _COLUMNS = ("by attention", "random", "best tried", "p")
 
@@ -76,6 +83,15 @@ class TranslationFaithfulness:
             f"{verdict} Deleting it lowers the next token's probability by {self.deleted.attention:.2f}, deleting a random one "
             f"by {self.deleted.random:.2f}, and the one that costs most by {self.deleted.best:.2f}. {changed}"
         )
+
+    def draw(self, path: str | Path | None = None, *, caption: bool = True, dpi: float = 150) -> Picture:
+        """Draw the loss of probability as bars, with the sentence below them; see `regard.viz.losses.draw`."""
+        ways = {"One source token deleted": self.deleted, "Attention to one source token erased": self.erased}
+        bars = {
+            way: {"most attention": one.attention, "random": one.random, "best tried": one.best} for way, one in ways.items()
+        }
+        title = f"Faithfulness of attention, {counted(self.texts, 'sentence')}"
+        return losses.draw(bars, path, title=title, notes=(_MEANING, self.sentence), caption=caption, dpi=dpi)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers; NaN becomes None."""
