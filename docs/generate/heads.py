@@ -54,7 +54,9 @@ print(tuple(out.context.shape), tuple(out.weights.shape), bool((out.weights[1, :
             "things at the same time, and its cost is mostly matrix products, which are fast. A smaller `num_kv_heads` "
             "makes the cache of a decoder smaller. In a small recurrent model, [Additive](additive.md) or "
             "[General](general.md) needs fewer parameters. MultiHead does not know the order of the keys, unless the "
-            "inputs or its `positions` contain it ([masks and positions](masks-and-positions.md))."
+            "inputs or its `positions` contain it ([masks and positions](masks-and-positions.md)). Its `modifiers` normalise "
+            "queries and keys, mix heads, gate the output or add keys "
+            "([modifiers](masks-and-positions.md#modifiers-of-multi-head-attention))."
         ),
         picture="There is one row of pictures for each of the two heads. In sorting, the two heads attend to different "
         "letters.",

@@ -8,12 +8,15 @@ from docs.generate.pictures import percent, variant
 from docs.generate.plain import REPOSITORY, module_path, option
 from docs.generate.toy import BATCH, LENGTH, LETTERS, STEPS, TASKS, WIDTH
 from regard.attention import (
+    AddedKeys,
     ALiBi,
     Entmax,
     Entmax15,
     LinearScaling,
     Llama3Scaling,
     NTKScaling,
+    OutputGate,
+    QKNorm,
     RelativeBias,
     RelativePositions,
     Rotary,
@@ -24,6 +27,7 @@ from regard.attention import (
     Softpick,
     Sparsemax,
     StickBreaking,
+    TalkingHeads,
     Temperature,
     YaRNScaling,
     causal_mask,
@@ -279,6 +283,12 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
                 f"- `{kind.__name__}`: {(inspect.getdoc(kind) or '').splitlines()[0]}"
                 for kind in (LinearScaling, NTKScaling, YaRNScaling, Llama3Scaling)
             ),
+            "# Modifiers of multi-head attention",
+            "`MultiHead(512, 8, modifiers=[QKNorm(64), OutputGate(512)])` changes the attention at the places that each "
+            "modifier names. Fast paths that do not know a modifier are not taken: with `TalkingHeads`, no fused kernel "
+            "runs, and with any modifier, packed inference and ONNX graphs call the module itself, and CTranslate2 refuses "
+            "the model. Your own modifier is a subclass of `HeadModifier`.",
+            *(render_function(kind, level=2) for kind in (QKNorm, TalkingHeads, OutputGate, AddedKeys)),
             "## Example",
             show_example(example),
             "## Tests",
@@ -286,6 +296,7 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
                 f"- [{path}](../../{path})"
                 for path in (
                     "tests/attention/test_masks.py",
+                    "tests/attention/test_modifiers.py",
                     "tests/attention/test_positions.py",
                     "tests/attention/test_rotary.py",
                     "tests/contracts/cases/multihead.py",

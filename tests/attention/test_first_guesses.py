@@ -155,9 +155,10 @@ FAILS = [
     ("MultiHead(embed_dim=8, num_heads=2)", r"MultiHead\(…\) has no argument 'embed_dim': give the width first, by position"),
     ("MultiHead(8, heads=2)", r"'heads': give num_heads, the second argument of MultiHead\(512, 8\)"),
     ("MultiHead(8, 2, batch_first=True)", r"'batch_first': leave it out: tensors are always batch first"),
-    ("MultiHead(num_heads=2, key_dim=4)", r"'key_dim': give the width of all heads first"),
+    ("MultiHead(8, num_heads=2, key_dim=4)", r"'key_dim': give head_size, the width of a head"),
+    ("MultiHead(8, 2, qk_norm=True)", r"'qk_norm': give modifiers=\[QKNorm\(64\)\]"),
     ("MultiHead(8, 2, kdim=6)", r"'kdim': give key_size"),
-    ("MultiHead(8, 2, add_zero_attn=True)", r"no mechanism in regard adds keys"),
+    ("MultiHead(8, 2, add_zero_attn=True)", r"give modifiers=\[AddedKeys\(8, 64, learned=True, zero=True\)\]"),
     (
         "MultiHead(8, 2, 0.1)",
         r"takes size and num_heads by position, and got 3 arguments; give the others by name: num_kv_heads=…",
@@ -221,7 +222,7 @@ FAILS = [
     ("a = Additive(8); m = a.prepare(k); a.attend(q, m, m)", r"Additive.attend got a state, but its weights do not depend on"),
     (
         "MultiHead(8, 2).load_state_dict(nn.MultiheadAttention(8, 2, add_bias_kv=True).state_dict())",
-        r"cannot load .* built with add_bias_kv",
+        r"cannot load .* built with add_bias_kv; build it with modifiers=\[AddedKeys\(2, 4\)\]",
     ),
 ]
 

@@ -115,8 +115,9 @@ def test_a_bias_has_a_finite_gradient_in_rows_without_keys(case):
     if out.weights.requires_grad:  # the choice of a hard mechanism has no gradient
         [gradient] = torch.autograd.grad(out.context.square().sum() + out.weights.square().sum(), bias)
         assert gradient.isfinite().all()
-    assert out.context[:, 0].eq(0).all()
-    assert out.context[0].eq(0).all()
+    if case.name != "added_keys":  # which are there for every query
+        assert out.context[:, 0].eq(0).all()
+        assert out.context[0].eq(0).all()
 
 
 ROTARY = {"rotary": lambda **o: MultiHead(8, 2, causal=True, positions=Rotary(), **o)}

@@ -25,6 +25,9 @@ from regard.errors import ShapeError
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
 def case(request):
+    reason = request.param.refused.get(request.function.__name__.removeprefix("test_"))
+    if reason:
+        pytest.skip(f"{request.param.name}: {reason}")
     return request.param
 
 

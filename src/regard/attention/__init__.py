@@ -26,6 +26,7 @@ from regard.attention.masks import (
     zero_masked,
 )
 from regard.attention.mocha import MoChA, expected_chunks
+from regard.attention.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
 from regard.attention.monotonic import MonotonicAttention
 from regard.attention.multihead import MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
@@ -51,6 +52,7 @@ from regard.attention.weight_norm import WeightNormAdditive
 
 __all__ = [
     "ALiBi",
+    "AddedKeys",
     "Additive",
     "AdditiveMemory",
     "AdditivePooling",
@@ -71,6 +73,7 @@ __all__ = [
     "HardMonotonic",
     "HardMonotonicState",
     "HeadMemory",
+    "HeadModifier",
     "HistoryAttention",
     "HistoryState",
     "LinearConcat",
@@ -89,8 +92,10 @@ __all__ = [
     "MultiHeadPooling",
     "NTKScaling",
     "Observation",
+    "OutputGate",
     "Pooled",
     "Pooling",
+    "QKNorm",
     "RelativeBias",
     "RelativePositions",
     "Rotary",
@@ -108,6 +113,7 @@ __all__ = [
     "Sparsemax",
     "StickBreaking",
     "SumConcat",
+    "TalkingHeads",
     "Temperature",
     "Trilinear",
     "WeightNormAdditive",

@@ -24,7 +24,10 @@ _AT_CONSTRUCTION = {
         "give the width first, by position, as in MultiHead(512, 8) or Additive(256)"
     ),
     ("heads", "nhead", "n_head", "n_heads", "num_attention_heads"): "give num_heads, the second argument of MultiHead(512, 8)",
-    ("key_dim", "dim_head", "head_dim"): "give the width of all heads first: MultiHead(num_heads * 64, num_heads)",
+    ("key_dim", "dim_head", "head_dim"): "give head_size, the width of a head, as in MultiHead(512, 8, head_size=128)",
+    ("qk_norm", "q_norm", "k_norm"): "give modifiers=[QKNorm(64)], with the width of a head",
+    ("talking_heads",): "give modifiers=[TalkingHeads(8)], with the number of heads",
+    ("gate", "output_gate", "gated", "attn_gate_values"): "give modifiers=[OutputGate(512)], with the width of the queries",
     ("kv_heads", "num_key_value_heads", "enable_gqa"): _GROUPS,
     ("attn_dropout", "dropout_p", "dropout_rate", "attention_dropout"): _DROPOUT,
     ("is_causal", "use_causal_mask"): "give causal, as in MultiHead(512, 8, causal=True)",
@@ -33,7 +36,7 @@ _AT_CONSTRUCTION = {
     ("vdim", "value_dim"): "give value_size",
     ("units", "attention_dim", "attn_dim"): "give attention_size, the width of the tanh layer",
     ("decoder_dim", "query_dim"): "give query_size, the first argument, as in Additive(256, key_size=512)",
-    ("add_bias_kv", "add_zero_attn"): "leave it out: no mechanism in regard adds keys",
+    ("add_bias_kv", "add_zero_attn"): "give modifiers=[AddedKeys(8, 64, learned=True, zero=True)], as many heads and as wide",
     ("batch_first",): _BATCH_FIRST,
     ("rotary_pos_emb",): "give positions=Rotary()",
     ("alibi_pos_bias",): "give positions=ALiBi(num_heads)",
@@ -209,6 +212,27 @@ def check_window(called: str, window: tuple[int, int] | None) -> None:
         )
     if min(window) < 0:
         raise ConfigError(f"{called}(window={window}): both sides of a window must be 0 or more")
+
+
+def check_heads(size: int, num_heads: int, groups: int, head_size: int | None, **sizes: int) -> None:
+    """Raise an error for sizes of multi-head attention that are not whole numbers of 1 or more, or do not divide.
+
+    Raises:
+        ConfigError: If a size is wrong.
+    """
+    sizes |= {"size": size, "num_heads": num_heads, "num_kv_heads": groups}
+    sizes |= {} if head_size is None else {"head_size": head_size}
+    for name, number in sizes.items():
+        check_size("MultiHead", name, number)
+    if head_size is None and size % num_heads:
+        raise ConfigError(
+            f"MultiHead(size={size}, num_heads={num_heads}): size must be a multiple of num_heads, or give head_size"
+        )
+    if num_heads % groups:
+        raise ConfigError(
+            f"MultiHead(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of equal size, so "
+            "num_kv_heads must divide num_heads"
+        )
 
 
 def check_instance(called: str, name: str, given: object, kind: type, example: str) -> None:

@@ -7,10 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance
+from regard.attention.modifiers import AddedKeys
 from regard.attention.normalizers import is_softmax
 from regard.errors import ConfigError
 
 _PARTS = ("query", "key", "value")
+_ADDED = {"added_key": "bias_k", "added_value": "bias_v"}
 _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
@@ -24,13 +26,18 @@ def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: s
         rest: Further arguments that PyTorch gives such a hook.
 
     Raises:
-        ConfigError: If the attention was built with `add_bias_kv`.
+        ConfigError: If the attention was built with `add_bias_kv`, and the `MultiHead` without a learned added key.
     """
     if f"{prefix}bias_k" in state:
-        raise ConfigError(
-            "MultiHead cannot load the state dict of an nn.MultiheadAttention built with add_bias_kv: the added key has no "
-            "counterpart here"
-        )
+        at = [i for i, each in enumerate(module.modifiers) if isinstance(each, AddedKeys) and each.learned]
+        if not at:
+            raise ConfigError(
+                "MultiHead cannot load the state dict of an nn.MultiheadAttention built with add_bias_kv; build it with "
+                f"modifiers=[AddedKeys({module.num_kv_heads}, {module.head_size})]"
+            )
+        for name, theirs in _ADDED.items():
+            added = state.pop(f"{prefix}{theirs}").reshape(module.num_kv_heads, 1, -1)
+            state[f"{prefix}modifiers.{at[0]}.{name}"] = added
     for kind in ("weight", "bias"):
         packed = state.pop(f"{prefix}in_proj_{kind}", None)
         if packed is not None:
@@ -56,17 +63,18 @@ def rename_to_torch(state: Mapping[str, Tensor], *, packed: bool) -> dict[str, T
     if "output_projection.bias" in state:
         found["in_proj_bias"] = torch.cat([state[f"{part}_projection.bias"] for part in _PARTS])
         found["out_proj.bias"] = state["output_projection.bias"]
+    if "modifiers.0.added_key" in state:
+        found |= {theirs: state[f"modifiers.0.{name}"].view(1, 1, -1) for name, theirs in _ADDED.items()}
     return found
 
 
 def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
     """Build a `MultiHead`, the given class, from an `nn.MultiheadAttention`; see `MultiHead.from_torch`."""
     check_instance("MultiHead.from_torch", "module", module, nn.MultiheadAttention, "nn.MultiheadAttention(512, 8)")
+    weight, modifiers = module.out_proj.weight, []
     if module.bias_k is not None or module.add_zero_attn:
-        raise ConfigError(
-            "MultiHead.from_torch: the module was built with add_bias_kv or add_zero_attn, whose added key has no "
-            "counterpart here; convert one that was built without"
-        )
+        learned, head_size = module.bias_k is not None, module.embed_dim // module.num_heads
+        modifiers = [AddedKeys(module.num_heads, head_size, learned=learned, zero=module.add_zero_attn)]
     made = cls(
         module.embed_dim,
         module.num_heads,
@@ -74,8 +82,9 @@ def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
         value_size=module.vdim,
         bias=module.in_proj_bias is not None,
         dropout=module.dropout,
-        device=module.out_proj.weight.device,
-        dtype=module.out_proj.weight.dtype,
+        modifiers=[each.to(weight.device, weight.dtype) for each in modifiers],
+        device=weight.device,
+        dtype=weight.dtype,
     )
     made.load_state_dict(module.state_dict())
     return made.train(module.training)
@@ -83,6 +92,8 @@ def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
 
 def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
     """Build an `nn.MultiheadAttention` from a `MultiHead`; see `MultiHead.to_torch`."""
+    added = next((each for each in attention.modifiers if isinstance(each, AddedKeys)), None)
+    others = [each for each in attention.modifiers if each is not added]
     extra = {
         "num_kv_heads": attention.num_kv_heads < attention.num_heads,
         "causal": attention.causal,
@@ -90,6 +101,9 @@ def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
         "positions": attention.positions is not None,
         "scale": attention.scale is not None,
         "normalizer": not is_softmax(attention.normalizer),
+        "head_size": attention.head_size * attention.num_heads != attention.size,
+        "output_size": attention.output_size != attention.size,
+        "modifiers": bool(others),
     }
     if any(extra.values()):
         names = ", ".join(name for name, is_set in extra.items() if is_set)
@@ -106,6 +120,8 @@ def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
         kdim=attention.key_size,
         vdim=attention.value_size,
         batch_first=batch_first,
+        add_bias_kv=added is not None and added.learned,
+        add_zero_attn=added is not None and added.zero,
         device=weight.device,
         dtype=weight.dtype,
     )

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.errors import ShapeError
+from regard.private_torch import is_transformed
 from regard.shapes import check_shape
 
 
@@ -107,6 +108,17 @@ def zero_masked(tensor: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | 
         return tensor
     _check_key_mask(key_mask, tensor.shape[0], tensor.shape[1])
     return tensor.masked_fill(~key_mask[..., None], 0)
+
+
+def zero_where_not(mask: Bool[Tensor, "..."], output: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
+    """Set the rows of queries that may not attend to any key in any head to zero.
+
+    If all queries have allowed keys, which is checked on a CPU only, nothing is copied.
+    """
+    some = mask.any(-1)
+    some = (some.any(1) if some.ndim == 3 else some)[..., None]
+    looks = output.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
+    return output if looks and bool(some.all()) else output.masked_fill(~some, 0)
 
 
 def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Tensor, "B K"]:

@@ -4,15 +4,14 @@
 
 In code: `split_heads` of the projections, `head_scores`, a softmax, `head_product` with the values, and `join_heads`.
 
-In a causal decoder, the state is the key–value cache:
+In a causal decoder, the state is the key–value cache. The steps give the same result as one call over all tokens:
 
     memory = attention.prepare(x)                            # this step's tokens, one or more
     out, state = attention.attend(x, memory, state)          # None at first; then all keys and values so far
-
-These steps give the same result as one call over all tokens. For attention to an encoder, call `prepare` once, without a state.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,18 +19,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_dropout, check_flag, check_instance, check_scale, check_size, check_window
+from regard.attention.arguments import check_dropout, check_flag, check_heads, check_instance, check_scale, check_window
 from regard.attention.base import Attention, AttentionOutput, HeadMaps, Memory
 from regard.attention.capabilities import Reweight, capability, is_unchanged, reweighted
 from regard.attention.conversion import build_from_torch, build_torch, rename_from_torch
 from regard.attention.head_memory import HeadMemory
 from regard.attention.kernels.heads import heads_attention, is_heads_fast, is_products_fast
 from regard.attention.kernels.softmax import softmax
-from regard.attention.masks import add_bias, causal_mask, combine_masks, fused_mask, window_mask, zero_masked
+from regard.attention.masks import add_bias, causal_mask, combine_masks, fused_mask, window_mask, zero_masked, zero_where_not
+from regard.attention.modifiers import HeadModifier, HeadSizes, Modifiers
 from regard.attention.normalizers import Softmax, build_normalizer, is_softmax, keeps_order
 from regard.attention.positions import RelativePositions
-from regard.errors import ConfigError, RequestError, ShapeError
-from regard.private_torch import is_transformed
+from regard.errors import RequestError, ShapeError
 from regard.shapes import check_shape
 
 
@@ -81,11 +80,13 @@ class MultiHead(Attention):
     Peters, Cohan 2020, section 3.1 (sliding window). Differs from the paper: the maps have biases, unless `bias` is False.
 
     Args:
-        size: D, width of queries and context, a multiple of `num_heads`.
+        size: D, width of the queries, a multiple of `num_heads` unless `head_size` is given.
         num_heads: H, ≥ 1.
         num_kv_heads: G, heads of the keys and values, a divisor of H; None for H.
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
+        head_size: E, width of a head, ≥ 1; None for D/H.
+        output_size: Width of the context, ≥ 1; None for D.
         bias: Whether the four maps have biases.
         scale: Factor of the scores, > 0; None for 1/√E.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
@@ -94,6 +95,7 @@ class MultiHead(Attention):
         positions: A module `Rotary`, `ALiBi` or `RelativeBias`; None for no positions.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax. Only a softmax has a fused form.
+        modifiers: Modules `QKNorm`, `TalkingHeads`, `OutputGate` and `AddedKeys`, or your own `HeadModifier`, each kind once.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -116,6 +118,8 @@ class MultiHead(Attention):
         num_kv_heads: int | None = None,
         key_size: int | None = None,
         value_size: int | None = None,
+        head_size: int | None = None,
+        output_size: int | None = None,
         bias: bool = True,
         scale: float | None = None,
         dropout: float = 0.0,
@@ -123,6 +127,7 @@ class MultiHead(Attention):
         window: tuple[int, int] | None = None,
         positions: RelativePositions | None = None,
         normalizer: nn.Module | str | None = None,
+        modifiers: Sequence[HeadModifier] = (),
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -131,27 +136,34 @@ class MultiHead(Attention):
         self.size = self.query_size = size
         self.key_size = size if key_size is None else key_size
         self.value_size = self.key_size if value_size is None else value_size
-        _check_sizes(size, num_heads, groups, self.key_size, self.value_size)
+        self.output_size = size if output_size is None else output_size
+        widths = {"key_size": self.key_size, "value_size": self.value_size, "output_size": self.output_size}
+        check_heads(size, num_heads, groups, head_size, **widths)
         check_dropout("MultiHead", dropout)
         self.scale = None if scale is None else check_scale("MultiHead", scale, default=1.0)
         check_window("MultiHead", window)
         for name, flag in (("bias", bias), ("causal", causal)):
             check_flag("MultiHead", name, flag)
-        self.num_heads, self.num_kv_heads, self.head_size = num_heads, groups, size // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, groups
+        self.head_size = size // num_heads if head_size is None else head_size
         self.dropout, self.causal, self.window, self.positions = dropout, causal, window, positions
         if positions is not None:
             check_instance("MultiHead", "positions", positions, RelativePositions, "Rotary()")
             positions.check(num_heads, self.head_size)
         self.normalizer = build_normalizer("MultiHead", normalizer)
-        self.normalized = bool(getattr(self.normalizer, "normalized", False))
+        self.modifiers = Modifiers.of(
+            modifiers,
+            HeadSizes(num_heads, groups, self.head_size, size, rotates=positions is not None and positions.rotates),
+        )
+        self.normalized = bool(getattr(self.normalizer, "normalized", False)) and all(each.normalized for each in modifiers)
         # It depends on the arguments; other mechanisms declare it for the class.
         self.permutation_equivariant = not (causal or window or positions) and keeps_order(self.normalizer)
         self.stateful = causal or (window is not None and window[1] == 0)
         build_linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
-        self.query_projection = build_linear(size, size)
+        self.query_projection = build_linear(size, num_heads * self.head_size)
         self.key_projection = build_linear(self.key_size, groups * self.head_size)
         self.value_projection = build_linear(self.value_size, groups * self.head_size)
-        self.output_projection = build_linear(size, size)
+        self.output_projection = build_linear(num_heads * self.head_size, self.output_size)
         for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
             nn.init.xavier_uniform_(linear.weight)
             if bias:
@@ -181,6 +193,7 @@ class MultiHead(Attention):
         key = zero_masked(key, key_mask)
         projected = self.key_projection(key), self.value_projection(key if same else zero_masked(value, key_mask))
         heads, values = (split_heads(x, self.num_kv_heads) for x in projected)
+        heads = self.modifiers.apply_to("key", heads)
         if key_positions is not None:
             key_positions = self._positions("key_positions", key_positions, sizes["B"], sizes["K"])
         return HeadMemory(heads, values, key_mask, key_positions)
@@ -211,6 +224,7 @@ class MultiHead(Attention):
         memory, state = self._join(memory, state)
         queries, keys = sizes["Q"], memory.key.shape[2]
         heads, bias = split_heads(self.query_projection(query), self.num_heads), None
+        heads = self.modifiers.apply_to("query", heads)
         if (query_positions is None) != (memory.positions is None):
             have, lack = ("key", "query") if query_positions is None else ("query", "key")
             raise RequestError(f"MultiHead got {have}_positions without {lack}_positions; give both or none")
@@ -228,38 +242,45 @@ class MultiHead(Attention):
             bias = add_bias(heads.new_zeros(()) if bias is None else bias, score_bias, self.num_heads)
         if given is None and keys == 0:
             given = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # these rows have no key to attend to
-        if need_weights or reweight is not None or not is_softmax(self.normalizer):
-            mask = self._mask(given, queries, keys, query.device)
-            context, weights = self._plain(heads, memory, bias, mask, reweight)
+        all_keys, all_values, added = self.modifiers.join(memory.key, memory.value)
+        memory = HeadMemory(all_keys, all_values)
+        if added and bias is not None:
+            bias = nn.functional.pad(bias, (0, added))
+        if need_weights or reweight is not None or not is_softmax(self.normalizer) or self.modifiers.changes_weights:
+            mask = self._mask(given, queries, keys, query.device, added)
+            context, weights = self._plain(heads, memory, bias, mask, reweight, keys)
+            weights = weights[..., :keys]
         else:
             # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K.
-            simple = self.causal and self.window is None and given is None and bias is None and queries == keys
+            simple = self.causal and self.window is None and given is None and bias is None and queries == keys + added
             products = is_products_fast(heads, keys)
-            mask = None if simple and not products else self._mask(given, queries, keys, query.device)
+            mask = None if simple and not products else self._mask(given, queries, keys, query.device, added)
             fused = self._products if products else self._fused
             context, weights = fused(heads, memory, bias, mask, causal=simple), None
-        output = self.output_projection(join_heads(context))
+        output = self.output_projection(self.modifiers.apply_to("output", join_heads(context), query))
         if mask is not None and (given is not None or queries > keys):
-            output = _zero_where_not(_some(mask), output)
+            output = zero_where_not(mask, output)
         return AttentionOutput(output, weights if need_weights else None), state
 
     @capability
     def head_maps(self) -> HeadMaps | None:
         """Return the linear maps.
 
-        None if heads share keys, a window hides keys, positions add a bias, or a user changed a method.
+        None if heads share keys, a window hides keys, positions add a bias, widths or the scale are not the usual ones, there
+        are modifiers, or a user changed a method.
         """
         linears = (self.query_projection, self.key_projection, self.value_projection, self.output_projection)
         biased = self.positions is not None and self.positions.bias(1, 1, self.query_projection.weight) is not None
-        if self.num_kv_heads < self.num_heads or self.window is not None or self.scale is not None or biased:
+        other = self.num_kv_heads < self.num_heads or self.window is not None or self.scale is not None or len(self.modifiers)
+        if other or biased or self.num_heads * self.head_size != self.size or self.output_size != self.size:
             return None
         if not is_unchanged(self.normalizer, Softmax):
             return None
         return HeadMaps(*linears, self.num_heads, None if self.positions is None else self.positions.rotate)
 
     def context_size(self, value_size: int) -> int:
-        """Return D, which does not depend on the width of the values."""
-        return self.query_size
+        """Return the width of the output map, which does not depend on the width of the values."""
+        return self.output_size
 
     def _join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
         """Return the keys of the state and the new ones, rotated to their positions, and the next state."""
@@ -289,11 +310,15 @@ class MultiHead(Attention):
         check_shape(name, positions, "B T", {"B": batch, "T": count})
         return positions
 
-    def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
-        """Join the given masks and the mechanism's own mask; the result broadcasts to (B,H,Q,K).
+    def _mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device, added: int) -> Tensor | None:
+        """Join the given masks and the mechanism's own mask; the result broadcasts to (B,H,Q,K + added).
 
         It is None if nothing is masked.
         """
+        own = self._own_mask(given, queries, keys, device)
+        return nn.functional.pad(own, (0, added), value=True) if added and own is not None else own
+
+    def _own_mask(self, given: Tensor | None, queries: int, keys: int, device: torch.device) -> Tensor | None:
         if self.window is not None:
             before, after = self.window
             own = window_mask(queries, keys, before=before, after=0 if self.causal else after, device=device)
@@ -304,22 +329,32 @@ class MultiHead(Attention):
         return own if given is None else own & given
 
     def _plain(
-        self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, reweight: Reweight | None
+        self,
+        heads: Tensor,
+        memory: HeadMemory,
+        bias: Tensor | None,
+        mask: Tensor | None,
+        reweight: Reweight | None,
+        keys: int,
     ) -> tuple[Tensor, Tensor]:
         """Return the context and weights: normalizer(q kᵀ / √(D/H) + bias) v."""
         if reweight is None and self._simple() and is_heads_fast(heads, memory.key, memory.value, bias):
             scale = 1 / math.sqrt(self.head_size) if self.scale is None else self.scale
             return heads_attention(heads, memory.key, memory.value, bias, mask, scale=scale)
-        scores = head_scores(heads, memory.key, self.scale)
+        scores = self.modifiers.apply_to("scores", head_scores(heads, memory.key, self.scale))
         weights = self.normalizer(scores if bias is None else scores + bias, mask)
-        weights = reweighted(weights if bias is None else weights.to(scores.dtype), mask, reweight)
+        weights = self.modifiers.apply_to("weights", weights if bias is None else weights.to(scores.dtype))
+        if mask is not None and self.modifiers.changes_weights:
+            weights = weights.masked_fill(~mask, 0)  # a head may not attend where another one may
+        weights = _reweighted(weights, mask, reweight, keys)
         kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
         return head_product(kept, memory.value), weights
 
     def _simple(self) -> bool:
         """Return whether the weights are a softmax, each head has its own keys, and there is no dropout."""
         dropped = self.training and self.dropout > 0
-        return is_softmax(self.normalizer) and self.num_kv_heads == self.num_heads and not dropped
+        plain = is_softmax(self.normalizer) and not self.modifiers.changes_weights
+        return plain and self.num_kv_heads == self.num_heads and not dropped
 
     def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
         """Return the same context without weights, by PyTorch's fused kernels."""
@@ -359,7 +394,7 @@ class MultiHead(Attention):
             module: The attention to copy.
 
         Raises:
-            ConfigError: If the module is not an `nn.MultiheadAttention`, or adds a key (`add_bias_kv`, `add_zero_attn`).
+            ConfigError: If the module is not an `nn.MultiheadAttention`.
 
         Example:
             >>> theirs = nn.MultiheadAttention(8, 2, batch_first=True)
@@ -376,39 +411,14 @@ class MultiHead(Attention):
             batch_first: If True, its tensors are (B,Q,D), else (Q,B,D).
 
         Raises:
-            ConfigError: If this attention has features that `nn.MultiheadAttention` lacks: grouped heads, positions, another
-                normalizer, or a mask of its own.
+            ConfigError: If this attention has features that `nn.MultiheadAttention` lacks, such as grouped heads or positions.
         """
         return build_torch(self, batch_first=batch_first)
 
 
-def _some(mask: Tensor | None) -> Tensor:
-    """Return True for queries that may attend to some key in some head.
-
-    (Q,1) or (B,Q,1), with Q = 1 if all queries are alike.
-    """
-    assert mask is not None
-    some = mask.any(-1)
-    return (some.any(1) if some.ndim == 3 else some)[..., None]
-
-
-def _zero_where_not(some: Tensor, output: Tensor) -> Tensor:
-    """Set the rows of queries without allowed keys to zero.
-
-    If all queries have allowed keys, which is checked on a CPU only, nothing is copied.
-    """
-    looks = output.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()
-    return output if looks and bool(some.all()) else output.masked_fill(~some, 0)
-
-
-def _check_sizes(size: int, num_heads: int, groups: int, key_size: int, value_size: int) -> None:
-    sizes = {"size": size, "num_heads": num_heads, "num_kv_heads": groups, "key_size": key_size, "value_size": value_size}
-    for name, number in sizes.items():
-        check_size("MultiHead", name, number)
-    if size % num_heads:
-        raise ConfigError(f"MultiHead(size={size}, num_heads={num_heads}): size must be a multiple of num_heads")
-    if num_heads % groups:
-        raise ConfigError(
-            f"MultiHead(num_heads={num_heads}, num_kv_heads={groups}): heads share keys in groups of equal size, so "
-            "num_kv_heads must divide num_heads"
-        )
+def _reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None, keys: int) -> Tensor:
+    """Apply a function to the weights of the keys of the call; those of added keys stay."""
+    if reweight is None or weights.shape[-1] == keys:
+        return reweighted(weights, mask, reweight)
+    own = reweighted(weights[..., :keys], None if mask is None else mask[..., :keys], reweight)
+    return torch.cat([own, weights[..., keys:]], -1)

@@ -24,6 +24,11 @@ class RelativePositions(nn.Module):
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise a `ConfigError` for heads that do not fit this module. It is called once, at construction."""
 
+    @property
+    def rotates(self) -> bool:
+        """Whether this module overrides `rotate`."""
+        return type(self).rotate is not RelativePositions.rotate
+
     def rotate(self, heads: Float[Tensor, "B H T Da"], start: int) -> Float[Tensor, "B H T Da"]:
         """Return queries or keys rotated to the positions start, start + 1, …; unchanged by default."""
         return heads

@@ -231,8 +231,7 @@ def _unusual(attention: nn.Module, *, positions: type) -> str:
     """Return a description of an attention that is more than heads and a softmax; empty for a plain one."""
     plain = (
         isinstance(attention, MultiHead)
-        and attention.num_kv_heads == attention.num_heads
-        and attention.window is None
+        and attention.head_maps() is not None
         and attention.query_projection.bias is not None
         and type(attention.normalizer) is Softmax
         and type(attention.positions) is positions

@@ -1,0 +1,358 @@
+"""Modifiers of multi-head attention: modules that `MultiHead` takes as its `modifiers`.
+
+q_h, k_h ↦ g ∘ q_h / rms(q_h), g' ∘ k_h / rms(k_h)                `QKNorm`          in code: `nn.RMSNorm`
+scores, weights ↦ P scores, P' weights over the heads             `TalkingHeads`    `mix_heads`
+[head_1; …; head_H] ↦ [head_1; …; head_H] ∘ σ(W_g query)          `OutputGate`      its `output`
+keys ↦ [k_1 … k_K, b_k, 0]                                        `AddedKeys`       its `extra`
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_flag, check_instance, check_size, describe_arguments
+from regard.errors import ConfigError
+
+
+def mix_heads(x: Float[Tensor, "B H Q K"], weight: Float[Tensor, "H H"]) -> Float[Tensor, "B H Q K"]:
+    """Return y_h = Σ_g weight_hg x_g for each query and key."""
+    return torch.einsum("hg,bgqk->bhqk", weight.to(x.dtype), x)
+
+
+@dataclass(frozen=True)
+class HeadSizes:
+    """Sizes of the attention that a modifier is built into."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    query_size: int
+    rotates: bool = False
+    """Whether positions rotate queries and keys."""
+
+
+class HeadModifier(nn.Module):
+    """A change of multi-head attention at one or more places; by default of nothing.
+
+    Your own modifier overrides the methods of the places that it changes.
+    """
+
+    changes_weights: bool = False
+    """Whether it changes scores or weights, so that no kernel may compute them."""
+    normalized: bool = True
+    """Whether rows of weights that sum to one still do so."""
+
+    def check(self, sizes: HeadSizes) -> None:
+        """Raise a `ConfigError` for an attention that does not fit this module. It is called once, at construction."""
+
+    def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
+        """Return the queries, changed before positions rotate them."""
+        return heads
+
+    def key(self, heads: Float[Tensor, "B G K E"]) -> Float[Tensor, "B G K E"]:
+        """Return the keys, changed before positions rotate them."""
+        return heads
+
+    def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]] | None:
+        """Return keys and values that every query may attend to, in addition to those of the call; None for none."""
+        return None
+
+    def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        """Return the scores, changed before biases are added."""
+        return scores
+
+    def weights(self, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        """Return the weights, changed after the normalizer."""
+        return weights
+
+    def output(self, heads: Float[Tensor, "B Q HE"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q HE"]:
+        """Return the contexts of all heads, changed before the output map."""
+        return heads
+
+    def extra_repr(self) -> str:
+        """Return sizes and options, for `print`."""
+        return describe_arguments(self)
+
+
+class QKNorm(HeadModifier):
+    """Queries and keys of each head divided by their root mean square, times a learned gain: g ∘ q / √(mean q² + ε).
+
+    Scores cannot grow without bound in training. Queries and keys have a gain each, which all heads share.
+
+    Reference: Henry et al. 2020, "Query-key normalization for Transformers"; Qwen team 2025, "Qwen3 technical
+    report", section 2.
+    Differs from the first paper, as Qwen3 and Gemma 3 do: root mean square and gain in place of length and one scale.
+
+    Args:
+        head_size: E, width of a head, ≥ 1.
+        epsilon: ε, ≥ 0.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If the width is not a whole number of 1 or more, or the attention has heads of another width.
+
+    Example:
+        >>> context, weights = MultiHead(256, 4, modifiers=[QKNorm(64)])(torch.randn(2, 9, 256))
+    """
+
+    def __init__(
+        self,
+        head_size: int,
+        *,
+        epsilon: float = 1e-6,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_size("QKNorm", "head_size", head_size)
+        self.head_size, self.epsilon = head_size, epsilon
+        self.query_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
+        self.key_norm = nn.RMSNorm(head_size, eps=epsilon, device=device, dtype=dtype)
+
+    def check(self, sizes: HeadSizes) -> None:
+        """Raise an error for heads of another width."""
+        _check_equal("QKNorm", "head_size", self.head_size, sizes.head_size)
+
+    def query(self, heads: Float[Tensor, "B H Q E"]) -> Float[Tensor, "B H Q E"]:
+        """Return g ∘ q / rms(q)."""
+        return _in_own_type(self.query_norm, heads)
+
+    def key(self, heads: Float[Tensor, "B G K E"]) -> Float[Tensor, "B G K E"]:
+        """Return g' ∘ k / rms(k)."""
+        return _in_own_type(self.key_norm, heads)
+
+
+class TalkingHeads(HeadModifier):
+    """Heads exchange scores before the normalizer and weights after it: P' normalizer(P scores), P and P' (H,H).
+
+    **Rows of the reported weights, which are those after P', do not sum to one, and weights may be negative.** P and P' are
+    the identity at first. Biases of positions and `score_bias` are added after P.
+
+    Reference: Shazeer et al. 2020, "Talking-heads attention", section 4 (P_l and P_w, with one number of heads throughout).
+    Differs from the paper: it does not say how P and P' start.
+
+    Args:
+        num_heads: H, ≥ 1.
+        before: Whether scores are mixed.
+        after: Whether weights are mixed.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If the number of heads is not a whole number of 1 or more or not that of the attention, or neither scores
+            nor weights are mixed.
+
+    Example:
+        >>> context, weights = MultiHead(256, 4, modifiers=[TalkingHeads(4)])(torch.randn(2, 9, 256))
+    """
+
+    changes_weights = True
+    normalized = False
+    score_weight: Tensor
+    weight_weight: Tensor
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        before: bool = True,
+        after: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_size("TalkingHeads", "num_heads", num_heads)
+        check_flag("TalkingHeads", "before", before)
+        check_flag("TalkingHeads", "after", after)
+        if not before and not after:
+            raise ConfigError("TalkingHeads(before=False, after=False): heads would not exchange anything; leave it out")
+        self.num_heads, self.before, self.after, self.normalized = num_heads, before, after, not after
+        for name, is_used in (("score_weight", before), ("weight_weight", after)):
+            start = torch.eye(num_heads, device=device, dtype=dtype)
+            self.register_parameter(name, nn.Parameter(start) if is_used else None)
+
+    def check(self, sizes: HeadSizes) -> None:
+        """Raise an error for another number of heads."""
+        _check_equal("TalkingHeads", "num_heads", self.num_heads, sizes.num_heads)
+
+    def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        """Return P scores."""
+        return mix_heads(scores, self.score_weight) if self.before else scores
+
+    def weights(self, weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        """Return P' weights."""
+        return mix_heads(weights, self.weight_weight) if self.after else weights
+
+
+class OutputGate(HeadModifier):
+    """The contexts of all heads times a gate of the query: [head_1; …; head_H] ∘ σ(W_g query), W_g (H·E, D).
+
+    A query can leave out what it attended to. The paper finds fewer attention sinks and better language models.
+
+    Reference: Qiu et al. 2025, "Gated attention for large language models", section 2.2 (the elementwise,
+    head-specific gate G1).
+
+    Args:
+        query_size: D, width of the queries, ≥ 1.
+        heads_size: H·E, width of all heads together, ≥ 1; None for D.
+        bias: Whether W_g has a bias.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a width is not a whole number of 1 or more, or not that of the attention.
+
+    Example:
+        >>> context, weights = MultiHead(256, 4, modifiers=[OutputGate(256)])(torch.randn(2, 9, 256))
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        *,
+        heads_size: int | None = None,
+        bias: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_size("OutputGate", "query_size", query_size)
+        self.query_size, self.heads_size = query_size, query_size if heads_size is None else heads_size
+        check_size("OutputGate", "heads_size", self.heads_size)
+        self.gate_projection = nn.Linear(query_size, self.heads_size, bias=bias, device=device, dtype=dtype)
+
+    def check(self, sizes: HeadSizes) -> None:
+        """Raise an error for queries or heads of another width."""
+        _check_equal("OutputGate", "query_size", self.query_size, sizes.query_size)
+        _check_equal("OutputGate", "heads_size", self.heads_size, sizes.num_heads * sizes.head_size)
+
+    def output(self, heads: Float[Tensor, "B Q HE"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q HE"]:
+        """Return heads ∘ σ(W_g query)."""
+        return heads * self.gate_projection(query).sigmoid()
+
+
+class AddedKeys(HeadModifier):
+    """One or two more keys, which every query may attend to: a learned key and value, a key and value of zeros, or both.
+
+    They are `add_bias_kv` and `add_zero_attn` of `nn.MultiheadAttention`. **Reported weights are those of the keys of the
+    call**, so rows sum to less than one. The added keys have no position. A query without any other key attends to them.
+
+    Reference: the code of `nn.MultiheadAttention`; the key of zeros is that of Miller 2023, "Attention is off by one".
+
+    Args:
+        num_heads: G, heads of the keys and values, ≥ 1.
+        head_size: E, width of a head, ≥ 1.
+        learned: Whether there is a learned key and value (`add_bias_kv`).
+        zero: Whether there is a key and value of zeros (`add_zero_attn`).
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more or not that of the attention, or no key is added.
+
+    Example:
+        >>> context, weights = MultiHead(256, 4, modifiers=[AddedKeys(4, 64)])(torch.randn(2, 9, 256))
+    """
+
+    normalized = False
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_size: int,
+        *,
+        learned: bool = True,
+        zero: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for name, size in (("num_heads", num_heads), ("head_size", head_size)):
+            check_size("AddedKeys", name, size)
+        check_flag("AddedKeys", "learned", learned)
+        check_flag("AddedKeys", "zero", zero)
+        if not learned and not zero:
+            raise ConfigError("AddedKeys(learned=False, zero=False): no key would be added; leave it out")
+        self.num_heads, self.head_size, self.learned, self.zero = num_heads, head_size, learned, zero
+        shape = (num_heads, 1, head_size)
+        # In the learned case, zeros follow the learned key, so that both need no further tensor.
+        self.added_key = nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if learned else None
+        self.added_value = nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if learned else None
+        for parameter in (self.added_key, self.added_value):
+            if parameter is not None:
+                nn.init.normal_(parameter, std=(num_heads * head_size) ** -0.5)
+
+    def check(self, sizes: HeadSizes) -> None:
+        """Raise an error for other heads of keys."""
+        _check_equal("AddedKeys", "num_heads", self.num_heads, sizes.num_kv_heads, "num_kv_heads")
+        _check_equal("AddedKeys", "head_size", self.head_size, sizes.head_size)
+        if sizes.rotates and self.learned:
+            raise ConfigError(
+                "AddedKeys(learned=True) in an attention with rotary positions: the product of a rotated query and a key "
+                "without a position would depend on the query's place; use ALiBi or RelativeBias, or learned=False, zero=True"
+            )
+
+    def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]]:
+        """Return the added keys and values."""
+        shape = (self.num_heads, 1, self.head_size)
+        if self.added_key is None or self.added_value is None:
+            return torch.zeros(shape), torch.zeros(shape)
+        if not self.zero:
+            return self.added_key, self.added_value
+        return nn.functional.pad(self.added_key, (0, 0, 0, 1)), nn.functional.pad(self.added_value, (0, 0, 0, 1))
+
+
+class Modifiers(nn.ModuleList):
+    """All modifiers of an attention, applied in their order."""
+
+    @classmethod
+    def of(cls, modifiers: Sequence[HeadModifier], sizes: HeadSizes) -> "Modifiers":
+        """Check modifiers, and return them.
+
+        Raises:
+            ConfigError: If one is not a modifier, does not fit, or there are two of a kind.
+        """
+        for each in modifiers:
+            check_instance("MultiHead", "modifiers", each, HeadModifier, "[QKNorm(64)]")
+            each.check(sizes)
+            if sum(type(other) is type(each) for other in modifiers) > 1:
+                raise ConfigError(f"MultiHead(modifiers=…): got {type(each).__name__} more than once; give each kind once")
+        return cls(modifiers)
+
+    @property
+    def changes_weights(self) -> bool:
+        """Whether a modifier changes scores or weights."""
+        return any(each.changes_weights for each in self)
+
+    def apply_to(self, place: str, x: Tensor, *further: Tensor) -> Tensor:
+        """Return `x` changed by the method of that name of each modifier."""
+        for each in self:
+            x = getattr(each, place)(x, *further)
+        return x
+
+    def join(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Return keys and values (B,G,K,E) with those that modifiers add, and the number of the added ones."""
+        count = key.shape[2]
+        for each in self:
+            added = cast(HeadModifier, each).extra()
+            if added is not None:
+                key, value = (
+                    torch.cat([x, more.to(x).expand(len(x), -1, -1, -1)], 2)
+                    for x, more in zip((key, value), added, strict=True)
+                )
+        return key, value, key.shape[2] - count
+
+
+def _in_own_type(norm: nn.RMSNorm, heads: Tensor) -> Tensor:
+    """Return the norm, computed in the type of its gain; under autocast, heads are of a half type."""
+    return norm(heads.to(norm.weight.dtype)).to(heads.dtype)
+
+
+def _check_equal(called: str, name: str, made: int, found: int, theirs: str = "") -> None:
+    if made != found:
+        raise ConfigError(f"{called}({name}={made}) in an attention with {theirs or name}={found}: give both the same number")
