@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
+from bundle.test_hostile import resign
 from end_to_end.conftest import write_pairs, write_reviews
 
 from regard.cli.main import COMMANDS
@@ -197,6 +200,69 @@ def test_every_command_with_hostile_data_labels_and_file_names(made):
         assert "Traceback" not in shown, f"{command}:\n{shown}"
         assert code in (0, 2), shown
         check(shown)
+
+
+def forge_vocabulary(model: Path) -> None:
+    """Put hostile characters into a symbol of each vocabulary."""
+    for path in model.glob("tokenizer*.json"):
+        content = json.loads(path.read_text())
+        vocabulary = content["tokenizer"]["model"]["vocab"]
+        if isinstance(vocabulary, list):  # symbols with their scores
+            vocabulary[-1][0] += EVIL
+        else:
+            last = max(vocabulary, key=vocabulary.__getitem__)
+            vocabulary[last + EVIL] = vocabulary.pop(last)
+        path.write_text(json.dumps(content))
+    resign(model)
+
+
+def forge_labels(model: Path) -> None:
+    """Put hostile characters into each label."""
+    for path in model.glob("labels.json"):
+        content = json.loads(path.read_text())
+        content["labels"]["names"] = [name + EVIL for name in content["labels"]["names"]]
+        path.write_text(json.dumps(content))
+    resign(model)
+
+
+def forge_names(model: Path) -> None:
+    """Put hostile characters where a model keeps names and notes: settings, report, signature, and card."""
+    config = yaml.safe_load((model / "config.yaml").read_text())
+    config |= {"out": EVIL, "chosen": [EVIL], "start_from": EVIL}
+    config["data"] |= {"train": [EVIL], "dev": [EVIL], "cache": EVIL}
+    config["data"] |= {name: EVIL for name in ("source", "target", "label", "text") if name in config["data"]}
+    (model / "config.yaml").write_text(yaml.safe_dump(config))
+    report = json.loads((model / "report.json").read_text())
+    report["notes"] = [EVIL]
+    report["train"] |= {"files": [EVIL], "form": EVIL, "columns": [EVIL]}
+    (model / "report.json").write_text(json.dumps(report))
+    (model / "README.md").write_text(EVIL)
+    origin = {"folder": EVIL, "weights": EVIL, "data": EVIL, "updates": 3}
+    facts = {"data": EVIL, "commit": EVIL, EVIL: EVIL, "scores": {EVIL: EVIL, "loss": EVIL, "decoding": EVIL}}
+    resign(model, started_from=origin, versions={"regard": EVIL, "torch": EVIL}, **facts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [forge_vocabulary, forge_labels, forge_names])
+def test_every_command_with_forged_models(made, change, tmp_path):
+    folder, *files, _ = made
+    for name in ("deu", "reviews", "stories"):
+        shutil.copytree(folder / name, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
+        change(tmp_path / name)
+    commands = commands_for(tmp_path, *files)
+    starting = {"deu": "translation", "reviews": "classification", "stories": "language"}
+    data = dict(zip(starting, files, strict=True))
+    for name, task in starting.items():
+        own = [f"--data.train={data[name]}", "--training.max_steps=1", "--threads=1", f"--out={tmp_path / f'new-{name}'}"]
+        commands.append(["train", task, "--from", tmp_path / name, *own])
+    codes = {}
+    for command, (shown, code) in zip(commands, run_commands(commands), strict=True):
+        assert "Traceback" not in shown, f"{command}:\n{shown}"
+        assert code in (0, 2), shown
+        check(shown)
+        codes[command[0], Path(str(command[-1] if len(command) < 2 else command[1])).name] = code
+    if change is forge_vocabulary:
+        assert codes["translate", "deu"] == codes["classify", "reviews"] == codes["generate", "stories"] == 2
 
 
 def test_the_service_with_hostile_requests(made):

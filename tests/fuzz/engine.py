@@ -29,7 +29,7 @@ SECONDS = 2.0
 """Of processor time that an input may take: all are small."""
 LONGEST_INPUT = 1 << 16
 """Bytes. Few are as long, since most of what there is to find is found in short ones, which are read fast."""
-LONGEST_MESSAGE = 3000
+LONGEST_MESSAGE = 2000
 """Characters of an error's message; more is not one clear error but a part of the input."""
 
 SEAM = b"\n--8<--\n"
@@ -82,6 +82,8 @@ class Target:
     """Gives inputs to begin with, beside those of `corpus/NAME`."""
     words: Sequence[bytes] = ()
     """What is put in here and there, beside numbers and spellings that are hard everywhere."""
+    seconds: float = SECONDS
+    """Processor time that an input may take."""
 
 
 @dataclass
@@ -213,7 +215,7 @@ def feed(
             before(number, data)
             count = len(lines.seen)
             with lines.watching(number if number >= known else 0):
-                refusal = _try(run, data, outcome)
+                refusal = _try(run, data, outcome, target.seconds)
             if refusal is not None:
                 lines.add_refusal(refusal)
             if len(lines.seen) > count and number >= known:
@@ -227,7 +229,7 @@ def feed(
     return outcome
 
 
-def _try(run: Callable[[bytes], object], data: bytes, outcome: Outcome) -> RegardError | None:
+def _try(run: Callable[[bytes], object], data: bytes, outcome: Outcome, seconds: float) -> RegardError | None:
     outcome.inputs += 1
     begun, refusal = time.monotonic(), None
     try:
@@ -245,7 +247,7 @@ def _try(run: Callable[[bytes], object], data: bytes, outcome: Outcome) -> Regar
         shown = "".join(traceback.format_exception(error)[-12:])
         _fail(outcome, f"{_place(error)}: {type(error).__name__}\n{shown[-3000:]}", data)
     taken = time.monotonic() - begun
-    if taken > SECONDS and (taken := _used(run, data)) > SECONDS:
+    if taken > seconds and (taken := _used(run, data)) > seconds:
         _fail(outcome, f"slow: {taken:.1f} s", data)
     outcome.slowest = max(outcome.slowest, taken)
     return refusal

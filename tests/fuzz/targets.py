@@ -5,7 +5,9 @@ from fuzz.files import FILES
 from fuzz.readers import READERS
 
 _SERVICES = ("service", "page")
-_BUNDLES = ("signature", "config", "model", "tokenizer", "labels", "report", "values")
+_BUNDLES = ("signature", "config", "model", "tokenizer", "labels", "report", "values", "export")
+SLOW = {"bundle-export": 1000}
+"""Targets that take seconds for an input get one input where others get so many."""
 
 
 def target_names() -> tuple[str, ...]:
@@ -23,6 +25,6 @@ def find_target(name: str) -> Target:
 
         return next(target for target in SERVICES if target.name == name)
     from fuzz.bundles import BUNDLES
-    from fuzz.values import VALUES_TARGET
+    from fuzz.values import EXPORT_TARGET, VALUES_TARGET
 
-    return next(target for target in (*BUNDLES, VALUES_TARGET) if target.name == name)
+    return next(target for target in (*BUNDLES, VALUES_TARGET, EXPORT_TARGET) if target.name == name)

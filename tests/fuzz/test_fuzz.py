@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fuzz.engine import Target, feed, mutate
 from fuzz.run import corpus_of
-from fuzz.targets import find_target, target_names
+from fuzz.targets import SLOW, find_target, target_names
 
 from regard.errors import DataError
 
@@ -15,7 +15,9 @@ SECONDS = 1.0
 """At most, for the new inputs of one target."""
 
 
-@pytest.mark.parametrize("name", target_names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in target_names()]
+)
 def test_results_or_refusals(name, tmp_path):
     target, corpus = find_target(name), corpus_of(name)
     inputs = len(corpus) + len(target.seeds()) + INPUTS

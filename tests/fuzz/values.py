@@ -1,9 +1,10 @@
-"""A target whose inputs are models that mostly load: each puts some hard values in place of those of a bundle's files."""
+"""Targets whose inputs are models that mostly load: each puts some hard values in place of those of a bundle's files."""
 
 import copy
 import json
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from fuzz.using import use
 
 from regard.bundle import load_bundle
 from regard.config.loading import dump_config, read_config
+from regard.export import export_onnx
+from regard.task import find_task
 
 VALUES: tuple[Any, ...] = (
     *(0, 1, 2, 3, 7, -1, 64, 1000, 99_999, 2**31 - 1, 2**53, 2**62, 2**63, True, False, None),
@@ -47,7 +50,7 @@ def _change(files: dict[str, Any], weights: bytearray, data: bytes) -> None:
             holder[key] = copy.deepcopy(VALUES[value % len(VALUES)])
 
 
-def _start(folder: Path) -> Callable[[bytes], object]:
+def _start(folder: Path, use: Callable[[Any, bytes, Path], None] = use) -> Callable[[bytes], object]:
     saved = bundles(folder)
     true: dict[str, dict[str, bytes]] = {}
     settings: dict[str, Any] = {}
@@ -82,4 +85,11 @@ def _seeds() -> list[bytes]:
     return [bytes([task, *step]) for task in range(3) for step in ((), (0, 9, 0, 3, 0), (9, 2, 1, 0, 5), (1, 3, 0, 40, 0))]
 
 
+def _export(bundle: Any, data: bytes, folder: Path) -> None:
+    predictor: Any = find_task(bundle.config.task).predictor(bundle)
+    made = export_onnx(predictor, folder / "exported", overwrite=True)
+    assert {path.suffix for path in made.folder.iterdir()} >= {".onnx", ".json"}
+
+
 VALUES_TARGET = Target("bundle-values", _start, _seeds)
+EXPORT_TARGET = Target("bundle-export", partial(_start, use=_export), lambda: _seeds()[::4], seconds=60.0)
