@@ -3,6 +3,7 @@
 additive   additive scores without tanh against the eager formula
 fast_paths each fast path of attention against the path that would run without it: ten minutes
 multihead  multi-head attention against PyTorch's: with weights, without, and decoding with kept keys
+capture    `regard.capture` on a model of transformers that reads 4,096 tokens: time and memory
 alignment  alignment error of a small Transformer's attention on the built-in pairs, without and with gold: ten minutes
 scale      preparing many sentence pairs and training on them: speed and memory
 scaling    training in one process and in two: speed, work, and what they say to each other

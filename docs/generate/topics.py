@@ -57,6 +57,9 @@ In short: choose `Additive` for recurrent translators, `General` if speed matter
 `LocationSensitive` for speech, `Coverage` against repetition, `MoChA` if the output must begin before the input ends, and
 `AttentionPooling` to turn a sequence into one vector.
 
+[Compared with other libraries](../explanation/other-libraries.md): the features of `nn.MultiheadAttention`, Keras,
+x-transformers and fla, and their names in regard.
+
 ## The call
 
 ```python

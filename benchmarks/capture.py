@@ -1,0 +1,71 @@
+"""Time and memory of `regard.capture` on a model of `transformers` that reads a long text. Prints one JSON line a setting.
+
+Each setting has a process of its own, because a process's peak memory never falls. Time is the median of three runs.
+
+    python -m benchmarks.capture [--tokens 4096] [--layers 4]      needs: pip install transformers
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from typing import Any
+
+SETTINGS: dict[str, dict[str, Any] | None] = {
+    "without": None,
+    "all weights": {},
+    "top 8 of each row": {"top_k": 8},
+    "one head of one layer": {"names": ["h.0.attn"], "heads": [0]},
+    "eager": None,
+}
+"""Arguments of `capture`; None for a run without it. `eager` is the model's own way of returning its weights."""
+
+
+def measure(setting: str, tokens: int, layers: int) -> dict[str, Any]:
+    import torch
+    from transformers import GPT2Config, GPT2Model
+
+    import regard
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    config = GPT2Config(vocab_size=100, n_positions=tokens, n_layer=layers, n_embd=768, n_head=12)
+    kind = "eager" if setting == "eager" else "sdpa"
+    model = GPT2Model._from_config(config, attn_implementation=kind).eval()
+    ids, options, seconds = torch.randint(100, (1, tokens)), SETTINGS[setting], []
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        start = time.perf_counter()
+        with torch.no_grad(), nullcontext() if options is None else regard.capture(model, **options):
+            model(ids, use_cache=False, output_attentions=setting == "eager")
+        seconds.append(time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "setting": setting,
+        "tokens": tokens,
+        "layers": layers,
+        "seconds": round(statistics.median(seconds), 2),
+        "peak_mb_above_model": round((peak - before) / 1024),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--setting", choices=SETTINGS, help="measure this one, in this process")
+    options = parser.parse_args()
+    if options.setting:
+        print(json.dumps(measure(options.setting, options.tokens, options.layers)))
+        return
+    for setting in SETTINGS:
+        sizes = ["--tokens", str(options.tokens), "--layers", str(options.layers)]
+        subprocess.run([sys.executable, "-m", "benchmarks.capture", "--setting", setting, *sizes], check=True)
+
+
+if __name__ == "__main__":
+    main()
