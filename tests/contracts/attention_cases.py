@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from contracts.cases import coverage, local, location, monotonic, multihead, normalizers, scored
+from contracts.cases import coverage, local, location, monotonic, multihead, normalizers, projected, scored
 from contracts.cases.base import Case
 from torch import Tensor
 
@@ -11,6 +11,7 @@ from regard.attention import Attention
 CASES: list[Case] = [
     *scored.CASES,
     *multihead.CASES,
+    *projected.CASES,
     *normalizers.CASES,
     *local.CASES,
     *location.CASES,

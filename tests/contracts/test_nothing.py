@@ -4,11 +4,11 @@ import pytest
 import torch
 from contracts.attention_cases import CASES
 from contracts.battery import inputs, made
-from contracts.cases import multihead
+from contracts.cases import multihead, projected
 from contracts.cases.base import B, Case, K, Q
 
 NOTHING = {"no_queries": (B, 0, K), "no_keys": (B, Q, 0), "no_sentences": (0, Q, K), "no_queries_nor_keys": (B, 0, 0)}
-OF_ONE_HEAD = [case for case in CASES if case not in multihead.CASES]
+OF_ONE_HEAD = [case for case in CASES if case not in multihead.CASES + projected.CASES]
 
 
 @pytest.mark.parametrize("shape", NOTHING.values(), ids=NOTHING)

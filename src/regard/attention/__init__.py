@@ -8,11 +8,13 @@ from regard.attention.concat import Concat, SumConcat
 from regard.attention.cosine import Cosine
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
 from regard.attention.entmax import Entmax
+from regard.attention.gated_delta import GatedDeltaNet
 from regard.attention.hard_mocha import HardMoChA
 from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState, stopping_points
 from regard.attention.head_memory import HeadMemory
 from regard.attention.history import HistoryAttention, HistoryState
 from regard.attention.linear import LinearConcat
+from regard.attention.linear_attention import LinearAttention
 from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
 from regard.attention.location import LocationSensitive
 from regard.attention.masks import (
@@ -34,6 +36,8 @@ from regard.attention.normalizers import Entmax15, Sigmoid, SoftCap, Softmax, Sp
 from regard.attention.pooling import AdditivePooling, AttentionPooling, MeanPooling, MultiHeadPooling
 from regard.attention.pooling_base import Pooled, Pooling
 from regard.attention.positions import ALiBi, RelativeBias, RelativePositions
+from regard.attention.projected import GatedMemory, ProjectedHeads
+from regard.attention.recurrent_heads import RecurrentHeads, SummaryState
 from regard.attention.rotary import (
     LinearScaling,
     Llama3Scaling,
@@ -68,6 +72,8 @@ __all__ = [
     "Entmax15",
     "FertilityCoverage",
     "FertilityMemory",
+    "GatedDeltaNet",
+    "GatedMemory",
     "General",
     "HardMoChA",
     "HardMonotonic",
@@ -76,6 +82,7 @@ __all__ = [
     "HeadModifier",
     "HistoryAttention",
     "HistoryState",
+    "LinearAttention",
     "LinearConcat",
     "LinearScaling",
     "LinearScore",
@@ -95,7 +102,9 @@ __all__ = [
     "OutputGate",
     "Pooled",
     "Pooling",
+    "ProjectedHeads",
     "QKNorm",
+    "RecurrentHeads",
     "RelativeBias",
     "RelativePositions",
     "Rotary",
@@ -113,6 +122,7 @@ __all__ = [
     "Sparsemax",
     "StickBreaking",
     "SumConcat",
+    "SummaryState",
     "TalkingHeads",
     "Temperature",
     "Trilinear",

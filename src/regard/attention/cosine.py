@@ -18,7 +18,7 @@ from regard.attention.sparse import at_least_float32
 from regard.errors import ConfigError
 
 
-def unit_vectors(x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+def unit_vectors(x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
     """Return x / ‖x‖, and zero for a vector of zeros."""
     wide = at_least_float32(x)
     largest = wide.detach().abs().amax(-1, keepdim=True)

@@ -1,0 +1,190 @@
+"""Gated DeltaNet: a matrix for each head, in which each key overwrites the value that it finds, and which fades.
+
+    S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ,    head_t = S_tᵀ q_t
+    head_t = Σ_i A_ti v_i,    A = M (I + L)⁻¹ diag(β),    M_ti = a_ti q_t·k_i (i ≤ t),    L_ti = β_t a_ti k_t·k_i (i < t)
+
+with a_ti = α_{i+1} … α_t. In code: `delta_step`, the recurrence, and `implied_weights`, the matrix A.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.cosine import unit_vectors
+from regard.attention.kernels.delta_chunks import scan_chunks, solve_unit_lower, strictly_lower
+from regard.attention.multihead import head_product, join_heads
+from regard.attention.projected import GatedMemory, normed_heads
+from regard.attention.recurrent_heads import RecurrentHeads
+from regard.attention.sparse import at_least_float32
+
+
+def delta_step(
+    summary: Float[Tensor, "B H E Ev"], key: Float[Tensor, "B H E"], value: Float[Tensor, "B H Ev"], gates: Tensor
+) -> Float[Tensor, "B H E Ev"]:
+    """Return S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ, with log α and β in `gates` (B,H,2)."""
+    faded = gates[..., :1, None].exp() * summary
+    found = (key[..., None] * faded).sum(-2)
+    return faded + key[..., None] * (gates[..., 1:] * (value - found))[..., None, :]
+
+
+def implied_weights(
+    query: Float[Tensor, "*#any Q E"],
+    key: Float[Tensor, "*#any K E"],
+    gates: Float[Tensor, "*#any K 2"],
+    last: Float[Tensor, "Q K"],
+) -> Float[Tensor, "*any Q K"]:
+    """Return A = M (I + L)⁻¹ diag(β); `last` is one at the key after which a query reads S, zero elsewhere in its row."""
+    faded, rate = gates[..., 0].cumsum(-1), gates[..., 1]  # log (α_1 … α_t), β
+    until = (faded[..., None, :] * last).sum(-1)  # the same at the queries' positions
+    seen = last.flip(-1).cumsum(-1).flip(-1) > 0
+    decay = (until[..., None] - faded[..., None, :]).where(seen, -math.inf).exp()
+    lower = rate[..., None] * strictly_lower(faded) * (key @ key.mT)
+    return solve_unit_lower(lower, decay * (query @ key.mT), left=False) * rate[..., None, :]
+
+
+class GatedDeltaNet(RecurrentHeads):
+    """S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ in H heads; context = W_o (norm(S_tᵀ q_t) ∘ SiLU(W_g query)) + b_o.
+
+    q and k are D/H features of SiLU(W_q query) and SiLU(W_k key), scaled to length one, v those of SiLU(W_v value), all with
+    biases if `bias`. β = σ(W_β key) in (0, 1) says how far a key overwrites what it finds, α = exp(−exp(A) softplus(W_α key +
+    a)) in (0, 1) how much of S stays. norm is the RMS norm of each head. Context (B,Q,D), weights (B,H,Q,K).
+
+    **The weights are the matrix A with head_t = Σ_i A_ti v_i, which the recurrence implies. They may be negative, and a row sums
+    to anything.** They depend on the order of the keys, and on what came between key and query: a key that is written again
+    loses its weight. A masked key is skipped: it neither changes S nor lets it fade.
+
+    Not causal, all queries read the S after the last key, which `prepare` computes; causal, query i reads the S after the key
+    of its position, and a decoder's state is S (`SummaryState`). Without weights, the cost grows with K and not with Q·K. An
+    `attn_mask` that hides keys from some queries gives each of them a recurrence of its own, and memory grows with B·H·Q·K².
+
+    Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", eq. 10 (S there is the transpose), its chunks eqs. 8 and 9
+    with section 3.3, its block section 3.4; Schlag et al. 2021 (without α). Differs from the paper: no short convolutions of
+    queries, keys and values (they belong to the layer), and the maps have biases, unless `bias` is False.
+
+    Args:
+        size: D, width of queries and context, a multiple of `num_heads`.
+        num_heads: H, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for D.
+        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
+        bias: Whether the maps of queries, keys, values and output have biases.
+        causal: Whether a query may attend only to its own position and to earlier ones.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+
+    Example:
+        >>> attention = GatedDeltaNet(512, 8, causal=True)
+        >>> x = torch.randn(2, 9, 512)
+        >>> context, weights = attention(x)
+        >>> without, state = attention.attend(x, attention.prepare(x), need_weights=False)
+        >>> weights.shape, state.summary.shape
+        (torch.Size([2, 8, 9, 9]), torch.Size([2, 8, 64, 64]))
+    """
+
+    normalized: bool = False
+    permutation_equivariant: bool = False
+
+    def __init__(
+        self,
+        size: int,
+        num_heads: int,
+        *,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        bias: bool = True,
+        causal: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        widths = {"key_size": key_size, "value_size": value_size}
+        super().__init__(size, num_heads, **widths, bias=bias, dropout=0.0, causal=causal, device=device, dtype=dtype)
+        options = {"device": device, "dtype": dtype}
+        self.gate_projection = nn.Linear(size, size, bias=False, **options)
+        self.decay_projection = nn.Linear(self.key_size, num_heads, bias=False, **options)
+        self.rate_projection = nn.Linear(self.key_size, num_heads, bias=False, **options)
+        # As in Mamba 2: exp(A) between 1 and 16, softplus(a) between 0.001 and 0.1, so that most heads fade slowly at first.
+        self.decay_scale = nn.Parameter(torch.empty(num_heads, **options).uniform_(1, 16).log())
+        step = torch.empty(num_heads, **options).uniform_(math.log(1e-3), math.log(0.1)).exp()
+        self.decay_bias = nn.Parameter(step + torch.log(-torch.expm1(-step)))
+        self.norm = nn.RMSNorm(self.head_size, eps=1e-5, **options)
+
+    def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
+        """Return q: the features of each head after a SiLU, scaled to length one."""
+        return unit_vectors(nn.functional.silu(at_least_float32(super().project_query(query, position))))
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K E"]:
+        """Return k: the features of each head after a SiLU, scaled to length one."""
+        return unit_vectors(nn.functional.silu(at_least_float32(super().project_key(key))))
+
+    def project_value(self, value: Float[Tensor, "B K Dv"]) -> Float[Tensor, "B H K Ev"]:
+        """Return v: the features of each head after a SiLU."""
+        return nn.functional.silu(super().project_value(value))
+
+    def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K 2"]:
+        """Return log α and β."""
+        scale, bias = (at_least_float32(x) for x in (self.decay_scale, self.decay_bias))
+        step = nn.functional.softplus(at_least_float32(self.decay_projection(key)) + bias)
+        rate = at_least_float32(self.rate_projection(key)).sigmoid()
+        return torch.stack([-scale.exp() * step, rate], -1).transpose(1, 2)
+
+    def weights(
+        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."] | None
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return A."""
+        assert memory.gates is not None
+        last = self._last(query.shape[2], memory.key)
+        return implied_weights(query, memory.key, memory.gates, last).to(memory.value.dtype)
+
+    def masked_weights(
+        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."]
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return A of a recurrence for each query, over the keys that it may attend to."""
+        assert memory.gates is not None
+        gates = memory.gates[:, :, None].where(mask.expand(*query.shape[:3], memory.key.shape[2])[..., None], 0)
+        last = self._last(1, memory.key)
+        return implied_weights(query[:, :, :, None], memory.key[:, :, None], gates, last)[:, :, :, 0].to(memory.value.dtype)
+
+    def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
+        """Return W_o (norm([head_1; …; head_H]) ∘ SiLU(W_g query)) + b_o."""
+        return self.output_projection(join_heads(normed_heads(heads, self.norm)) * nn.functional.silu(self.gate_projection(query)))
+
+    def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
+        """Return Sᵀ q."""
+        return head_product(query, summary)
+
+    def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
+        """Return S after these keys."""
+        return self._by_chunks(None, memory, summary)[1]
+
+    def scan(
+        self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
+    ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
+        """Read S_t with each query: by the recurrence for a single position, by chunks for more."""
+        if query.shape[2] > 1 or summary is None:
+            found, summary = self._by_chunks(query, memory, summary)
+            assert found is not None
+            return found, summary
+        assert memory.gates is not None
+        value = memory.value.to(summary.dtype)
+        summary = delta_step(summary, memory.key[:, :, 0], value[:, :, 0], memory.gates[:, :, 0])
+        return head_product(query, summary), summary
+
+    def _by_chunks(self, query: Tensor | None, memory: GatedMemory, summary: Tensor | None) -> tuple[Tensor | None, Tensor]:
+        key, value = memory.key, memory.value.to(memory.key.dtype)
+        assert memory.gates is not None
+        if summary is None:
+            summary = key.new_zeros(*key.shape[:2], key.shape[3], value.shape[3])
+        return scan_chunks(query, key, value, memory.gates, summary)
+
+    def _last(self, queries: int, key: Tensor) -> Float[Tensor, "Q K"]:
+        """Return a matrix with one at the key after which a query reads S; a row of zeros if it comes before all keys."""
+        keys = key.shape[2]
+        position = torch.arange(queries, device=key.device) + (keys - queries)
+        if not self.causal:
+            position = torch.full_like(position, keys - 1)
+        return (position[:, None] == torch.arange(keys, device=key.device)).to(key.dtype)

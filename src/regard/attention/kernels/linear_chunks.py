@@ -1,0 +1,50 @@
+"""Causal linear attention by chunks: products of matrices within and between chunks, in place of a loop over positions.
+
+For a chunk c with queries Q_c, keys K_c and values V_c, and S before it,
+
+    found_c = Q_c S_{c−1} + (Q_c K_cᵀ ⊙ causal) V_c,    S_c = S_{c−1} + K_cᵀ V_c
+
+The S of all chunks are one cumulative sum. Time and memory grow with the number of positions, not with its square.
+
+Reference: Hua et al. 2022, "Transformer quality in linear time", section 3.2; Yang et al. 2024, "Gated linear attention
+transformers", eqs. 2 and 3.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+CHUNK = 64
+"""Positions of a chunk."""
+
+
+def with_ones(value: Float[Tensor, "B H T Ev"]) -> Float[Tensor, "B H T Es"]:
+    """Return [v_t; 1]."""
+    return nn.functional.pad(value, (0, 1), value=1.0)
+
+
+def scan_chunks(
+    query: Float[Tensor, "B H T E"],
+    key: Float[Tensor, "B H T E"],
+    value: Float[Tensor, "B H T Es"],
+    summary: Float[Tensor, "B H E Es"],
+) -> tuple[Float[Tensor, "B H T Es"], Float[Tensor, "B H E Es"]]:
+    """Return S_tᵀ q_t for each position, with S_t = S_0 + Σ_{i≤t} k_i v_iᵀ, and the last S.
+
+    Args:
+        query: Features of the queries, at least one.
+        key: Features of the keys; zero for keys that do not exist.
+        value: The values.
+        summary: S_0.
+    """
+    length = query.shape[2]
+    q, k, v = (in_chunks(x, min(CHUNK, length)) for x in (query, key, value))
+    after = summary[:, :, None] + (k.transpose(3, 4) @ v).cumsum(2)
+    before = torch.cat([summary[:, :, None], after[:, :, :-1]], 2)
+    found = q @ before + (q @ k.transpose(3, 4)).tril() @ v
+    return found.flatten(2, 3)[:, :, :length], after[:, :, -1]
+
+
+def in_chunks(x: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
+    """Return N chunks of C positions, with zeros after the last position."""
+    return nn.functional.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))

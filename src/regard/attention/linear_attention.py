@@ -1,0 +1,142 @@
+"""Linear attention: a product of features in place of a softmax, so that all keys fit into one matrix for each head.
+
+    weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l),    φ(x) = elu(x) + 1
+    S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ,    [numerator; denominator] = S_tᵀ φ(q_t),    head_t = numerator / denominator
+
+In code: `feature_map` and `linear_weights`, which make the matrix of weights; `add_key` and `read_heads`, the recurrence.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.kernels.linear_chunks import scan_chunks, with_ones
+from regard.attention.multihead import head_product
+from regard.attention.projected import GatedMemory
+from regard.attention.recurrent_heads import RecurrentHeads
+from regard.attention.sparse import at_least_float32
+
+
+def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:
+    """Return φ(x) = elu(x) + 1: x + 1 above zero, and exp(x) below."""
+    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+
+
+def linear_weights(
+    query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B H K E"], mask: Bool[Tensor, "..."] | None
+) -> Float[Tensor, "B H Q K"]:
+    """Return φ(q_i)·φ(k_j) over their sum for each query, for features φ; zero if the sum is zero."""
+    scores = head_product(query, key.transpose(2, 3))
+    scores = scores if mask is None else scores.where(mask, 0)
+    return divided(scores, scores.sum(-1, keepdim=True))
+
+
+def add_key(summary: Float[Tensor, "B H E Es"], key: Float[Tensor, "B H E"], value: Float[Tensor, "B H Es"]) -> Tensor:
+    """Return S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ, for features φ and a value that ends with 1."""
+    return summary + key[..., None] * value[..., None, :]
+
+
+def read_heads(query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
+    """Return numerator / denominator of Sᵀ φ(q), for features φ."""
+    found = head_product(query, summary)
+    return divided(found[..., :-1], found[..., -1:])
+
+
+def divided(part: Tensor, total: Tensor) -> Tensor:
+    """Return part / total, and zero where the total is zero."""
+    return part / total.where(total > 0, 1)
+
+
+class LinearAttention(RecurrentHeads):
+    """weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l), φ(x) = elu(x) + 1, in H heads; context = W_o [head_1; …; head_H] + b_o.
+
+    q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
+    Weights are positive and sum to one, as those of a softmax, but are flatter: they grow with a product, not with its
+    exponential. Without weights, the cost grows with K and not with Q·K: each head keeps S (D/H × D/H + 1) instead of the keys.
+    Not causal, all queries read the S of all keys, which `prepare` computes; causal, query i reads the S of the keys up to its
+    position, and a decoder's state is S (`SummaryState`).
+
+    Reference: Katharopoulos et al. 2020, "Transformers are RNNs", eqs. 4–7 and 16–20.
+    Differs from the paper: if all φ(q)·φ(k) of a query are zero, its weights are zero; the authors' code adds a small number to
+    the denominator of each query.
+
+    Args:
+        size: D, width of queries and context, a multiple of `num_heads`.
+        num_heads: H, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for D.
+        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
+        bias: Whether the four maps have biases.
+        causal: Whether a query may attend only to its own position and to earlier ones.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+
+    Example:
+        >>> attention = LinearAttention(512, 8, causal=True)
+        >>> x = torch.randn(2, 9, 512)
+        >>> context, weights = attention(x)
+        >>> without, state = attention.attend(x, attention.prepare(x), need_weights=False)
+        >>> weights.shape, state.summary.shape
+        (torch.Size([2, 8, 9, 9]), torch.Size([2, 8, 64, 65]))
+    """
+
+    def __init__(
+        self,
+        size: int,
+        num_heads: int,
+        *,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        bias: bool = True,
+        causal: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        widths = {"key_size": key_size, "value_size": value_size}
+        super().__init__(size, num_heads, **widths, bias=bias, dropout=0.0, causal=causal, device=device, dtype=dtype)
+
+    def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
+        """Return φ(q), over its largest feature, which cancels in the weights, so that no product overflows."""
+        features = feature_map(at_least_float32(super().project_query(query, position)))
+        largest = features.detach().amax(-1, keepdim=True)
+        return divided(features, largest)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K E"]:
+        """Return φ(k)."""
+        return feature_map(at_least_float32(super().project_key(key)))
+
+    def weights(
+        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."] | None
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l)."""
+        return linear_weights(query, memory.key, mask).to(memory.value.dtype)
+
+    def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
+        """Return numerator / denominator of Sᵀ φ(q)."""
+        return read_heads(query, summary)
+
+    def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
+        """Return S + Σ_t φ(k_t) [v_t; 1]ᵀ."""
+        key, value = self._existing(memory)
+        total = key.transpose(2, 3) @ value
+        return total if summary is None else summary + total
+
+    def scan(
+        self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
+    ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
+        """Read S_t with each query: by the recurrence for a single position, by chunks for more."""
+        key, value = self._existing(memory)
+        if summary is None:
+            summary = key.new_zeros(*key.shape[:2], key.shape[3], value.shape[3])
+        if query.shape[2] == 1:
+            summary = add_key(summary, key[:, :, 0], value[:, :, 0])
+            return read_heads(query, summary), summary
+        found, summary = scan_chunks(query, key, value, summary)
+        return divided(found[..., :-1], found[..., -1:]), summary
+
+    def _existing(self, memory: GatedMemory) -> tuple[Tensor, Tensor]:
+        """Return φ(k), zero for keys that do not exist, and [v; 1]."""
+        key = memory.key if memory.key_mask is None else memory.key.where(memory.key_mask[:, None, :, None], 0)
+        return key, with_ones(memory.value.to(key.dtype))

@@ -1,0 +1,247 @@
+"""Base of mechanisms with several heads, each with its own projections, that differ in how weights come from queries and keys.
+
+    head_h = Σ_k weight_hk v_hk,    context = W_o [head_1; …; head_H] + b_o
+
+`multihead.MultiHead` has options of its own and fused kernels; the mechanisms here define `weights` and little else.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_dropout, check_flag, check_size
+from regard.attention.base import Attention, AttentionOutput, Memory
+from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.masks import causal_mask, combine_masks, zero_masked
+from regard.attention.multihead import head_product, join_heads, split_heads
+from regard.attention.sparse import at_least_float32
+from regard.errors import ConfigError, RequestError
+from regard.shapes import check_shape
+
+
+@dataclass(frozen=True)
+class GatedMemory(Memory):
+    """Keys and values of each head, with gates that are computed from the keys. In a causal decoder, also the state."""
+
+    key: Float[Tensor, "B G K E"]
+    """The projected keys of G heads; 1 if all heads share them."""
+    value: Float[Tensor, "B G K Ev"]
+    """The projected values."""
+    key_mask: Bool[Tensor, "B K"] | None = None
+    """Booleans (B,K), True where a key exists; None if all exist."""
+    gates: Float[Tensor, "B H K X"] | None = None
+    """X numbers for each head and key; None for a mechanism without gates."""
+    summary: Float[Tensor, "B H E Es"] | None = None
+    """All keys and values in one matrix for each head, for mechanisms that read such a matrix; else None."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "GatedMemory":
+        """Keep the given rows of the batch, in the given order."""
+        mask, gates, summary = (None if x is None else x[index] for x in (self.key_mask, self.gates, self.summary))
+        return GatedMemory(self.key[index], self.value[index], mask, gates, summary)
+
+    def join(self, later: "GatedMemory") -> "GatedMemory":
+        """Append later keys to these."""
+        key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
+        gates = None if self.gates is None or later.gates is None else torch.cat([self.gates, later.gates], 2)
+        if self.key_mask is None and later.key_mask is None:
+            return GatedMemory(key, value, None, gates)
+        return GatedMemory(key, value, torch.cat([self.exists, later.exists], 1), gates)
+
+    def part(self, start: int, end: int | None = None) -> "GatedMemory":
+        """Keep the keys from `start` to before `end`, as views."""
+        mask = None if self.key_mask is None else self.key_mask[:, start:end]
+        gates = None if self.gates is None else self.gates[:, :, start:end]
+        return GatedMemory(self.key[:, :, start:end], self.value[:, :, start:end], mask, gates)
+
+    @property
+    def exists(self) -> Bool[Tensor, "B K"]:
+        """The key mask, also where all keys exist."""
+        if self.key_mask is not None:
+            return self.key_mask
+        return self.key.new_ones(self.key.shape[0], self.key.shape[2], dtype=torch.bool)
+
+
+torch.export.register_dataclass(GatedMemory, serialized_type_name="regard.attention.GatedMemory")
+
+
+class ProjectedHeads(Attention):
+    """head_h = Σ_k weight_hk v_hk, context = W_o [head_1; …; head_H] + b_o, with weights that a subclass defines.
+
+    If `causal`, query i of Q has the position i + K − Q and attends to no later key, the mechanism is `stateful`, and the state
+    is the memory of all keys so far, as for `MultiHead`. A query that may not attend to any key gets a zero context.
+
+    Args:
+        size: D, width of queries and context, a multiple of `num_heads`.
+        num_heads: H, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for D.
+        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
+        bias: Whether the four maps have biases.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
+        causal: Whether a query may attend only to its own position and to earlier ones.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        num_heads: int,
+        *,
+        key_size: int | None,
+        value_size: int | None,
+        bias: bool,
+        dropout: float,
+        causal: bool,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        called = type(self).__name__
+        self.size = self.query_size = size
+        self.key_size = size if key_size is None else key_size
+        self.value_size = self.key_size if value_size is None else value_size
+        sizes = {"size": size, "num_heads": num_heads, "key_size": self.key_size, "value_size": self.value_size}
+        for name, number in sizes.items():
+            check_size(called, name, number)
+        if size % num_heads:
+            raise ConfigError(f"{called}(size={size}, num_heads={num_heads}): size must be a multiple of num_heads")
+        check_dropout(called, dropout)
+        for name, flag in (("bias", bias), ("causal", causal)):
+            check_flag(called, name, flag)
+        self.num_heads, self.head_size, self.dropout, self.causal = num_heads, size // num_heads, dropout, causal
+        self.stateful = causal
+        self.permutation_equivariant = type(self).permutation_equivariant and not causal
+        self.build_projections(partial(build_linear, bias=bias, device=device, dtype=dtype))
+
+    def build_projections(self, build: Callable[[int, int], nn.Linear]) -> None:
+        """Build the maps of queries, keys, values and output; `build(inputs, outputs)` makes one."""
+        self.query_projection = build(self.size, self.size)
+        self.key_projection = build(self.key_size, self.size)
+        self.value_projection = build(self.value_size, self.size)
+        self.output_projection = build(self.size, self.size)
+
+    @abstractmethod
+    def weights(
+        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."] | None
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return the weights; `mask` broadcasts to them, and is None if every query may attend to every key."""
+
+    def masked_weights(
+        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."]
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return the weights where `mask` may hide any key from any query; by default as where it hides later keys only."""
+        return self.weights(query, memory, mask)
+
+    def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
+        """Return the features of each head; `position` is that of the first query."""
+        return split_heads(self.query_projection(query), self.num_heads)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B G K E"]:
+        """Return the features of the keys for each head."""
+        return split_heads(self.key_projection(key), self.num_heads)
+
+    def project_value(self, value: Float[Tensor, "B K Dv"]) -> Float[Tensor, "B G K Ev"]:
+        """Return the values of each head."""
+        return split_heads(self.value_projection(value), self.num_heads)
+
+    def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K X"] | None:
+        """Return the gates of the keys, which `prepare` sets to zero for keys that do not exist; None by default."""
+        return None
+
+    def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
+        """Return W_o [head_1; …; head_H] + b_o."""
+        return self.output_projection(join_heads(heads))
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> GatedMemory:
+        """Project keys and values once; see `Attention.prepare`."""
+        value = key if value is None else value
+        sizes = check_shape("key", key, f"B K {self.key_size}")
+        check_shape("value", value, f"B K {self.value_size}", sizes)
+        zeroed = zero_masked(key, key_mask)
+        values = zeroed if value is key else zero_masked(value, key_mask)
+        gates = self.build_gates(zeroed)
+        if gates is not None and key_mask is not None:
+            gates = gates.where(key_mask[:, None, :, None], 0)
+        return GatedMemory(self.project_key(zeroed), self.project_value(values), key_mask, gates)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q D"],
+        memory: Memory,
+        state: Any = None,
+        *,
+        attn_mask: Bool[Tensor, "..."] | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, Any]:
+        """Attend with each query, after the queries of the state; see `Attention.attend` and the class."""
+        assert isinstance(memory, GatedMemory)
+        self.refuse_state_unless_causal(state)
+        sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
+        memory = memory if state is None else self.join(state, memory)
+        queries, keys = sizes["Q"], memory.key.shape[2]
+        heads = self.project_query(query, keys - queries)
+        mask = combine_masks(memory.key_mask, attn_mask, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads)
+        if self.causal and (queries > 1 or mask is not None):
+            own = causal_mask(queries, keys, device=query.device)
+            mask = own if mask is None else own & mask
+        if mask is None and keys == 0:
+            mask = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # no key to attend to
+        weigh = self.weights if attn_mask is None else self.masked_weights
+        weights = reweighted(weigh(heads, memory, mask), mask, reweight)
+        kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
+        output = self.output(head_product(kept, memory.value), query)
+        if mask is not None:
+            some = mask.any(-1)
+            output = output.masked_fill(~(some.any(1) if some.ndim == 3 else some)[..., None], 0)
+        return AttentionOutput(output, weights if need_weights else None), memory if self.causal else None
+
+    def join(self, state: GatedMemory, memory: GatedMemory) -> GatedMemory:
+        """Return the keys of the state and the new ones."""
+        return state.join(memory)
+
+    def context_size(self, value_size: int) -> int:
+        """Return D, which does not depend on the width of the values."""
+        return self.size
+
+    def refuse_state_unless_causal(self, state: object) -> None:
+        """Raise an error if a state is given and the mechanism is not causal.
+
+        Raises:
+            RequestError: If it is.
+        """
+        if state is not None and not self.causal:
+            raise RequestError(
+                f"{type(self).__name__}.attend got a state, but only a causal attention keeps the keys of earlier queries; build "
+                "it with causal=True, or leave the state out"
+            )
+
+
+def normed_heads(heads: Float[Tensor, "B H Q Ev"], norm: nn.RMSNorm) -> Float[Tensor, "B H Q Ev"]:
+    """Return each head divided by its root mean square, times the weights of `norm`; computed in float32 for half types."""
+    wide = at_least_float32(heads)
+    return nn.functional.rms_norm(wide, norm.normalized_shape, norm.weight.to(wide.dtype), norm.eps).to(heads.dtype)
+
+
+def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
+    """Return a linear map with Xavier's initial weights and a bias of zeros."""
+    linear = nn.Linear(inputs, outputs, **options)
+    nn.init.xavier_uniform_(linear.weight)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+    return linear

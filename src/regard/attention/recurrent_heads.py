@@ -1,0 +1,139 @@
+"""Base of mechanisms that keep one matrix for each head in place of all keys: queries read it, and each key changes it.
+
+    S_t = step(S_{t−1}, k_t, v_t),    head_t = read(S_t, q_t)
+
+The weights that this implies are a matrix of queries and keys like any other. They are computed if they are asked for, from
+all keys; without them a step takes the same time and memory however many keys came before.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.attention.base import AttentionOutput, Memory
+from regard.attention.capabilities import Reweight
+from regard.attention.projected import GatedMemory, ProjectedHeads
+from regard.errors import RequestError, ShapeError
+from regard.shapes import check_shape
+
+
+@dataclass(frozen=True)
+class SummaryState:
+    """All keys and values so far in one matrix for each head. It has no keys, so no weights can be computed from it."""
+
+    summary: Float[Tensor, "B H E Es"]
+    """S, in float32 or float64."""
+    seen: Bool[Tensor, " B"]
+    """Whether some key so far exists."""
+
+    def select(self, index: Int[Tensor, " M"]) -> "SummaryState":
+        """Keep the given rows of the batch, in the given order."""
+        return SummaryState(self.summary[index], self.seen[index])
+
+
+torch.export.register_dataclass(SummaryState, serialized_type_name="regard.attention.SummaryState")
+
+
+class RecurrentHeads(ProjectedHeads):
+    """S_t = step(S_{t−1}, k_t, v_t), head_t = read(S_t, q_t); see `ProjectedHeads` for the arguments.
+
+    If not causal, each query reads the matrix after the last key. The state of a causal mechanism is a `SummaryState`, of
+    constant size. If weights are needed (or an `attn_mask` or `reweight` is given), all keys are, and the state is their
+    `GatedMemory`: ask for weights from the first step on, or never.
+    """
+
+    @abstractmethod
+    def summarize(self, memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None) -> Float[Tensor, "B H E Es"]:
+        """Return S after these keys; `summary` is S before them, None for zeros."""
+
+    @abstractmethod
+    def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
+        """Return what queries read from one S."""
+
+    @abstractmethod
+    def scan(
+        self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
+    ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
+        """Return what each query reads after the key of its own position, and S after the last key."""
+
+    def prepare(
+        self,
+        key: Float[Tensor, "B K Dk"],
+        value: Float[Tensor, "B K Dv"] | None = None,
+        *,
+        key_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> GatedMemory:
+        """Project keys and values once, and summarize them if each query reads all of them; see `Attention.prepare`."""
+        memory = super().prepare(key, value, key_mask=key_mask)
+        if self.causal:
+            return memory
+        summary = self.summarize(memory, None)
+        return GatedMemory(memory.key, memory.value, key_mask, memory.gates, summary)
+
+    def attend(
+        self,
+        query: Float[Tensor, "B Q D"],
+        memory: Memory,
+        state: GatedMemory | SummaryState | None = None,
+        *,
+        attn_mask: Bool[Tensor, "..."] | None = None,
+        reweight: Reweight | None = None,
+        need_weights: bool = True,
+    ) -> tuple[AttentionOutput, GatedMemory | SummaryState | None]:
+        """Attend with each query, after the queries of the state; see `Attention.attend` and the class."""
+        assert isinstance(memory, GatedMemory)
+        self.refuse_state_unless_causal(state)
+        if need_weights or reweight is not None or attn_mask is not None:
+            if isinstance(state, SummaryState):
+                raise RequestError(
+                    f"{type(self).__name__}.attend got a state without keys, from steps without weights, so that it cannot "
+                    "compute weights (which attn_mask and reweight need too); ask for weights from the first step on"
+                )
+            options = {"attn_mask": attn_mask, "reweight": reweight, "need_weights": need_weights}
+            return super().attend(query, memory, state, **options)
+        check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
+        heads = self.project_query(query, 0)
+        if not self.causal:
+            assert memory.summary is not None
+            seen, after = memory.exists.any(1, keepdim=True), None
+            found = self.read(heads, memory.summary)
+        else:
+            found, seen, after = self._scan(heads, memory, state)
+        output = self.output(found.to(query.dtype), query).masked_fill(~seen[..., None], 0)
+        return AttentionOutput(output), after
+
+    def _scan(
+        self, heads: Tensor, memory: GatedMemory, state: GatedMemory | SummaryState | None
+    ) -> tuple[Tensor, Tensor, SummaryState]:
+        """Return what the queries read, whether each sees a key (B,Q), and the next state."""
+        summary, seen_before = None, memory.exists.new_zeros(len(heads))
+        if isinstance(state, GatedMemory):
+            memory = state.join(memory)
+        elif state is not None:
+            summary, seen_before = state.summary, state.seen
+        earlier = memory.key.shape[2] - heads.shape[2]  # keys before the position of the first query
+        if earlier < 0 and state is not None:
+            raise ShapeError(
+                f"{type(self).__name__}.attend got {heads.shape[2]} queries and {memory.key.shape[2]} new keys with a state; "
+                "give each query its key, as in attend(x, prepare(x), state)"
+            )
+        seen = (memory.exists.cumsum(1) > 0) | seen_before[:, None]
+        last = torch.cat([seen_before[:, None], seen], 1)[:, -1]
+        if earlier > 0:
+            summary = self.summarize(memory.part(0, earlier), summary)
+            memory, seen = memory.part(earlier), seen[:, earlier:]
+        before = max(-earlier, 0)  # queries before the first key, which see none
+        aligned = heads[:, :, before:]
+        if aligned.shape[2]:
+            found, summary = self.scan(aligned, memory, summary)
+        else:
+            summary = self.summarize(memory, summary)
+            found = self.read(aligned, summary)
+        if before:
+            found = torch.cat([found.new_zeros(*found.shape[:2], before, found.shape[3]), found], 2)
+            seen = torch.cat([seen.new_zeros(len(seen), before), seen], 1)
+        return found, seen, SummaryState(summary, last)
