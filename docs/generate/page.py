@@ -17,10 +17,11 @@ from docs.generate.heads import HEADS
 from docs.generate.ordered import ORDERED
 from docs.generate.pictures import percent, solved_otherwise
 from docs.generate.plain import section
+from docs.generate.recurrent import RECURRENT
 from docs.generate.scored import SCORED
 from docs.generate.toy import TASKS
 
-MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *ORDERED]
+MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *RECURRENT, *ORDERED]
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
 Results = Mapping[str, Any]
 _BETTER_THAN_CHANCE, _NEARLY_ALWAYS = 0.2, 0.9

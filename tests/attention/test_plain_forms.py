@@ -28,9 +28,11 @@ from regard.attention import (
     Entmax,
     Entmax15,
     FertilityCoverage,
+    GatedDeltaNet,
     General,
     HardMoChA,
     HardMonotonic,
+    LinearAttention,
     LinearConcat,
     LocalMonotonic,
     LocalPredictive,
@@ -60,9 +62,11 @@ from regard.attention.concat import key_part, query_part
 from regard.attention.cosine import unit_vectors
 from regard.attention.coverage import coverage_scores, fertilities
 from regard.attention.entmax import entmax_threshold, entmax_weights, newton_step
+from regard.attention.gated_delta import delta_step, implied_weights
 from regard.attention.hard_mocha import window_at
 from regard.attention.hard_monotonic import stopping_points
 from regard.attention.linear import linear_scores as two_terms
+from regard.attention.linear_attention import add_key, feature_map, linear_weights, read_heads
 from regard.attention.local import gaussian_weights, in_window, predicted_positions
 from regard.attention.location import location_features, location_scores
 from regard.attention.mocha import expected_chunks
@@ -190,6 +194,16 @@ def multi_head(m, q, k):
     return masked_softmax(head_scores(query, key))
 
 
+def linear_attention(m, q, k):
+    features = (feature_map(split_heads(x, m.num_heads)) for x in (m.query_projection(q), m.key_projection(k)))
+    return linear_weights(*features, None)
+
+
+def gated_delta(m, q, k):
+    query, key = m.project_query(q, 0), m.project_key(k)
+    return implied_weights(query, key, m.build_gates(k), torch.eye(K, dtype=q.dtype)[[K - 1] * Q])
+
+
 def sparsemax(_, scores):
     return (scores - sparsemax_threshold(scores)).clamp(min=0)
 
@@ -237,6 +251,10 @@ MECHANISMS = {
     ),
     MoChA: Plain(lambda: MoChA(D, chunk_size=3), mocha, (expected_chunks,)),
     HardMoChA: Plain(lambda: HardMoChA(D, chunk_size=3, initial_offset=0), hard_mocha, (window_at,)),
+    LinearAttention: Plain(
+        lambda: LinearAttention(D, 2), linear_attention, (feature_map, linear_weights), (add_key, read_heads)
+    ),
+    GatedDeltaNet: Plain(lambda: GatedDeltaNet(D, 2), gated_delta, (implied_weights,), (delta_step,)),
     MultiHead: Plain(lambda: MultiHead(D, 2, num_kv_heads=1), multi_head, (split_heads, head_scores, head_product, join_heads)),
 }
 POOLINGS = {

@@ -58,6 +58,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "LuongDecoderConfig": {"input_feeding": True},
     "MoChAConfig": {"chunk_size": 4, "decoding": "soft"},
     "MonotonicConfig": {"noise": 2.0},
+    "GatedDeltaNetConfig": {"num_heads": 8},
+    "LinearAttentionConfig": {"num_heads": 8},
     "MultiHeadConfig": {"num_heads": 8},
     "MultiHeadPoolingConfig": {"num_heads": 8},
     "PlateauConfig": {"factor": 0.7, "patience": 2},

@@ -7,7 +7,7 @@ with a_ti = α_{i+1} … α_t. In code: `delta_step`, the recurrence, and `impli
 """
 
 import math
-from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.attention.cosine import unit_vectors
 from regard.attention.kernels.delta_chunks import scan_chunks, solve_unit_lower, strictly_lower
 from regard.attention.multihead import head_product, join_heads
-from regard.attention.projected import GatedMemory, normed_heads
+from regard.attention.projected import GatedMemory, build_linear, normed_heads
 from regard.attention.recurrent_heads import RecurrentHeads
 from regard.attention.sparse import at_least_float32
 
@@ -52,9 +52,9 @@ class GatedDeltaNet(RecurrentHeads):
     biases if `bias`. β = σ(W_β key) in (0, 1) says how far a key overwrites what it finds, α = exp(−exp(A) softplus(W_α key +
     a)) in (0, 1) how much of S stays. norm is the RMS norm of each head. Context (B,Q,D), weights (B,H,Q,K).
 
-    **The weights are the matrix A with head_t = Σ_i A_ti v_i, which the recurrence implies. They may be negative, and a row sums
-    to anything.** They depend on the order of the keys, and on what came between key and query: a key that is written again
-    loses its weight. A masked key is skipped: it neither changes S nor lets it fade.
+    **The weights are the matrix A with head_t = Σ_i A_ti v_i, which the recurrence implies. They may be negative, and rows do
+    not sum to one.** They depend on the order of the keys, and on what came between key and query: a key that is written
+    again loses its weight. A masked key is skipped: it neither changes S nor lets it fade.
 
     Not causal, all queries read the S after the last key, which `prepare` computes; causal, query i reads the S after the key
     of its position, and a decoder's state is S (`SummaryState`). Without weights, the cost grows with K and not with Q·K. An
@@ -101,17 +101,17 @@ class GatedDeltaNet(RecurrentHeads):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        widths = {"key_size": key_size, "value_size": value_size}
-        super().__init__(size, num_heads, **widths, bias=bias, dropout=0.0, causal=causal, device=device, dtype=dtype)
-        options = {"device": device, "dtype": dtype}
-        self.gate_projection = nn.Linear(size, size, bias=False, **options)
-        self.decay_projection = nn.Linear(self.key_size, num_heads, bias=False, **options)
-        self.rate_projection = nn.Linear(self.key_size, num_heads, bias=False, **options)
+        super().__init__(
+            size, num_heads, key_size=key_size, value_size=value_size, bias=bias, causal=causal, device=device, dtype=dtype
+        )
+        build = partial(build_linear, bias=False, device=device, dtype=dtype)
+        self.gate_projection = build(size, size)
+        self.decay_projection, self.rate_projection = build(self.key_size, num_heads), build(self.key_size, num_heads)
         # As in Mamba 2: exp(A) between 1 and 16, softplus(a) between 0.001 and 0.1, so that most heads fade slowly at first.
-        self.decay_scale = nn.Parameter(torch.empty(num_heads, **options).uniform_(1, 16).log())
-        step = torch.empty(num_heads, **options).uniform_(math.log(1e-3), math.log(0.1)).exp()
+        self.decay_scale = nn.Parameter(torch.empty(num_heads, device=device, dtype=dtype).uniform_(1, 16).log())
+        step = torch.empty(num_heads, device=device, dtype=dtype).uniform_(math.log(1e-3), math.log(0.1)).exp()
         self.decay_bias = nn.Parameter(step + torch.log(-torch.expm1(-step)))
-        self.norm = nn.RMSNorm(self.head_size, eps=1e-5, **options)
+        self.norm = nn.RMSNorm(self.head_size, eps=1e-5, device=device, dtype=dtype)
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
         """Return q: the features of each head after a SiLU, scaled to length one."""
@@ -128,7 +128,7 @@ class GatedDeltaNet(RecurrentHeads):
     def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K 2"]:
         """Return log α and β."""
         scale, bias = (at_least_float32(x) for x in (self.decay_scale, self.decay_bias))
-        step = nn.functional.softplus(at_least_float32(self.decay_projection(key)) + bias)
+        step = softplus(at_least_float32(self.decay_projection(key)) + bias)
         rate = at_least_float32(self.rate_projection(key)).sigmoid()
         return torch.stack([-scale.exp() * step, rate], -1).transpose(1, 2)
 
@@ -151,7 +151,9 @@ class GatedDeltaNet(RecurrentHeads):
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
         """Return W_o (norm([head_1; …; head_H]) ∘ SiLU(W_g query)) + b_o."""
-        return self.output_projection(join_heads(normed_heads(heads, self.norm)) * nn.functional.silu(self.gate_projection(query)))
+        return self.output_projection(
+            join_heads(normed_heads(heads, self.norm)) * nn.functional.silu(self.gate_projection(query))
+        )
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
         """Return Sᵀ q."""
@@ -188,3 +190,8 @@ class GatedDeltaNet(RecurrentHeads):
         if not self.causal:
             position = torch.full_like(position, keys - 1)
         return (position[:, None] == torch.arange(keys, device=key.device)).to(key.dtype)
+
+
+def softplus(x: Tensor) -> Tensor:
+    """Return log(1 + exp(x)); the gradient of PyTorch's function fails in graphs compiled ahead of time (PyTorch 2.13)."""
+    return torch.logaddexp(x, torch.zeros_like(x))

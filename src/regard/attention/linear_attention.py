@@ -8,7 +8,7 @@ In code: `feature_map` and `linear_weights`, which make the matrix of weights; `
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.kernels.linear_chunks import scan_chunks, with_ones
 from regard.attention.multihead import head_product
@@ -94,8 +94,9 @@ class LinearAttention(RecurrentHeads):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        widths = {"key_size": key_size, "value_size": value_size}
-        super().__init__(size, num_heads, **widths, bias=bias, dropout=0.0, causal=causal, device=device, dtype=dtype)
+        super().__init__(
+            size, num_heads, key_size=key_size, value_size=value_size, bias=bias, causal=causal, device=device, dtype=dtype
+        )
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
         """Return φ(q), over its largest feature, which cancels in the weights, so that no product overflows."""

@@ -99,8 +99,8 @@ class ProjectedHeads(Attention):
         key_size: int | None,
         value_size: int | None,
         bias: bool,
-        dropout: float,
         causal: bool,
+        dropout: float = 0.0,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
@@ -179,7 +179,7 @@ class ProjectedHeads(Attention):
             gates = gates.where(key_mask[:, None, :, None], 0)
         return GatedMemory(self.project_key(zeroed), self.project_value(values), key_mask, gates)
 
-    def attend(
+    def attend(  # type: ignore[override]  # there are no scores to add a score_bias to
         self,
         query: Float[Tensor, "B Q D"],
         memory: Memory,
@@ -202,8 +202,11 @@ class ProjectedHeads(Attention):
             mask = own if mask is None else own & mask
         if mask is None and keys == 0:
             mask = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # no key to attend to
-        weigh = self.weights if attn_mask is None else self.masked_weights
-        weights = reweighted(weigh(heads, memory, mask), mask, reweight)
+        if attn_mask is None or mask is None:
+            found = self.weights(heads, memory, mask)
+        else:
+            found = self.masked_weights(heads, memory, mask)
+        weights = reweighted(found, mask, reweight)
         kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
         output = self.output(head_product(kept, memory.value), query)
         if mask is not None:
@@ -227,8 +230,8 @@ class ProjectedHeads(Attention):
         """
         if state is not None and not self.causal:
             raise RequestError(
-                f"{type(self).__name__}.attend got a state, but only a causal attention keeps the keys of earlier queries; build "
-                "it with causal=True, or leave the state out"
+                f"{type(self).__name__}.attend got a state, but only a causal attention keeps the keys of earlier queries; "
+                "build it with causal=True, or leave the state out"
             )
 
 

@@ -8,7 +8,6 @@ all keys; without them a step takes the same time and memory however many keys c
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -74,7 +73,7 @@ class RecurrentHeads(ProjectedHeads):
         summary = self.summarize(memory, None)
         return GatedMemory(memory.key, memory.value, key_mask, memory.gates, summary)
 
-    def attend(
+    def attend(  # type: ignore[override]  # there are no scores to add a score_bias to
         self,
         query: Float[Tensor, "B Q D"],
         memory: Memory,
@@ -93,8 +92,7 @@ class RecurrentHeads(ProjectedHeads):
                     f"{type(self).__name__}.attend got a state without keys, from steps without weights, so that it cannot "
                     "compute weights (which attn_mask and reweight need too); ask for weights from the first step on"
                 )
-            options = {"attn_mask": attn_mask, "reweight": reweight, "need_weights": need_weights}
-            return super().attend(query, memory, state, **options)
+            return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         heads = self.project_query(query, 0)
         if not self.causal:

@@ -78,6 +78,7 @@ from regard.config.pooling import (
     MultiHeadPoolingConfig,
     PoolingConfig,
 )
+from regard.config.recurrent_heads import GatedDeltaNetConfig, HeadsConfig, LinearAttentionConfig
 from regard.config.run import RunConfig
 from regard.config.settings import DataSettings, ModelSettings, Settings
 from regard.config.training import (
@@ -119,14 +120,17 @@ __all__ = [
     "EntmaxConfig",
     "FertilityCoverageConfig",
     "FixedTokenizerConfig",
+    "GatedDeltaNetConfig",
     "GeneralConfig",
     "GenerationConfig",
     "HardMoChAConfig",
     "HardMonotonicConfig",
+    "HeadsConfig",
     "HierarchicalClassifierConfig",
     "InverseSquareRootConfig",
     "LabelledDataConfig",
     "LanguageModelConfig",
+    "LinearAttentionConfig",
     "LinearConfig",
     "LinearDecayConfig",
     "LinearPoolingConfig",

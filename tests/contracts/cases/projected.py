@@ -11,8 +11,8 @@ from regard.attention import GatedDeltaNet, LinearAttention
 
 H = 5
 Head = Callable[[Parameters, int, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""(parameters, number of the head, query (D), the keys that it sees (k,Dk), their values (k,Dv), their positions (k)) → what the
-head reads, and its weights (k)."""
+"""(parameters, number of the head, query (D), the keys that it sees (k,Dk), their values (k,Dv), their positions (k)) → what
+the head reads, and its weights (k)."""
 
 
 def linear(p: Parameters, name: str, x: np.ndarray, rows: slice = slice(None)) -> np.ndarray:

@@ -1,0 +1,66 @@
+"""Mechanisms that keep one matrix for each head in place of all keys."""
+
+from docs.generate.entry import Mechanism
+from docs.generate.scored import BATTERY
+from docs.generate.toy import WIDTH
+from regard.attention import GatedDeltaNet, LinearAttention
+
+_CASES = (BATTERY, "tests/contracts/cases/projected.py", "tests/attention/test_recurrent_heads.py")
+_STATE = "none; if causal: one matrix for each head, or all keys if weights are asked for"
+
+RECURRENT = [
+    Mechanism(
+        kind=LinearAttention,
+        build=lambda: LinearAttention(WIDTH, 2),
+        score="φ(W_q q)_h·φ(W_k k)_h, φ(x) = elu(x) + 1, no softmax",
+        state=_STATE,
+        cost="B·(Q + K)·D²",
+        operations="`2·B·K·D²` to prepare keys and values and `B·K·D²/H` for the matrices S; then `2·B·Q·D²` for queries and "
+        "output and `B·Q·D²/H` to read S. With weights, `2·B·Q·K·D` as for a softmax.",
+        memory="`4·B·D·(D/H + 1)` for S, whatever the number of keys; `8·B·K·D` for prepared keys and values; with weights "
+        "`4·B·H·Q·K` more.",
+        choose="inputs are so long that Q·K is too much, and no query has to find a single key among many",
+        when=(
+            "The weights grow with a product and not with its exponential, so that they are flat: a query gathers much and "
+            "finds single keys badly. On short inputs [MultiHead](multi-head.md) is better and as fast. Take it for long "
+            "inputs, or where a decoder must not need more memory with each word. [GatedDeltaNet](gated-delta-net.md) finds "
+            "single keys better, for more operations."
+        ),
+        example="""attention = LinearAttention(16, 4, causal=True)
+x, state = torch.randn(2, 7, 16), None
+whole, (context, weights) = [], attention(x)
+for i in range(7):
+    word = x[:, i : i + 1]
+    step, state = attention.attend(word, attention.prepare(word), state, need_weights=False)
+    whole.append(step.context)
+print(torch.allclose(torch.cat(whole, 1), context, atol=1e-5), tuple(weights.shape), tuple(state.summary.shape))""",
+        tests=_CASES,
+    ),
+    Mechanism(
+        kind=GatedDeltaNet,
+        build=lambda: GatedDeltaNet(WIDTH, 2),
+        score="A_ti of S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ",
+        state=_STATE,
+        cost="B·(Q + K)·D²",
+        operations="`2·B·K·D²` to prepare keys and values and about `B·K·(4·D²/H + 64·D)` for S, in chunks of 64 keys; then "
+        "`3·B·Q·D²` for queries, gate and output and `B·Q·D²/H` to read S. With weights, `2·B·Q·K·D` and a triangular "
+        "system of K keys for each head, `B·H·Q·K²/2`.",
+        memory="`4·B·D²/H` for S, whatever the number of keys; `8·B·K·D` for prepared keys and values; with weights "
+        "`8·B·H·K²` more.",
+        choose="inputs are so long that Q·K is too much, and queries must find single keys",
+        when=(
+            "Each key first erases what S holds for it, so that S does not fill up as that of "
+            "[LinearAttention](linear-attention.md), and α lets old keys fade. It knows the order of the keys: as the "
+            "attention of a decoder to a source, it favours the last words. On short inputs, take [MultiHead](multi-head.md). Its "
+            "weights tell what the matrix adds up to, and can be negative: pictures of them need a colour for both signs."
+        ),
+        picture="There is one row of pictures for each of the two heads, with the weights that the recurrence implies. Negative "
+        "weights are drawn as zero.",
+        example="""attention = GatedDeltaNet(16, 4, causal=True)
+x = torch.randn(2, 7, 16)
+context, weights = attention(x)  # the matrix that the recurrence implies
+chunked = attention(x, need_weights=False).context
+print(torch.allclose(chunked, context, atol=1e-5), bool((weights < 0).any()))""",
+        tests=_CASES,
+    ),
+]

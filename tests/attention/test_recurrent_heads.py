@@ -1,0 +1,128 @@
+"""Linear attention and Gated DeltaNet: recurrence, chunks and the matrix of weights are one function; their states."""
+
+import pytest
+import torch
+
+from regard.attention import Attention, GatedDeltaNet, GatedMemory, LinearAttention, SummaryState, padding_mask
+from regard.attention.gated_delta import delta_step
+from regard.attention.kernels import delta_chunks, linear_chunks
+from regard.attention.linear_attention import add_key
+from regard.errors import ArgumentError, RequestError, ShapeError
+
+KINDS = [LinearAttention, GatedDeltaNet]
+LENGTHS = [1, 2, 5, 64, 65, 130]
+
+
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def built(kind: type[Attention], **options) -> Attention:
+    torch.manual_seed(0)
+    return kind(12, 3, **options).double()
+
+
+def near(one, other):
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_chunks_of_linear_attention_equal_its_recurrence(length):
+    query, key, value, summary = drawn(2, 3, length, 4), drawn(2, 3, length, 4), drawn(2, 3, length, 5), drawn(2, 3, 4, 5)
+    found, last = linear_chunks.scan_chunks(query, key, value, summary)
+    for t in range(length):
+        summary = add_key(summary, key[:, :, t], value[:, :, t])
+        near(found[:, :, t], (query[:, :, t, None] @ summary)[:, :, 0])
+    near(last, summary)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_chunks_of_the_gated_delta_rule_equal_its_recurrence(length):
+    query, value, summary = drawn(2, 3, length, 4), drawn(2, 3, length, 5), drawn(2, 3, 4, 5)
+    key = torch.nn.functional.normalize(drawn(2, 3, length, 4, seed=1), dim=-1)
+    gates = torch.stack([-drawn(2, 3, length).exp(), drawn(2, 3, length, seed=2).sigmoid()], -1)
+    found, last = delta_chunks.scan_chunks(query, key, value, gates, summary)
+    assert found is not None
+    for t in range(length):
+        summary = delta_step(summary, key[:, :, t], value[:, :, t], gates[:, :, t])
+        near(found[:, :, t], (query[:, :, t, None] @ summary)[:, :, 0])
+    near(last, summary)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (130, 130), (3, 70), (9, 3)], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_chunks_and_the_matrix_of_weights_give_one_context(kind, shape, causal):
+    attention, (queries, keys) = built(kind, causal=causal), shape
+    query, key = drawn(2, queries, 12), drawn(2, keys, 12, seed=1)
+    for key_mask in (None, padding_mask(torch.tensor([keys, keys // 2]), keys)):
+        whole = attention(query, key, key_mask=key_mask)
+        near(attention(query, key, key_mask=key_mask, need_weights=False).context, whole.context)
+        near(attention(query, key, key_mask=key_mask, attn_mask=torch.ones(1, keys, dtype=torch.bool)).weights, whole.weights)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_equal_one_call_with_weights_and_without(kind):
+    attention, x = built(kind, causal=True), drawn(2, 9, 12)
+    mask = torch.tensor([[False, False, True, True, False, True, True, True, True], [True] * 9])
+    whole = attention(x, key_mask=mask)
+    for need_weights in (True, False):
+        state = None
+        for start, end in ((0, 1), (1, 4), (4, 5), (5, 9)):
+            part = x[:, start:end]
+            memory = attention.prepare(part, key_mask=mask[:, start:end])
+            out, state = attention.attend(part, memory, state, need_weights=need_weights)
+            near(out.context, whole.context[:, start:end])
+            assert isinstance(state, GatedMemory if need_weights else SummaryState)
+            if need_weights:
+                near(out.weights, whole.weights[:, :, start:end, :end])
+            state = state.select(torch.arange(2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_with_keys_serves_steps_without_weights(kind):
+    attention, x = built(kind, causal=True), drawn(2, 6, 12)
+    first, state = attention.attend(x[:, :4], attention.prepare(x[:, :4]))
+    out, state = attention.attend(x[:, 4:], attention.prepare(x[:, 4:]), state, need_weights=False)
+    near(torch.cat([first.context, out.context], 1), attention(x).context)
+    assert isinstance(state, SummaryState)
+    with pytest.raises(RequestError, match=r"a state without keys, from steps without weights.*from the first step on"):
+        attention.attend(x[:, :1], attention.prepare(x[:, :1]), state)
+    with pytest.raises(ShapeError, match="2 queries and 1 new keys with a state; give each query its key"):
+        attention.attend(x[:, :2], attention.prepare(x[:, :1]), state, need_weights=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_makes_no_sense_is_refused(kind):
+    attention, x = built(kind), drawn(2, 6, 12)
+    with pytest.raises(
+        ArgumentError, match=f"{kind.__name__} got score_bias, but its prepare and attend have no argument 'score_bias'"
+    ):
+        attention(x, score_bias=torch.zeros(6, 6).double())
+    with pytest.raises(RequestError, match="only a causal attention keeps the keys of earlier queries"):
+        attention.attend(x, attention.prepare(x), attention.prepare(x))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_huge_inputs_give_finite_contexts(kind, dtype):
+    attention = built(kind, causal=True).to(dtype)
+    x = (drawn(2, 70, 12) * 1e3).to(dtype)
+    for need_weights in (True, False):
+        out = attention(x, need_weights=need_weights)
+        assert out.context.isfinite().all()
+        assert out.weights is None or out.weights.isfinite().all()
+
+
+def test_a_key_that_is_written_again_takes_the_weight_of_the_first():
+    """With β = 1 and no fading, S holds the last value of a key alone."""
+    attention = built(GatedDeltaNet, causal=True)
+    with torch.no_grad():
+        attention.decay_scale.fill_(-100)
+        attention.rate_projection.weight.zero_()
+    key = drawn(1, 1, 12).expand(1, 4, 12)
+    memory = attention.prepare(key)
+    gates = torch.stack([torch.zeros(1, 3, 4), torch.ones(1, 3, 4)], -1).double()
+    out, _ = attention.attend(key, GatedMemory(memory.key, memory.value, None, gates))
+    last = (memory.key * attention.project_query(key, 0)).sum(-1)
+    near(out.weights, torch.diag_embed(last))
