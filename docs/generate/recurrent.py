@@ -51,11 +51,11 @@ print(torch.allclose(torch.cat(whole, 1), context, atol=1e-5), tuple(weights.sha
         when=(
             "Each key first erases what S holds for it, so that S does not fill up as that of "
             "[LinearAttention](linear-attention.md), and α lets old keys fade. It knows the order of the keys: as the "
-            "attention of a decoder to a source, it favours the last words. On short inputs, take [MultiHead](multi-head.md). Its "
-            "weights tell what the matrix adds up to, and can be negative: pictures of them need a colour for both signs."
+            "attention of a decoder to a source, it favours the last words. On short inputs, take "
+            "[MultiHead](multi-head.md), whose weights are positive and easier to read."
         ),
-        picture="There is one row of pictures for each of the two heads, with the weights that the recurrence implies. Negative "
-        "weights are drawn as zero.",
+        picture="There is one row of pictures for each of the two heads, with the weights that the recurrence implies. "
+        "Negative weights are orange.",
         example="""attention = GatedDeltaNet(16, 4, causal=True)
 x = torch.randn(2, 7, 16)
 context, weights = attention(x)  # the matrix that the recurrence implies
