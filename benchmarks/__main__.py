@@ -25,6 +25,7 @@ NAMES = (
     "additive",
     "fast_paths",
     "multihead",
+    "capture",
     "alignment",
     "scale",
     "scaling",
