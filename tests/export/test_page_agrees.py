@@ -192,12 +192,12 @@ def test_every_kind_of_tokenizer_agrees_on_text_of_many_scripts(browser, shown, 
     texts = [*ODD, *sentences(shown, 300)]
     learned = build_tokenizer([[text.encode("utf-8", "replace").decode() for text in texts[::2]]], config.tokenizers.source)
     saved = json.dumps(describe_tokenizer(learned, read="text"))
-    browser.run(f"(globalThis.other = new globalThis.regard.views[0].model.source.constructor({saved}), 0)")
+    browser.run(f"(globalThis.regard.other = new globalThis.regard.views[0].model.source.constructor({saved}), 0)")
     found = ask(
         browser,
         texts,
-        "(model, text) => { const one = globalThis.other.encode(text);"
-        "return { ...one, text: globalThis.other.decode(one.ids), described: globalThis.other.describe([...one.ids, 3]) }; }",
+        "(model, text) => { const one = globalThis.regard.other.encode(text);"
+        "return { ...one, text: globalThis.regard.other.decode(one.ids), described: globalThis.regard.other.describe([...one.ids, 3]) }; }",
     )
     for text, one in zip(texts, found, strict=True):
         expected = learned.encode(text)
