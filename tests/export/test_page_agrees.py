@@ -197,7 +197,8 @@ def test_every_kind_of_tokenizer_agrees_on_text_of_many_scripts(browser, shown, 
         browser,
         texts,
         "(model, text) => { const one = globalThis.regard.other.encode(text);"
-        "return { ...one, text: globalThis.regard.other.decode(one.ids), described: globalThis.regard.other.describe([...one.ids, 3]) }; }",
+        "return { ...one, text: globalThis.regard.other.decode(one.ids),"
+        " described: globalThis.regard.other.describe([...one.ids, 3]) }; }",
     )
     for text, one in zip(texts, found, strict=True):
         expected = learned.encode(text)

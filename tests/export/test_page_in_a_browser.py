@@ -108,6 +108,11 @@ def test_a_classifier_shows_labels_and_weights(browser, made):
     shown = browser.run("[...document.querySelectorAll('.chip')].map((one) => one.title.split(' ')[1])")
     assert shown == [share(weight) for weight in weights]
     assert browser.texts(".chip.unknown") != []
+    assert browser.text(".hint") == "The stronger the colour of a word, the larger its weight. Click a word to strike it out."
+    browser.run("document.querySelector('footer details').open = true")
+    shown = "[...document.querySelectorAll('dt')].filter((one) => one.checkVisibility())"
+    keys = browser.run(f"{shown}.map((one) => one.innerText)")
+    assert keys == ["Tab", "Enter"]
 
 
 def test_hostile_text_stays_inert(browser, made, tmp_path):
