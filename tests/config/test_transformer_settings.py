@@ -1,10 +1,14 @@
 """Settings of Transformers that must fit each other."""
 
 import pytest
+import torch
 
-from regard.config import RecurrentConfig, TransformerConfig
-from regard.config.loading import dump_config, load_config
+from regard.attention import LinearScaling, Llama3Scaling, NTKScaling, YaRNScaling
+from regard.config import RecurrentConfig, RotaryConfig, TransformerConfig
+from regard.config.loading import dump_config, load_config, override_layer
 from regard.errors import ConfigError
+from regard.inference import pack
+from regard.models.build import build_translator
 
 TRANSFORMER = {"kind": "transformer"}
 
@@ -51,3 +55,44 @@ def test_misfits(settings, message):
 def test_misfits_of_a_classifier(settings, message):
     with pytest.raises(ConfigError, match=message):
         load_config({"task": "classification", "model": {**TRANSFORMER, **settings}})
+
+
+HEADS = {"qk_norm": True, "talking_heads": True, "output_gate": True, "added_keys": "zero"}
+
+
+def test_a_transformer_with_every_option_of_its_heads_decodes_likewise_in_steps():
+    """From settings; the packed form of the search must not be one that leaves an option out."""
+    given = {f"model.{place}.{name}": value for place in ("heads", "cross_attention.heads") for name, value in HEADS.items()}
+    given |= {"model.kind": "transformer", "model.hidden_size": 8, "model.num_heads": 2, "model.feed_forward_size": 8}
+    given |= {"model.positions": "rotary", "model.rotary.layout": "half", "model.rotary.scaling": "yarn"}
+    given |= {"model.rotary.scaling_factor": 4, "model.rotary.original_length": 8, "model.cross_attention.head_size": 6}
+    config = load_config(override_layer(given)).model
+    assert load_config(dump_config(load_config(override_layer(given)))).model == config
+    torch.manual_seed(0)
+    model = build_translator(config, source_size=11, target_size=11).double().eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    source, target = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]]), torch.tensor([[2, 5, 9], [2, 4, 4]])
+    wanted = model.logits(model.decode(target, model.encode(source, source != 0))[0])
+    packed = pack(model, 2)
+    state = packed.encode(source, source != 0)
+    for i in range(3):
+        logits, _, state = packed.step(target[:, i : i + 1], state)
+        torch.testing.assert_close(logits[:, 0], wanted[:, i], rtol=0, atol=1e-10)
+    own, across = model.decoder.layers[0].self_attention, model.decoder.layers[0].cross_attention
+    assert [type(each).__name__ for each in own.modifiers] == ["QKNorm", "TalkingHeads", "OutputGate", "AddedKeys"]
+    assert (own.positions.layout, own.positions.scaling) == ("half", YaRNScaling(4.0, 8))
+    assert (across.head_size, len(across.modifiers)) == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "scaling"),
+    [
+        ({"scaling": "linear", "scaling_factor": 2.0}, LinearScaling(2.0)),
+        ({"scaling": "ntk", "scaling_factor": 2.0}, NTKScaling(2.0)),
+        ({"scaling": "llama3", "scaling_factor": 2.0, "original_length": 64}, Llama3Scaling(2.0, 64)),
+        ({}, None),
+    ],
+)
+def test_scalings_of_rotary_positions(settings, scaling):
+    assert RotaryConfig(**settings).build().scaling == scaling

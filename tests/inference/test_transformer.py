@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.attention import ALiBi, MultiHead
+from regard.attention import ALiBi, MultiHead, Rotary
 from regard.inference.transformer import PooledState, pack_decoder
 from regard.layers.pool import Pool
 from regard.layers.transformer import DecoderLayer, DecoderRequest, TransformerDecoder
@@ -81,7 +81,7 @@ def begin(decoder: TransformerDecoder, states: Tensor, mask: Tensor) -> PooledSt
 @given(seed=st.integers(0, 10_000), beam_size=st.integers(1, 4), rows=st.integers(4, 9))
 @torch.no_grad()
 def test_equals_the_plain_decoder(order, rotary, seed, beam_size, rows):
-    decoder = build(order=order, rotary=rotary)
+    decoder = build(order=order, **({"build_positions": Rotary} if rotary else {}))
     states, mask = texts(rows)
     plain, state = Plain(decoder, states, mask), begin(decoder, states, mask)
     draw = torch.Generator().manual_seed(seed)
@@ -137,7 +137,11 @@ def test_sentences_move_together_once_a_quarter_has_left():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=["float64", "bfloat16"])
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"order": "pre", "norm": "rms", "feed_forward": "swiglu", "rotary": True}, {"order": "deep", "feed_forward": "gelu"}],
+    [
+        {},
+        {"order": "pre", "norm": "rms", "feed_forward": "swiglu", "build_positions": Rotary},
+        {"order": "deep", "feed_forward": "gelu"},
+    ],
     ids=["post", "pre", "deep"],
 )
 def test_other_dtypes(dtype, changes):

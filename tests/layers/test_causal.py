@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from regard.attention import Rotary
 from regard.errors import ConfigError
 from regard.layers.causal import CausalLayer
 from regard.layers.transformer import DecoderRequest, EncoderLayer
 from regard.layers.transformer_build import Blueprint, build_causal
 
-PRINT = Blueprint(size=20, num_heads=2, feed_forward_size=29, rotary=True)
+PRINT = Blueprint(size=20, num_heads=2, feed_forward_size=29, build_positions=Rotary)
 
 
 def parts(*, causal: bool) -> dict[str, torch.nn.Module]:

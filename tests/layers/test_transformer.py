@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attention import MultiHead
+from regard.attention import MultiHead, Rotary
 from regard.errors import ConfigError
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
@@ -94,7 +94,7 @@ def test_weights_of_the_layers_that_are_asked_for(order):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_padding_is_read_by_nobody_and_empty_rows_are_finite(order):
-    encoder = build_encoder(replace(PRINT, order=order, rotary=True), num_layers=2).double()
+    encoder = build_encoder(replace(PRINT, order=order, build_positions=Rotary), num_layers=2).double()
     x, mask = inputs()
     mask[2] = False
     states, _ = encoder(x, mask)

@@ -38,6 +38,7 @@ from regard.config.data import (
     WhitespaceConfig,
     WordsConfig,
 )
+from regard.config.heads import HeadModifiersConfig, RotaryConfig
 from regard.config.language import GenerationConfig, LanguageModelConfig
 from regard.config.model import (
     BahdanauDecoderConfig,
@@ -125,6 +126,7 @@ __all__ = [
     "GenerationConfig",
     "HardMoChAConfig",
     "HardMonotonicConfig",
+    "HeadModifiersConfig",
     "HeadsConfig",
     "HierarchicalClassifierConfig",
     "InverseSquareRootConfig",
@@ -150,6 +152,7 @@ __all__ = [
     "PoolingConfig",
     "RecurrentClassifierConfig",
     "RecurrentConfig",
+    "RotaryConfig",
     "RunConfig",
     "ScheduleConfig",
     "ScorerConfig",

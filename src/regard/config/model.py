@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
+from regard.config.heads import HeadModifiersConfig, RotaryConfig
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
 from regard.config.ordered_attention import MultiHeadConfig
 from regard.config.settings import ModelSettings, Settings
@@ -127,6 +128,10 @@ class LayerSettings(ModelSettings):
     """Normalization by mean and variance (`layer`), or by the root mean square (`rms`)."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     """Encoding of the positions of tokens: fixed sinusoids, learned vectors, or rotated queries and keys."""
+    rotary: RotaryConfig = field(default_factory=RotaryConfig)
+    """Rotation of queries and keys, if `positions` is `rotary`."""
+    heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
+    """Modifiers of the heads of self-attention."""
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Normalizer of self-attention."""
     attention_dropout: float = 0.0

@@ -12,6 +12,7 @@ from regard.config.attention import (
     TanhConfig,
     WeightNormAdditiveConfig,
 )
+from regard.config.heads import HeadModifiersConfig
 from regard.config.settings import ANY, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Range
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class MultiHeadConfig(NormalizedConfig):
         **NormalizedConfig.ranges,
         "num_heads": NOT_NEGATIVE,
         "num_kv_heads": NOT_NEGATIVE,
+        "head_size": NOT_NEGATIVE,
     }
 
     kind: Literal["multi_head"] = "multi_head"
@@ -33,6 +35,10 @@ class MultiHeadConfig(NormalizedConfig):
     """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
     num_kv_heads: int = 0
     """Number of heads of the keys and values, a divisor of the number of heads; 0 for the number of heads."""
+    head_size: int = 0
+    """Width of a head; 0 for the width of the query divided by the number of heads."""
+    heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
+    """Modifiers of the heads."""
     dropout: float = 0.0
     """Dropout on the weights; 0 for `model.attention_dropout` in a Transformer."""
 
@@ -43,10 +49,13 @@ class MultiHeadConfig(NormalizedConfig):
         from regard.attention.multihead import MultiHead
 
         heads = self.num_heads or 4
+        groups, width = self.num_kv_heads or heads, self.head_size or query_size // heads
         return MultiHead(
             query_size,
             num_heads=heads,
-            num_kv_heads=self.num_kv_heads or None,
+            num_kv_heads=groups,
+            head_size=self.head_size or None,
+            modifiers=self.heads.build(num_heads=heads, num_kv_heads=groups, head_size=width, query_size=query_size),
             key_size=key_size,
             scale=self.scale or None,
             dropout=self.dropout,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import nn
 
-from regard.attention import Attention, MultiHead, RelativePositions, Rotary, Softmax
+from regard.attention import Attention, HeadModifier, MultiHead, RelativePositions, Softmax
 from regard.layers.causal import CausalDecoder, CausalLayer
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.residual import PostNorm, PreNorm, Residual
@@ -26,8 +26,8 @@ class Blueprint:
     norm: Literal["layer", "rms"] = "layer"
     order: Literal["pre", "post", "deep"] = "post"
     """Position of the norms: before each part, after it, or after it with DeepNet's scales (`deep`)."""
-    rotary: bool = False
-    """Whether self-attention rotates queries and keys by their positions."""
+    build_positions: Callable[[], RelativePositions | None] = lambda: None
+    """Function that builds the positions of self-attention, such as `Rotary`; None for none."""
     dropout: float = 0.0
     """Dropout on the output of each part."""
     activation_dropout: float = 0.0
@@ -36,6 +36,8 @@ class Blueprint:
     """Dropout of attention weights."""
     build_normalizer: Callable[[int], nn.Module] = lambda num_heads: Softmax()
     """Function that builds the normalizer of self-attention."""
+    build_modifiers: Callable[..., Sequence[HeadModifier]] = lambda **sizes: ()
+    """Function that builds the modifiers of self-attention from its sizes; see `HeadModifiersConfig.build`."""
     build_cross_attention: Callable[[int], Attention] | None = None
     """Function that builds attention to another stream of width D, without positions, because the positions of two streams
     are unrelated; None for heads as in self-attention.
@@ -68,13 +70,15 @@ class Blueprint:
 
     def build_attention(self, *, causal: bool = False) -> MultiHead:
         """Build attention within the stream."""
-        positions: RelativePositions | None = Rotary() if self.rotary else None
+        heads, width = self.num_heads, self.size // self.num_heads
+        modifiers = self.build_modifiers(num_heads=heads, num_kv_heads=heads, head_size=width, query_size=self.size)
         return MultiHead(
             self.size,
             num_heads=self.num_heads,
             dropout=self.attention_dropout,
             causal=causal,
-            positions=positions,
+            positions=self.build_positions(),
+            modifiers=modifiers,
             normalizer=self.build_normalizer(self.num_heads),
         )
 

@@ -121,11 +121,12 @@ def build_transformer_classifier(
         feed_forward=config.feed_forward,
         norm=config.norm,
         order="pre" if config.norm_first else "post",
-        rotary=config.positions == "rotary",
+        build_positions=config.rotary.build if config.positions == "rotary" else lambda: None,
         dropout=config.layer_dropout,
         activation_dropout=config.layer_dropout,
         attention_dropout=config.attention_dropout,
         build_normalizer=config.normalizer.build,
+        build_modifiers=config.heads.build,
     )
     mapping: nn.Module = nn.Identity()
     if embedding_size:

@@ -75,9 +75,10 @@ def build_blueprint(config: TransformerConfig | LanguageModelConfig) -> Blueprin
         feed_forward=config.feed_forward,
         norm=config.norm,
         order=config.norm_order,
-        rotary=config.positions == "rotary",
+        build_positions=config.rotary.build if config.positions == "rotary" else lambda: None,
         dropout=config.layer_dropout,
         activation_dropout=config.activation_dropout,
         attention_dropout=config.attention_dropout,
         build_normalizer=config.normalizer.build,
+        build_modifiers=config.heads.build,
     )
