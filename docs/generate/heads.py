@@ -50,13 +50,12 @@ print(tuple(out.context.shape), tuple(out.weights.shape), bool((out.weights[1, :
         choose="you build a Transformer, queries must find several things at once, or inputs are long and matrix "
         "products are fast",
         when=(
-            "This is the standard mechanism of encoders, of decoders and between them: its heads attend to different "
-            "things at the same time, and its cost is mostly matrix products, which are fast. A smaller `num_kv_heads` "
-            "makes the cache of a decoder smaller. In a small recurrent model, [Additive](additive.md) or "
-            "[General](general.md) needs fewer parameters. MultiHead does not know the order of the keys, unless the "
-            "inputs or its `positions` contain it ([masks and positions](masks-and-positions.md)). Its `modifiers` normalise "
-            "queries and keys, mix heads, gate the output or add keys "
-            "([modifiers](masks-and-positions.md#modifiers-of-multi-head-attention))."
+            "This is the standard mechanism of encoders, of decoders and between them: its heads attend to different things "
+            "at the same time, and its cost is mostly matrix products, which are fast. A smaller `num_kv_heads` makes the "
+            "cache of a decoder smaller, and `modifiers` normalise queries and keys, mix heads, gate the output or add keys "
+            "([modifiers](masks-and-positions.md#modifiers-of-multi-head-attention)). In a small recurrent model, "
+            "[Additive](additive.md) or [General](general.md) needs fewer parameters. MultiHead does not know the order of "
+            "the keys, unless the inputs or its `positions` contain it ([masks and positions](masks-and-positions.md))."
         ),
         picture="There is one row of pictures for each of the two heads. In sorting, the two heads attend to different "
         "letters.",

@@ -70,7 +70,7 @@ from regard.attention.linear_attention import add_key, feature_map, linear_weigh
 from regard.attention.local import gaussian_weights, in_window, predicted_positions
 from regard.attention.location import location_features, location_scores
 from regard.attention.mocha import expected_chunks
-from regard.attention.monotonic import stopping_energies
+from regard.attention.monotonic import scaled_direction, stopping_energies
 from regard.attention.multihead import head_product, head_scores, join_heads, split_heads
 from regard.attention.multiplicative import product_scores
 from regard.attention.normalizers import masked_sigmoid, masked_softmax
@@ -82,7 +82,6 @@ from regard.attention.soft_to_hard import SoftToHard
 from regard.attention.sparse import entmax15_threshold, sparsemax_threshold
 from regard.attention.stick_breaking import stick_breaking_weights
 from regard.attention.trilinear import key_columns, query_columns
-from regard.attention.weight_norm import scaled_direction
 
 FIRST_SCREEN = 60
 B, Q, K, D = 2, 3, 7, 4

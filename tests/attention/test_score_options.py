@@ -60,7 +60,7 @@ OVER_OTHERS = {
     "local": lambda **o: LocalMonotonic(D, window=4, scorer=General(D, **o)),
 }
 NATURAL = {"scaled_dot": D**-0.5, "self": D**-0.5, "multi_head": 3**-0.5, "grouped": 2**-0.5}
-CASES = [case for case in ALL_CASES if "score_bias" in case.build().attend_arguments]
+CASES = [case for case in ALL_CASES if "score_bias" in case.build().known_arguments]
 KEPT = {"key_mask": torch.arange(7) < torch.tensor([[7], [5]])}
 
 

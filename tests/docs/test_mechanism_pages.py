@@ -43,11 +43,10 @@ def test_every_mechanism_that_can_be_built_has_a_page_and_a_line_in_the_index(wr
 
 
 def test_every_function_normalizer_and_position_is_on_a_page(written):
-    internal = re.compile(
-        r"(Memory|State|Output)$|^(Attention|ScoredAttention|HistoryAttention|MonotonicAttention|Pooled|LinearScore|Observation|build_\w+)$"
-    )
-    everything = "\n".join(written.values())
-    missing = [n for n in regard.attention.__all__ if not internal.search(n) and not re.search(rf"^#+ {n}$", everything, re.M)]
+    bases = "Attention|(Scored|History|Monotonic)Attention|(Projected|Recurrent)Heads|HeadModifier|RotaryScaling"
+    internal = re.compile(rf"(Memory|State|Output)$|^({bases}|Pooled|LinearScore|Observation|build_\w+)$")
+    everything, names = "\n".join(written.values()), [name for name in regard.attention.__all__ if not internal.search(name)]
+    missing = [name for name in names if not re.search(rf"^(#+ {name}$|- `{name}`: )", everything, re.M)]
     assert not missing, "describe them in docs/generate"
 
 

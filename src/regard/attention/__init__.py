@@ -29,7 +29,7 @@ from regard.attention.masks import (
 )
 from regard.attention.mocha import MoChA, expected_chunks
 from regard.attention.modifiers import AddedKeys, HeadModifier, OutputGate, QKNorm, TalkingHeads
-from regard.attention.monotonic import MonotonicAttention
+from regard.attention.monotonic import MonotonicAttention, WeightNormAdditive
 from regard.attention.multihead import MultiHead
 from regard.attention.multiplicative import Dot, General, ScaledDot
 from regard.attention.normalizers import Entmax15, Sigmoid, SoftCap, Softmax, Sparsemax, Temperature, masked_softmax
@@ -52,7 +52,6 @@ from regard.attention.sink import SoftmaxSink, Softpick
 from regard.attention.soft_monotonic import SoftMonotonic, SoftMonotonicState, expected_alignments
 from regard.attention.stick_breaking import StickBreaking
 from regard.attention.trilinear import Trilinear
-from regard.attention.weight_norm import WeightNormAdditive
 
 __all__ = [
     "ALiBi",

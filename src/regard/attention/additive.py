@@ -2,9 +2,9 @@
 
     score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
-In code: `plain_additive_scores`, for projected queries W_q q and keys W_k k. The class `Additive` follows below. The modules
-`concat` and `weight_norm` contain variants, which differ in W_q, W_k and v only. The score also serves other tasks that compare
-each row of one set with each row of another: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al.
+In code: `plain_additive_scores`, for projected queries W_q q and keys W_k k. The class `Additive` follows below. Variants
+differ in W_q, W_k (`concat`) or v (`monotonic.WeightNormAdditive`) only. The score also serves other tasks that compare each
+row of one set with each row of another: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al.
 2022), speech (Chorowski et al. 2015).
 """
 

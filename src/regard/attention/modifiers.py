@@ -342,7 +342,7 @@ class Modifiers(nn.ModuleList):
             added = cast(HeadModifier, each).extra()
             if added is not None:
                 key, value = (
-                    torch.cat([x, more.to(x).expand(len(x), -1, -1, -1)], 2)
+                    torch.cat([x, more.to(x).expand(x.shape[0], -1, -1, -1)], 2)
                     for x, more in zip((key, value), added, strict=True)
                 )
         return key, value, key.shape[2] - count

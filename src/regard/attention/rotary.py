@@ -48,14 +48,12 @@ class LinearScaling(RotaryScaling):
 
     Reference: Chen et al. 2023, "Extending context window of large language models via position interpolation", eq. 4.
 
-    Args:
-        factor: s ≥ 1, such as 4 for inputs that are 4 times as long.
-
     Raises:
         ConfigError: If the factor is below 1.
     """
 
     factor: float
+    """s ≥ 1, such as 4 for inputs that are 4 times as long."""
 
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
@@ -73,14 +71,12 @@ class NTKScaling(RotaryScaling):
 
     Reference: Peng et al. 2023, "YaRN", section 3.1 (method of bloc97).
 
-    Args:
-        factor: s ≥ 1.
-
     Raises:
         ConfigError: If the factor is below 1.
     """
 
     factor: float
+    """s ≥ 1."""
 
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
@@ -100,20 +96,18 @@ class YaRNScaling(RotaryScaling):
     Reference: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2 to 3.4. The
     first and last pair of the transition are rounded outwards, as in the authors' code.
 
-    Args:
-        factor: s ≥ 1.
-        original_length: L, number of positions of training, ≥ 1.
-        fast: β in the paper, > `slow`.
-        slow: α in the paper, > 0.
-
     Raises:
         ConfigError: If an argument is out of its range.
     """
 
     factor: float
+    """s ≥ 1."""
     original_length: int
+    """L, number of positions of training, ≥ 1."""
     fast: float = 32.0
+    """β in the paper, > `slow`."""
     slow: float = 1.0
+    """α in the paper, > 0."""
 
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
@@ -145,20 +139,18 @@ class Llama3Scaling(RotaryScaling):
 
     Reference: Llama team 2024, "The Llama 3 herd of models", and the code of Llama 3.1 (s = 8, l = 1, h = 4, L = 8192).
 
-    Args:
-        factor: s ≥ 1.
-        original_length: L, number of positions of training, ≥ 1.
-        low: l > 0; wavelengths above L/l are divided by s.
-        high: h > l; wavelengths below L/h stay.
-
     Raises:
         ConfigError: If an argument is out of its range.
     """
 
     factor: float = 8.0
+    """s ≥ 1."""
     original_length: int = 8192
+    """L, number of positions of training, ≥ 1."""
     low: float = 1.0
+    """l > 0; wavelengths above L/l are divided by s."""
     high: float = 4.0
+    """h > l; wavelengths below L/h stay."""
 
     def __post_init__(self) -> None:
         check_factor(self, self.factor)

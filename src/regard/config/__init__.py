@@ -38,7 +38,14 @@ from regard.config.data import (
     WhitespaceConfig,
     WordsConfig,
 )
-from regard.config.heads import HeadModifiersConfig, RotaryConfig
+from regard.config.heads import (
+    GatedDeltaNetConfig,
+    HeadModifiersConfig,
+    HeadsConfig,
+    LinearAttentionConfig,
+    MultiHeadConfig,
+    RotaryConfig,
+)
 from regard.config.language import GenerationConfig, LanguageModelConfig
 from regard.config.model import (
     BahdanauDecoderConfig,
@@ -70,7 +77,6 @@ from regard.config.ordered_attention import (
     LocationSensitiveConfig,
     MoChAConfig,
     MonotonicConfig,
-    MultiHeadConfig,
 )
 from regard.config.pooling import (
     AdditivePoolingConfig,
@@ -79,7 +85,6 @@ from regard.config.pooling import (
     MultiHeadPoolingConfig,
     PoolingConfig,
 )
-from regard.config.recurrent_heads import GatedDeltaNetConfig, HeadsConfig, LinearAttentionConfig
 from regard.config.run import RunConfig
 from regard.config.settings import DataSettings, ModelSettings, Settings
 from regard.config.training import (

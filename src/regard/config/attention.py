@@ -213,7 +213,7 @@ class WeightNormAdditiveConfig(TanhConfig, ScorerConfig):
     kind: Literal["weight_norm_additive"] = "weight_norm_additive"
 
     def build(self, *, query_size: int, key_size: int) -> "ScoredAttention":
-        from regard.attention.weight_norm import WeightNormAdditive
+        from regard.attention.monotonic import WeightNormAdditive
 
         width = self.attention_size or None
         return WeightNormAdditive(query_size, key_size=key_size, attention_size=width, **self.score_options())

@@ -1,12 +1,14 @@
-"""Settings of multi-head attention beyond its sizes: modifiers, and rotary positions."""
+"""Settings of mechanisms with several heads, of their modifiers and of rotary positions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from regard.config.settings import COUNT, Range, Settings
+from regard.config.attention import AttentionConfig, NormalizedConfig
+from regard.config.settings import COUNT, NOT_NEGATIVE, Range, Settings
 
 if TYPE_CHECKING:
+    from regard.attention.base import Attention
     from regard.attention.modifiers import HeadModifier
     from regard.attention.rotary import Rotary, RotaryScaling
 
@@ -84,3 +86,85 @@ class RotaryConfig(Settings):
             case "llama3":
                 scaling = Llama3Scaling(self.scaling_factor, self.original_length)
         return Rotary(self.base, layout=self.layout, scaling=scaling)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiHeadConfig(NormalizedConfig):
+    """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {
+        **NormalizedConfig.ranges,
+        "num_heads": NOT_NEGATIVE,
+        "num_kv_heads": NOT_NEGATIVE,
+        "head_size": NOT_NEGATIVE,
+    }
+
+    kind: Literal["multi_head"] = "multi_head"
+    num_heads: int = 0
+    """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
+    num_kv_heads: int = 0
+    """Number of heads of the keys and values, a divisor of the number of heads; 0 for the number of heads."""
+    head_size: int = 0
+    """Width of a head; 0 for the width of the query divided by the number of heads."""
+    heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
+    """Modifiers of the heads."""
+    dropout: float = 0.0
+    """Dropout on the weights; 0 for `model.attention_dropout` in a Transformer."""
+
+    def within(self, *, num_heads: int, dropout: float) -> Self:
+        return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.multihead import MultiHead
+
+        heads = self.num_heads or 4
+        groups, width = self.num_kv_heads or heads, self.head_size or query_size // heads
+        return MultiHead(
+            query_size,
+            num_heads=heads,
+            num_kv_heads=groups,
+            head_size=self.head_size or None,
+            modifiers=self.heads.build(num_heads=heads, num_kv_heads=groups, head_size=width, query_size=query_size),
+            key_size=key_size,
+            scale=self.scale or None,
+            dropout=self.dropout,
+            normalizer=self.normalizer.build(heads),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsConfig(AttentionConfig):
+    """Settings of a mechanism with heads and projections of its own; the context has the width of the query."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"num_heads": NOT_NEGATIVE}
+
+    kind: str
+    num_heads: int = 0
+    """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
+
+    def within(self, *, num_heads: int, dropout: float) -> Self:
+        return replace(self, num_heads=self.num_heads or num_heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearAttentionConfig(HeadsConfig):
+    """φ(q)·φ(k) with φ(x) = elu(x) + 1 in place of a softmax (Katharopoulos et al. 2020)."""
+
+    kind: Literal["linear_attention"] = "linear_attention"
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.linear_attention import LinearAttention
+
+        return LinearAttention(query_size, self.num_heads or 4, key_size=key_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedDeltaNetConfig(HeadsConfig):
+    """A matrix that each key overwrites in part, and that fades (Yang et al. 2025)."""
+
+    kind: Literal["gated_delta_net"] = "gated_delta_net"
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.gated_delta import GatedDeltaNet
+
+        return GatedDeltaNet(query_size, self.num_heads or 4, key_size=key_size)

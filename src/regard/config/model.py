@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
-from regard.config.heads import HeadModifiersConfig, RotaryConfig
+from regard.config.heads import HeadModifiersConfig, MultiHeadConfig, RotaryConfig
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.ordered_attention import MultiHeadConfig
 from regard.config.settings import ModelSettings, Settings
 
 Cell = Literal["gru", "lstm"]

@@ -1,8 +1,8 @@
-"""Settings of mechanisms with ordered queries, a window, or several heads; `config.attention` has the others."""
+"""Settings of mechanisms with ordered queries or a window; `config.attention` and `config.heads` have the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from regard.config.attention import (
     AttentionConfig,
@@ -12,55 +12,10 @@ from regard.config.attention import (
     TanhConfig,
     WeightNormAdditiveConfig,
 )
-from regard.config.heads import HeadModifiersConfig
 from regard.config.settings import ANY, COUNT, FEW, NOT_NEGATIVE, POSITIVE, Range
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultiHeadConfig(NormalizedConfig):
-    """Several heads of scaled dot products (Vaswani et al. 2017); the context has the width of the query."""
-
-    ranges: ClassVar[Mapping[str, Range]] = {
-        **NormalizedConfig.ranges,
-        "num_heads": NOT_NEGATIVE,
-        "num_kv_heads": NOT_NEGATIVE,
-        "head_size": NOT_NEGATIVE,
-    }
-
-    kind: Literal["multi_head"] = "multi_head"
-    num_heads: int = 0
-    """Number of heads; 0 means `model.num_heads` in a Transformer, and 4 in other models."""
-    num_kv_heads: int = 0
-    """Number of heads of the keys and values, a divisor of the number of heads; 0 for the number of heads."""
-    head_size: int = 0
-    """Width of a head; 0 for the width of the query divided by the number of heads."""
-    heads: HeadModifiersConfig = field(default_factory=HeadModifiersConfig)
-    """Modifiers of the heads."""
-    dropout: float = 0.0
-    """Dropout on the weights; 0 for `model.attention_dropout` in a Transformer."""
-
-    def within(self, *, num_heads: int, dropout: float) -> Self:
-        return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
-
-    def build(self, *, query_size: int, key_size: int) -> "Attention":
-        from regard.attention.multihead import MultiHead
-
-        heads = self.num_heads or 4
-        groups, width = self.num_kv_heads or heads, self.head_size or query_size // heads
-        return MultiHead(
-            query_size,
-            num_heads=heads,
-            num_kv_heads=groups,
-            head_size=self.head_size or None,
-            modifiers=self.heads.build(num_heads=heads, num_kv_heads=groups, head_size=width, query_size=query_size),
-            key_size=key_size,
-            scale=self.scale or None,
-            dropout=self.dropout,
-            normalizer=self.normalizer.build(heads),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

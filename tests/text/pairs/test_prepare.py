@@ -192,7 +192,7 @@ def test_few_pairs_hold_out_none_and_say_so(data):
     Path(data.train[0]).write_text("Go.\tGeh.\nHi.\tHallo.\n")
     prepared = run(data)
     assert len(prepared.dev) == 0
-    assert "0 pairs held out, not 10 (data.dev_size), because at most one in 10 may be held out" in prepared.report.render()
+    assert "only 2 pairs and 10 are needed to hold one out; add more" in prepared.report.render()
 
 
 def test_nothing_to_train_on(data):
