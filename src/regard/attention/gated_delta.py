@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.attention.cosine import unit_vectors
 from regard.attention.kernels.delta_chunks import scan_chunks, solve_unit_lower, strictly_lower
 from regard.attention.multihead import head_product, join_heads
-from regard.attention.projected import GatedMemory, build_linear, normed_heads
+from regard.attention.projected import GatedMemory, build_linear, normed, softplus
 from regard.attention.recurrent_heads import RecurrentHeads
 from regard.attention.sparse import at_least_float32
 
@@ -133,7 +133,11 @@ class GatedDeltaNet(RecurrentHeads):
         return torch.stack([-scale.exp() * step, rate], -1).transpose(1, 2)
 
     def weights(
-        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."] | None
+        self,
+        query: Float[Tensor, "B H Q E"],
+        memory: GatedMemory,
+        mask: Bool[Tensor, "..."] | None,
+        bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H Q K"]:
         """Return A."""
         assert memory.gates is not None
@@ -141,7 +145,11 @@ class GatedDeltaNet(RecurrentHeads):
         return implied_weights(query, memory.key, memory.gates, last).to(memory.value.dtype)
 
     def masked_weights(
-        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."]
+        self,
+        query: Float[Tensor, "B H Q E"],
+        memory: GatedMemory,
+        mask: Bool[Tensor, "..."],
+        bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H Q K"]:
         """Return A of a recurrence for each query, over the keys that it may attend to."""
         assert memory.gates is not None
@@ -151,9 +159,7 @@ class GatedDeltaNet(RecurrentHeads):
 
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
         """Return W_o (norm([head_1; …; head_H]) ∘ SiLU(W_g query)) + b_o."""
-        return self.output_projection(
-            join_heads(normed_heads(heads, self.norm)) * nn.functional.silu(self.gate_projection(query))
-        )
+        return self.output_projection(join_heads(normed(heads, self.norm)) * nn.functional.silu(self.gate_projection(query)))
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
         """Return Sᵀ q."""
@@ -190,8 +196,3 @@ class GatedDeltaNet(RecurrentHeads):
         if not self.causal:
             position = torch.full_like(position, keys - 1)
         return (position[:, None] == torch.arange(keys, device=key.device)).to(key.dtype)
-
-
-def softplus(x: Tensor) -> Tensor:
-    """Return log(1 + exp(x)); the gradient of PyTorch's function fails in graphs compiled ahead of time (PyTorch 2.13)."""
-    return torch.logaddexp(x, torch.zeros_like(x))

@@ -109,7 +109,11 @@ class LinearAttention(RecurrentHeads):
         return feature_map(at_least_float32(super().project_key(key)))
 
     def weights(
-        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."] | None
+        self,
+        query: Float[Tensor, "B H Q E"],
+        memory: GatedMemory,
+        mask: Bool[Tensor, "..."] | None,
+        bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H Q K"]:
         """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l)."""
         return linear_weights(query, memory.key, mask).to(memory.value.dtype)

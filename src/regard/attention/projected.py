@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_dropout, check_flag, check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
-from regard.attention.masks import causal_mask, combine_masks, zero_masked
+from regard.attention.masks import causal_mask, combine_masks, match_axes, zero_masked
 from regard.attention.multihead import head_product, join_heads, split_heads
 from regard.attention.sparse import at_least_float32
 from regard.errors import ConfigError, RequestError
@@ -131,15 +131,32 @@ class ProjectedHeads(Attention):
 
     @abstractmethod
     def weights(
-        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."] | None
+        self,
+        query: Float[Tensor, "B H Q E"],
+        memory: GatedMemory,
+        mask: Bool[Tensor, "..."] | None,
+        bias: Float[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights; `mask` broadcasts to them, and is None if every query may attend to every key."""
+        """Return the weights.
+
+        Args:
+            query: The features of each head.
+            memory: The keys and values.
+            mask: True where a query may attend to a key; it broadcasts to the weights. None if every query may attend to every
+                key.
+            bias: Numbers to add to the scores, which broadcast to the weights; None for none. A mechanism without scores has no
+                argument `score_bias` in its `attend`, and then this is None.
+        """
 
     def masked_weights(
-        self, query: Float[Tensor, "B H Q E"], memory: GatedMemory, mask: Bool[Tensor, "..."]
+        self,
+        query: Float[Tensor, "B H Q E"],
+        memory: GatedMemory,
+        mask: Bool[Tensor, "..."],
+        bias: Float[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
         """Return the weights where `mask` may hide any key from any query; by default as where it hides later keys only."""
-        return self.weights(query, memory, mask)
+        return self.weights(query, memory, mask, bias)
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
         """Return the features of each head; `position` is that of the first query."""
@@ -152,6 +169,12 @@ class ProjectedHeads(Attention):
     def project_value(self, value: Float[Tensor, "B K Dv"]) -> Float[Tensor, "B G K Ev"]:
         """Return the values of each head."""
         return split_heads(self.value_projection(value), self.num_heads)
+
+    def project(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+    ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K Ev"]]:
+        """Return the features and the values of each head; `value` is None if the keys are the values."""
+        return self.project_key(key), self.project_value(key if value is None else value)
 
     def build_gates(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B H K X"] | None:
         """Return the gates of the keys, which `prepare` sets to zero for keys that do not exist; None by default."""
@@ -173,19 +196,20 @@ class ProjectedHeads(Attention):
         sizes = check_shape("key", key, f"B K {self.key_size}")
         check_shape("value", value, f"B K {self.value_size}", sizes)
         zeroed = zero_masked(key, key_mask)
-        values = zeroed if value is key else zero_masked(value, key_mask)
+        keys, values = self.project(zeroed, None if value is key else zero_masked(value, key_mask))
         gates = self.build_gates(zeroed)
         if gates is not None and key_mask is not None:
             gates = gates.where(key_mask[:, None, :, None], 0)
-        return GatedMemory(self.project_key(zeroed), self.project_value(values), key_mask, gates)
+        return GatedMemory(keys, values, key_mask, gates)
 
-    def attend(  # type: ignore[override]  # there are no scores to add a score_bias to
+    def attend(
         self,
         query: Float[Tensor, "B Q D"],
         memory: Memory,
         state: Any = None,
         *,
         attn_mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
@@ -193,30 +217,38 @@ class ProjectedHeads(Attention):
         assert isinstance(memory, GatedMemory)
         self.refuse_state_unless_causal(state)
         sizes = check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
-        memory = memory if state is None else self.join(state, memory)
+        memory = self.join(state, memory)
         queries, keys = sizes["Q"], memory.key.shape[2]
         heads = self.project_query(query, keys - queries)
-        mask = combine_masks(memory.key_mask, attn_mask, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads)
+        mask = combine_masks(
+            memory.key_mask, attn_mask, score_bias, batch=sizes["B"], queries=queries, keys=keys, heads=self.num_heads
+        )
+        bias = None if score_bias is None else match_axes(score_bias, self.num_heads)
         if self.causal and (queries > 1 or mask is not None):
             own = causal_mask(queries, keys, device=query.device)
             mask = own if mask is None else own & mask
         if mask is None and keys == 0:
             mask = torch.ones(queries, 0, dtype=torch.bool, device=query.device)  # no key to attend to
         if attn_mask is None or mask is None:
-            found = self.weights(heads, memory, mask)
+            found = self.weights(heads, memory, mask, bias)
         else:
-            found = self.masked_weights(heads, memory, mask)
+            found = self.masked_weights(heads, memory, mask, bias)
         weights = reweighted(found, mask, reweight)
-        kept = nn.functional.dropout(weights, self.dropout, self.training).to(memory.value.dtype)
-        output = self.output(head_product(kept, memory.value), query)
+        values = self.values(memory)
+        kept = nn.functional.dropout(weights, self.dropout, self.training).to(values.dtype)
+        output = self.output(head_product(kept, values), query)
         if mask is not None:
             some = mask.any(-1)
             output = output.masked_fill(~(some.any(1) if some.ndim == 3 else some)[..., None], 0)
         return AttentionOutput(output, weights if need_weights else None), memory if self.causal else None
 
-    def join(self, state: GatedMemory, memory: GatedMemory) -> GatedMemory:
-        """Return the keys of the state and the new ones."""
-        return state.join(memory)
+    def join(self, state: GatedMemory | None, memory: GatedMemory) -> GatedMemory:
+        """Return the keys of the state, if there is one, and the new ones."""
+        return memory if state is None else state.join(memory)
+
+    def values(self, memory: GatedMemory) -> Float[Tensor, "B G K Ev"]:
+        """Return the values that the weights apply to."""
+        return memory.value
 
     def context_size(self, value_size: int) -> int:
         """Return D, which does not depend on the width of the values."""
@@ -235,10 +267,10 @@ class ProjectedHeads(Attention):
             )
 
 
-def normed_heads(heads: Float[Tensor, "B H Q Ev"], norm: nn.RMSNorm) -> Float[Tensor, "B H Q Ev"]:
-    """Return each head divided by its root mean square, times the weights of `norm`; computed in float32 for half types."""
-    wide = at_least_float32(heads)
-    return nn.functional.rms_norm(wide, norm.normalized_shape, norm.weight.to(wide.dtype), norm.eps).to(heads.dtype)
+def normed(features: Float[Tensor, "... E"], norm: nn.RMSNorm) -> Float[Tensor, "... E"]:
+    """Return features over their root mean square, times the weights of `norm`; computed in float32 for half types."""
+    wide = at_least_float32(features)
+    return nn.functional.rms_norm(wide, norm.normalized_shape, norm.weight.to(wide.dtype), norm.eps).to(features.dtype)
 
 
 def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
@@ -248,3 +280,8 @@ def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)
     return linear
+
+
+def softplus(x: Tensor) -> Tensor:
+    """Return log(1 + exp(x)); the gradient of PyTorch's function fails in graphs compiled ahead of time (PyTorch 2.13)."""
+    return torch.logaddexp(x, torch.zeros_like(x))
