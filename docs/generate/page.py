@@ -19,9 +19,10 @@ from docs.generate.pictures import percent, solved_otherwise
 from docs.generate.plain import section
 from docs.generate.recurrent import RECURRENT
 from docs.generate.scored import SCORED
+from docs.generate.softmax_heads import SOFTMAX_HEADS
 from docs.generate.toy import TASKS
 
-MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *RECURRENT, *ORDERED]
+MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *SOFTMAX_HEADS, *RECURRENT, *ORDERED]
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
 Results = Mapping[str, Any]
 _BETTER_THAN_CHANCE, _NEARLY_ALWAYS = 0.2, 0.9

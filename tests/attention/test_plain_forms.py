@@ -22,16 +22,20 @@ from regard.attention import (
     Attention,
     AttentionPooling,
     Concat,
+    ContextualPositionAttention,
     Cosine,
     Coverage,
+    DifferentialAttention,
     Dot,
     Entmax,
     Entmax15,
     FertilityCoverage,
+    ForgettingAttention,
     GatedDeltaNet,
     General,
     HardMoChA,
     HardMonotonic,
+    LatentAttention,
     LinearAttention,
     LinearConcat,
     LocalMonotonic,
@@ -59,12 +63,16 @@ from regard.attention import (
 )
 from regard.attention.additive import plain_additive_scores
 from regard.attention.concat import key_part, query_part
+from regard.attention.contextual import contextual_positions, position_scores
 from regard.attention.cosine import unit_vectors
 from regard.attention.coverage import coverage_scores, fertilities
+from regard.attention.differential import differential_weights, learned_factor
 from regard.attention.entmax import entmax_threshold, entmax_weights, newton_step
+from regard.attention.forgetting import forgetting_bias, forgetting_weights
 from regard.attention.gated_delta import delta_step, implied_weights
 from regard.attention.hard_mocha import window_at
 from regard.attention.hard_monotonic import stopping_points
+from regard.attention.latent import from_latents, into_latents
 from regard.attention.linear import linear_scores as two_terms
 from regard.attention.linear_attention import add_key, feature_map, linear_weights, read_heads
 from regard.attention.local import gaussian_weights, in_window, predicted_positions
@@ -203,6 +211,37 @@ def gated_delta(m, q, k):
     return implied_weights(query, key, m.build_gates(k), torch.eye(K, dtype=q.dtype)[[K - 1] * Q])
 
 
+def both_heads(m, q, k):
+    return split_heads(m.query_projection(q), m.num_heads), split_heads(m.key_projection(k), m.num_heads)
+
+
+def differential(m, q, k):
+    return differential_weights(*both_heads(m, q, k), learned_factor(m.lambda_vectors, m.initial_lambda))
+
+
+def forgetting(m, q, k):
+    gates = torch.nn.functional.logsigmoid(m.gate_projection(k)).mT
+    query, key = both_heads(m, q, k)
+    torch.testing.assert_close(
+        forgetting_weights(query, key, gates), (head_scores(query, key) + forgetting_bias(gates)).softmax(-1)
+    )
+    return forgetting_weights(query, key, gates)
+
+
+def contextual(m, q, k):
+    query, key = both_heads(m, q, k)
+    scores = head_scores(query, key)
+    positions = contextual_positions(scores, None, m.num_positions - 1)
+    return masked_softmax(scores + position_scores(query, m.position_table, positions))
+
+
+def latent(m, q, k):
+    short = nn.functional.rms_norm(m.compression(k), (m.latent_size,), m.norm.weight, 1e-6)
+    maps = m.key_expansion.weight.unflatten(0, (m.num_heads, -1))
+    query = into_latents(split_heads(m.query_projection(q), m.num_heads), maps)
+    return masked_softmax(query @ short[:, None].mT / m.head_size**0.5)
+
+
 def sparsemax(_, scores):
     return (scores - sparsemax_threshold(scores)).clamp(min=0)
 
@@ -254,6 +293,12 @@ MECHANISMS = {
         lambda: LinearAttention(D, 2), linear_attention, (feature_map, linear_weights), (add_key, read_heads)
     ),
     GatedDeltaNet: Plain(lambda: GatedDeltaNet(D, 2), gated_delta, (implied_weights,), (delta_step,)),
+    DifferentialAttention: Plain(lambda: DifferentialAttention(D, 2), differential, (learned_factor, differential_weights)),
+    ForgettingAttention: Plain(lambda: ForgettingAttention(D, 2), forgetting, (forgetting_bias, forgetting_weights)),
+    LatentAttention: Plain(lambda: LatentAttention(D, 2, latent_size=3), latent, (into_latents, from_latents)),
+    ContextualPositionAttention: Plain(
+        lambda: ContextualPositionAttention(D, 2, num_positions=3), contextual, (contextual_positions, position_scores)
+    ),
     MultiHead: Plain(lambda: MultiHead(D, 2, num_kv_heads=1), multi_head, (split_heads, head_scores, head_product, join_heads)),
 }
 POOLINGS = {

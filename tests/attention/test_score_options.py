@@ -11,12 +11,15 @@ from regard.attention import (
     Attention,
     AttentionOutput,
     Concat,
+    ContextualPositionAttention,
     Cosine,
     Coverage,
     Dot,
     FertilityCoverage,
+    ForgettingAttention,
     General,
     HardMonotonic,
+    LatentAttention,
     LinearConcat,
     LocalMonotonic,
     LocalPredictive,
@@ -32,6 +35,7 @@ from regard.attention import (
     Trilinear,
     WeightNormAdditive,
 )
+from regard.attention.projected import ProjectedHeads
 from regard.attention.soft_monotonic import plain_alignments
 from regard.errors import ArgumentError, ConfigError, ShapeError
 
@@ -58,6 +62,9 @@ ORDERED = {
 OVER_OTHERS = {
     "cosine": lambda **o: Cosine(D, **o),
     "local": lambda **o: LocalMonotonic(D, window=4, scorer=General(D, **o)),
+    "forgetting": lambda **o: ForgettingAttention(D, 2, **o),
+    "latent": lambda **o: LatentAttention(D, 2, **o),
+    "contextual": lambda **o: ContextualPositionAttention(D, 2, **o),
 }
 NATURAL = {"scaled_dot": D**-0.5, "self": D**-0.5, "multi_head": 3**-0.5, "grouped": 2**-0.5}
 CASES = [case for case in ALL_CASES if "score_bias" in case.build().known_arguments]
@@ -218,9 +225,9 @@ def test_dropped_weights_are_zero_and_the_others_grow(name):
     """With one-hot values, the context is the dropped weights; several heads are tested beside the formula of `MultiHead`."""
     attention = built((SCORED | ORDERED | OVER_OTHERS)[name], dropout=0.5)
     query, key = pair(attention)
-    if isinstance(attention, MultiHead | SelfAttention):
+    if isinstance(attention, MultiHead | SelfAttention | ProjectedHeads):
         attention.eval()
-        assert torch.equal(attention(query, key).context, built(SCORED[name])(query, key).context)
+        assert torch.equal(attention(query, key).context, built((SCORED | OVER_OTHERS)[name])(query, key).context)
         attention.train()
         assert not torch.equal(attention(query, key).context, attention(query, key).context)
         return

@@ -5,14 +5,18 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import LinearScore, Observation
 from regard.attention.chunks import ChunkMemory
 from regard.attention.concat import Concat, SumConcat
+from regard.attention.contextual import ContextualPositionAttention
 from regard.attention.cosine import Cosine
 from regard.attention.coverage import Coverage, FertilityCoverage, FertilityMemory, coverage_loss
+from regard.attention.differential import DifferentialAttention
 from regard.attention.entmax import Entmax
+from regard.attention.forgetting import ForgettingAttention
 from regard.attention.gated_delta import GatedDeltaNet
 from regard.attention.hard_mocha import HardMoChA
 from regard.attention.hard_monotonic import HardMonotonic, HardMonotonicState, stopping_points
 from regard.attention.head_memory import HeadMemory
 from regard.attention.history import HistoryAttention, HistoryState
+from regard.attention.latent import LatentAttention
 from regard.attention.linear import LinearConcat
 from regard.attention.linear_attention import LinearAttention
 from regard.attention.local import LocalMonotonic, LocalPredictive, LocalState
@@ -64,13 +68,16 @@ __all__ = [
     "AttentionPooling",
     "ChunkMemory",
     "Concat",
+    "ContextualPositionAttention",
     "Cosine",
     "Coverage",
+    "DifferentialAttention",
     "Dot",
     "Entmax",
     "Entmax15",
     "FertilityCoverage",
     "FertilityMemory",
+    "ForgettingAttention",
     "GatedDeltaNet",
     "GatedMemory",
     "General",
@@ -81,6 +88,7 @@ __all__ = [
     "HeadModifier",
     "HistoryAttention",
     "HistoryState",
+    "LatentAttention",
     "LinearAttention",
     "LinearConcat",
     "LinearScaling",

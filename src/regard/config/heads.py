@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from regard.config.attention import AttentionConfig, NormalizedConfig
-from regard.config.settings import COUNT, NOT_NEGATIVE, Range, Settings
+from regard.config.settings import ANY, BELOW_ONE, COUNT, NOT_NEGATIVE, Range, Settings
 
 if TYPE_CHECKING:
     from regard.attention.base import Attention
@@ -168,3 +168,107 @@ class GatedDeltaNetConfig(HeadsConfig):
         from regard.attention.gated_delta import GatedDeltaNet
 
         return GatedDeltaNet(query_size, self.num_heads or 4, key_size=key_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxHeadsConfig(HeadsConfig):
+    """Settings of a mechanism with heads and projections of its own whose weights come from a softmax."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {**HeadsConfig.ranges, "dropout": BELOW_ONE}
+
+    kind: str
+    dropout: float = 0.0
+    """Dropout on the weights; 0 for `model.attention_dropout` in a Transformer."""
+
+    def within(self, *, num_heads: int, dropout: float) -> Self:
+        return replace(self, num_heads=self.num_heads or num_heads, dropout=self.dropout or dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferentialAttentionConfig(SoftmaxHeadsConfig):
+    """The difference of two softmaxes in each head (Ye et al. 2024)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {
+        **SoftmaxHeadsConfig.ranges,
+        "initial_lambda": Range("more than 0 and less than 1", high=1, open_low=True, open_high=True),
+    }
+
+    kind: Literal["differential_attention"] = "differential_attention"
+    initial_lambda: float = 0.8
+    """Initial factor of the second softmax."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.differential import DifferentialAttention
+
+        return DifferentialAttention(
+            query_size,
+            self.num_heads or 4,
+            key_size=key_size,
+            initial_lambda=self.initial_lambda,
+            dropout=self.dropout,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgettingAttentionConfig(SoftmaxHeadsConfig):
+    """Scores that fall by the log forget gates of later keys (Lin et al. 2025)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "initial_gate": ANY}
+
+    kind: Literal["forgetting_attention"] = "forgetting_attention"
+    initial_gate: float = 5.0
+    """Initial bias of the gates; larger numbers forget less at first."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.forgetting import ForgettingAttention
+
+        return ForgettingAttention(
+            query_size, self.num_heads or 4, key_size=key_size, initial_gate=self.initial_gate, dropout=self.dropout
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextualPositionAttentionConfig(SoftmaxHeadsConfig):
+    """Positions that count the keys that matter to the query, CoPE (Golovneva et al. 2024)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {**SoftmaxHeadsConfig.ranges, "num_positions": COUNT}
+
+    kind: Literal["contextual_position_attention"] = "contextual_position_attention"
+    num_positions: int = 64
+    """Number of positions; larger ones are the last."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.contextual import ContextualPositionAttention
+
+        return ContextualPositionAttention(
+            query_size, self.num_heads or 4, key_size=key_size, num_positions=self.num_positions, dropout=self.dropout
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentAttentionConfig(SoftmaxHeadsConfig):
+    """Keys and values of all heads from one short vector for each key (DeepSeek-AI 2024), without a rotary part."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {
+        **SoftmaxHeadsConfig.ranges,
+        "latent_size": NOT_NEGATIVE,
+        "query_latent_size": NOT_NEGATIVE,
+    }
+
+    kind: Literal["latent_attention"] = "latent_attention"
+    latent_size: int = 0
+    """Width of the vector of a key; 0 for half the width of the query."""
+    query_latent_size: int = 0
+    """Width of a vector from which the queries of all heads are made; 0 for none."""
+
+    def build(self, *, query_size: int, key_size: int) -> "Attention":
+        from regard.attention.latent import LatentAttention
+
+        return LatentAttention(
+            query_size,
+            self.num_heads or 4,
+            key_size=key_size,
+            latent_size=self.latent_size or None,
+            query_latent_size=self.query_latent_size or None,
+            dropout=self.dropout,
+        )

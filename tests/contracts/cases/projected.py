@@ -1,13 +1,22 @@
-"""Mechanisms with heads and projections of their own: linear attention and Gated DeltaNet."""
+"""Mechanisms with heads and projections of their own, from linear attention to multi-head latent attention."""
 
 import math
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from contracts.cases.base import DV, Case, Formula, Parameters
-from contracts.cases.multihead import STEPS
+from contracts.cases.multihead import ALONE, STEPS, turned
 
-from regard.attention import GatedDeltaNet, LinearAttention
+from regard.attention import (
+    ContextualPositionAttention,
+    DifferentialAttention,
+    ForgettingAttention,
+    GatedDeltaNet,
+    LatentAttention,
+    LinearAttention,
+    Rotary,
+)
 
 H = 5
 Head = Callable[[Parameters, int, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -30,8 +39,11 @@ def plain_output(p: Parameters, heads: list[np.ndarray], query: np.ndarray) -> n
     return linear(p, "output", np.concatenate(heads))
 
 
-def by_head(head: Head, *, causal: bool = False, output=plain_output) -> Formula:
-    """One query and one head after another; each sees only the keys that it may attend to."""
+def by_head(head: Head, *, causal: bool = False, output=plain_output, at_end: bool = False) -> Formula:
+    """One query and one head after another; each sees only the keys that it may attend to.
+
+    If `at_end`, a head gets its query's position before those of the keys.
+    """
 
     def formula(p: Parameters, query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray):
         (batch, heads, queries, keys), context = mask.shape, np.zeros(query.shape)
@@ -41,7 +53,8 @@ def by_head(head: Head, *, causal: bool = False, output=plain_output) -> Formula
             for h in range(heads):
                 seen = [j for j in np.flatnonzero(mask[b, h, i]) if not causal or j <= i + keys - queries]
                 if seen:
-                    read, weights[b, h, i, seen] = head(p, h, query[b, i], key[b, seen], value[b, seen], np.array(seen))
+                    at = np.array([i + keys - queries, *seen] if at_end else seen)
+                    read, weights[b, h, i, seen] = head(p, h, query[b, i], key[b, seen], value[b, seen], at)
                     found.append(read)
             if found:
                 context[b, i] = output(p, found, query[b, i])
@@ -85,7 +98,137 @@ def _gated_output(p: Parameters, heads: list[np.ndarray], query: np.ndarray) -> 
     return linear(p, "output", np.concatenate(normed) * _silu(linear(p, "gate", query)))
 
 
+def filled(attention: ContextualPositionAttention) -> ContextualPositionAttention:
+    """With positions that are not zero."""
+    torch.nn.init.normal_(attention.position_table)
+    return attention
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    raised = np.exp(scores - scores.max())
+    return raised / raised.sum()
+
+
+def _differential(p: Parameters, h: int, query: np.ndarray, key: np.ndarray, value: np.ndarray, at: np.ndarray):
+    """Eqs. 1 and 2 of Ye et al.: two heads of half the width share the values of one of the whole width."""
+    q, k, v = (own(p, h, 3, n, x) for n, x in (("query", query), ("key", key), ("value", value)))
+    half = len(q) // 2
+    one, two = (_softmax(k[:, part] @ q[part] / math.sqrt(half)) for part in (slice(half), slice(half, None)))
+    a, b, c, d = p["lambda_vectors"]
+    weights = one - (math.exp(a.dot(b)) - math.exp(c.dot(d)) + 0.3) * two
+    return weights @ v, weights
+
+
+def _differential_output(p: Parameters, heads: list[np.ndarray], query: np.ndarray) -> np.ndarray:
+    """Eq. 3."""
+    normed = [0.7 * x / math.sqrt((x * x).mean() + 1e-5) * p["norm.weight"] for x in heads]
+    return linear(p, "output", np.concatenate(normed))
+
+
+def _forgetting(p: Parameters, h: int, query: np.ndarray, key: np.ndarray, value: np.ndarray, at: np.ndarray):
+    """The recurrence of section 3 of Lin et al.: with each key, all earlier terms fade by its gate."""
+    q, k, v = (own(p, h, H, n, x) for n, x in (("query", query), ("key", key), ("value", value)))
+    terms = np.zeros(len(k))
+    for j, one in enumerate(k):
+        gate = 1 / (1 + math.exp(-(key[j] @ p["gate_projection.weight"][h] + p["gate_projection.bias"][h])))
+        terms[:j] *= gate
+        terms[j] = math.exp(one.dot(q) / math.sqrt(len(q)))
+    return terms @ v / terms.sum(), terms / terms.sum()
+
+
+def _contextual(p: Parameters, h: int, query: np.ndarray, key: np.ndarray, value: np.ndarray, at: np.ndarray):
+    """Eqs. 3 to 5 of Golovneva et al., with the vector of each position between those of its whole neighbours."""
+    q, k, v = (own(p, h, H, n, x) for n, x in (("query", query), ("key", key), ("value", value)))
+    scores, table, found = k @ q / math.sqrt(len(q)), p["position_table"], np.zeros(len(k))
+    for j in range(len(k)):
+        place = min(sum(1 / (1 + math.exp(-s)) for s in scores[j:]), len(table) - 1)
+        low, high = math.floor(place), math.ceil(place)
+        found[j] = scores[j] + q.dot((place - low) * table[high] + (1 - place + low) * table[low])
+    return _softmax(found) @ v, _softmax(found)
+
+
+def _latent(heads: int, *, width: int, rotary: int) -> Head:
+    """Keys and values of each head, made from the short vector of each key, eqs. 9 to 19 of DeepSeek-V2."""
+
+    def short(p: Parameters, x: np.ndarray) -> np.ndarray:
+        c = x @ p["compression.weight"].T + p["compression.bias"]
+        return c / math.sqrt((c * c).mean() + 1e-6) * p["norm.weight"]
+
+    def head(p: Parameters, h: int, query: np.ndarray, key: np.ndarray, value: np.ndarray, at: np.ndarray):
+        if "query_compression.weight" in p:
+            query = query @ p["query_compression.weight"].T + p["query_compression.bias"]
+            query = query / math.sqrt((query * query).mean() + 1e-6) * p["query_norm.weight"]
+        q, part = own(p, h, heads, "query", query), slice(h * width, (h + 1) * width)
+        scores, values = [], []
+        for one, two, position in zip(key, value, at[1:], strict=True):
+            k = p["key_expansion.weight"][part] @ short(p, one)
+            score = q[:width].dot(k)
+            if rotary:
+                r = one @ p["rotary_projection.weight"].T + p["rotary_projection.bias"]
+                score += turned(q[width:], at[0]).dot(turned(r, position))
+            scores.append(score / math.sqrt(width + rotary))
+            values.append(p["value_expansion.weight"][part] @ short(p, two))
+        weights = _softmax(np.array(scores))
+        return weights @ np.array(values), weights
+
+    return head
+
+
 CASES = [
+    Case(
+        "differential",
+        lambda: DifferentialAttention(12, 3, key_size=DV, initial_lambda=0.3),
+        by_head(_differential, output=_differential_output),
+        heads=3,
+    ),
+    Case(
+        "differential_causal",
+        lambda: DifferentialAttention(12, 3, key_size=DV, initial_lambda=0.3, causal=True),
+        by_head(_differential, output=_differential_output, causal=True),
+        heads=3,
+        refused=STEPS,
+    ),
+    Case("forgetting", lambda: ForgettingAttention(15, H, key_size=DV, initial_gate=0.5), by_head(_forgetting), heads=H),
+    Case(
+        "forgetting_causal",
+        lambda: ForgettingAttention(15, H, key_size=DV, initial_gate=0.5, causal=True),
+        by_head(_forgetting, causal=True),
+        heads=H,
+        refused=STEPS,
+    ),
+    Case(
+        "contextual",
+        lambda: filled(ContextualPositionAttention(15, H, key_size=DV, num_positions=4)),
+        by_head(_contextual),
+        heads=H,
+    ),
+    Case(
+        "contextual_causal",
+        lambda: filled(ContextualPositionAttention(15, H, key_size=DV, num_positions=4, causal=True)),
+        by_head(_contextual, causal=True),
+        heads=H,
+        refused=STEPS,
+    ),
+    Case(
+        "latent",
+        lambda: LatentAttention(15, H, key_size=DV, latent_size=7),
+        by_head(_latent(H, width=3, rotary=0), at_end=True),
+        heads=H,
+    ),
+    Case(
+        "latent_rotary",
+        lambda: LatentAttention(15, H, key_size=DV, query_latent_size=11, positions=Rotary(), rotary_size=2),
+        by_head(_latent(H, width=3, rotary=2), at_end=True),
+        heads=H,
+        refused=ALONE,
+    ),
+    Case(
+        "latent_causal",
+        lambda: LatentAttention(15, H, key_size=DV, latent_size=7, positions=Rotary(), rotary_size=2, causal=True),
+        by_head(_latent(H, width=3, rotary=2), at_end=True, causal=True),
+        heads=H,
+        refused=STEPS,
+    ),
     Case("linear_attention", lambda: LinearAttention(15, H, key_size=DV), by_head(_linear_attention), heads=H),
     Case(
         "linear_attention_causal",

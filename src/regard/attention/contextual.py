@@ -1,0 +1,116 @@
+"""Contextual positions (CoPE): a position is the number of keys since then that matter to the query, by its own gates.
+
+    p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E),    weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij])
+
+with a sum over the keys from j on that query i may attend to, and e between whole positions by interpolation. In code:
+`contextual_positions` and `position_scores`.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_size
+from regard.attention.masks import add_bias
+from regard.attention.multihead import head_scores
+from regard.attention.normalizers import masked_softmax
+from regard.attention.projected import GatedMemory, ProjectedHeads
+from regard.attention.sparse import at_least_float32
+
+
+def contextual_positions(
+    scores: Float[Tensor, "B H Q K"], mask: Bool[Tensor, "..."] | None, last: int
+) -> Float[Tensor, "B H Q K"]:
+    """Return p_ij = Σ_{l ≥ j} σ(score_il) over the keys that a query may attend to; at most `last`."""
+    gates = scores.sigmoid() if mask is None else scores.where(mask, 0).sigmoid().where(mask, 0)
+    return gates.flip(-1).cumsum(-1).flip(-1).clamp(max=last)
+
+
+def position_scores(
+    query: Float[Tensor, "B H Q E"], table: Float[Tensor, "P E"], positions: Float[Tensor, "B H Q K"]
+) -> Float[Tensor, "B H Q K"]:
+    """Return q_i·e[p_ij], interpolated between the two whole positions beside p_ij."""
+    products = (query @ table.mT).to(positions.dtype)  # (B,H,Q,P)
+    below = positions.detach().floor()
+    share = positions - below
+    low, high = (products.gather(-1, index.long()) for index in (below, positions.detach().ceil()))
+    return (1 - share) * low + share * high
+
+
+class ContextualPositionAttention(ProjectedHeads):
+    """p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E), weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij]) in H heads, E = D/H.
+
+    q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v; context = W_o [head_1; …; head_H] + b_o.
+    The sum counts the keys from j on that query i may attend to (if causal, up to its own), each by its gate σ, so that a
+    position can count words or sentences instead of tokens. Positions above P − 1 are P − 1. Between whole positions, q·e is
+    interpolated. e (P,E) is zero at first, and all heads share it. Context (B,Q,D), weights (B,H,Q,K).
+
+    Reference: Golovneva et al. 2024, "Contextual position encoding: learning to count what's important", eqs. 3–5. Gates and
+    q·k have the scale 1/√E, q·e has none, as in the authors' code.
+    Differs from the paper: the paper has the causal form only; the maps have biases, unless `bias` is False.
+
+    Args:
+        size: D, width of queries and context, a multiple of `num_heads`.
+        num_heads: H, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for D.
+        value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
+        num_positions: P, number of positions, ≥ 1.
+        bias: Whether the four maps have biases.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
+        causal: Whether a query may attend only to its own position and to earlier ones.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, or `num_heads` does not divide `size`.
+
+    Example:
+        >>> attention = ContextualPositionAttention(512, 8, causal=True)
+        >>> context, weights = attention(torch.randn(2, 9, 512))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 9, 512]), torch.Size([2, 8, 9, 9]))
+    """
+
+    permutation_equivariant: bool = False
+
+    def __init__(
+        self,
+        size: int,
+        num_heads: int,
+        *,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        num_positions: int = 64,
+        bias: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            size,
+            num_heads,
+            key_size=key_size,
+            value_size=value_size,
+            bias=bias,
+            dropout=dropout,
+            causal=causal,
+            device=device,
+            dtype=dtype,
+        )
+        check_size("ContextualPositionAttention", "num_positions", num_positions)
+        self.num_positions = num_positions
+        self.position_table = nn.Parameter(torch.zeros(num_positions, self.head_size, device=device, dtype=dtype))
+
+    def weights(
+        self,
+        query: Float[Tensor, "B H Q E"],
+        memory: GatedMemory,
+        mask: Bool[Tensor, "..."] | None,
+        bias: Float[Tensor, "..."] | None,
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return softmax_j(q_i·k_j / √E + q_i·e[p_ij])."""
+        scores = at_least_float32(head_scores(query, memory.key))
+        positions = contextual_positions(scores, mask, self.num_positions - 1)
+        scores = scores + position_scores(query, self.position_table.to(query.dtype), positions)
+        return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.value.dtype)

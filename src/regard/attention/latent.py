@@ -1,0 +1,192 @@
+"""Multi-head latent attention: one short vector for each key, from which the keys and values of all heads follow.
+
+    c_j = norm(W_c key_j + b_c),    r_j = rotated(W_r key_j + b_r),    [q_h; p_h] of W_q query + b_q
+    score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r) = [U_hᵀ q_h; rotated(p_h)]·[c_j; r_j] / √(E + E_r)
+    head_h = Σ_j weight_hj V_h c_j = V_h Σ_j weight_hj c_j
+
+In code: `into_latents`, U_hᵀ q_h, and `from_latents`, V_h Σ_j weight_hj c_j, so that no key U_h c and no value V_h c is made.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.arguments import check_instance, check_size
+from regard.attention.masks import add_bias
+from regard.attention.multihead import head_scores, join_heads, split_heads
+from regard.attention.normalizers import masked_softmax
+from regard.attention.projected import GatedMemory, ProjectedHeads, build_linear, normed
+from regard.attention.rotary import Rotary
+from regard.errors import ConfigError, RequestError
+
+
+def into_latents(heads: Float[Tensor, "B H Q E"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q R"]:
+    """Return U_hᵀ q_h, so that its product with c is that of q_h with the key U_h c."""
+    return heads @ maps.to(heads.dtype)
+
+
+def from_latents(latents: Float[Tensor, "B H Q R"], maps: Float[Tensor, "H E R"]) -> Float[Tensor, "B H Q E"]:
+    """Return V_h x_h for x_h = Σ_j weight_hj c_j, which is the weighted sum of the values V_h c_j."""
+    return latents @ maps.mT.to(latents.dtype)
+
+
+class LatentAttention(ProjectedHeads):
+    """score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r), head_h = Σ_j weight_hj V_h c_j in H heads, E = D/H.
+
+    c_j = norm(W_c key_j + b_c) has R features, and norm is an RMS norm. With `positions`, r_j = rotated(W_r key_j + b_r) has
+    E_r features, which all heads share. The memory is c and r: R + E_r numbers for each key in place of the 2 D of `MultiHead`.
+    q_h and p_h are E and E_r features of W_q query + b_q. U_h is applied to the queries and V_h to the weighted sums of c, so
+    that keys and values of the heads are never made. context = W_o [head_1; …; head_H] + b_o (B,Q,D), weights (B,H,Q,K).
+
+    With `positions`, query i of Q has the position i + K − Q, as in `MultiHead`; K includes the keys of the state. If a call
+    gives values that are not the keys, W_c and the norm map them too, and the memory keeps them beside the keys.
+
+    Reference: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1, eqs. 9–19, and section 3.1.2 for the norms.
+    Differs from the paper: W_c, W_r, W_q and W_o have biases, unless `bias` is False; the rotary part can be left out.
+
+    Args:
+        size: D, width of queries and context, a multiple of `num_heads`.
+        num_heads: H, ≥ 1.
+        key_size: Dk, width of the keys, ≥ 1; None for D.
+        latent_size: R, width of c, ≥ 1; None for D/2.
+        query_latent_size: Width of a norm(W query + b) from which the queries are made in place of the query; None for none.
+        positions: A `Rotary` for the rotary part; None for no rotary part.
+        rotary_size: E_r, width of the rotary part, an even number; None for E/2. It needs `positions`.
+        bias: Whether the maps of queries and keys and the output map have biases.
+        dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
+        causal: Whether a query may attend only to its own position and to earlier ones.
+        device: Device of the parameters, as in `torch.nn`.
+        dtype: Type of the parameters, as in `torch.nn`.
+
+    Raises:
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size`, `positions` is not a
+            `Rotary`, or the width of the rotary part is odd or given without positions.
+
+    Example:
+        >>> attention = LatentAttention(512, 8, latent_size=96, positions=Rotary(), causal=True)
+        >>> context, weights = attention(torch.randn(2, 9, 512))
+        >>> attention.prepare(torch.randn(2, 9, 512)).key.shape  # 96 + 32 numbers for each key
+        torch.Size([2, 1, 9, 128])
+    """
+
+    def __init__(
+        self,
+        size: int,
+        num_heads: int,
+        *,
+        key_size: int | None = None,
+        latent_size: int | None = None,
+        query_latent_size: int | None = None,
+        positions: Rotary | None = None,
+        rotary_size: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            size,
+            num_heads,
+            key_size=key_size,
+            value_size=key_size,
+            bias=bias,
+            dropout=dropout,
+            causal=causal,
+            device=device,
+            dtype=dtype,
+        )
+        self.latent_size = max(size // 2, 1) if latent_size is None else latent_size
+        self.query_latent_size, self.positions = query_latent_size, positions
+        self.rotary_size = self._checked_rotary_size(rotary_size)
+        self.permutation_equivariant = not causal and positions is None
+        for name, width in (("latent_size", self.latent_size), ("query_latent_size", query_latent_size)):
+            if width is not None:
+                check_size("LatentAttention", name, width)
+        build = partial(build_linear, bias=bias, device=device, dtype=dtype)
+        build_norm = partial(nn.RMSNorm, eps=1e-6, device=device, dtype=dtype)
+        if query_latent_size is not None:
+            self.query_compression, self.query_norm = build(size, query_latent_size), build_norm(query_latent_size)
+        self.query_projection = build(query_latent_size or size, num_heads * (self.head_size + self.rotary_size))
+        self.compression, self.norm = build(self.key_size, self.latent_size), build_norm(self.latent_size)
+        if positions is not None:
+            self.rotary_projection = build(self.key_size, self.rotary_size)
+        # A bias of U would add the same to all scores of a query, and one of V is one of the output map.
+        self.key_expansion = build_linear(self.latent_size, size, bias=False, device=device, dtype=dtype)
+        self.value_expansion = build_linear(self.latent_size, size, bias=False, device=device, dtype=dtype)
+        self.output_projection = build(size, size)
+
+    def build_projections(self, build: object) -> None:
+        """Build nothing: the maps have other widths than those of the base, and the constructor builds them."""
+
+    def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
+        """Return [U_hᵀ q_h; rotated(p_h)]."""
+        if self.query_latent_size is not None:
+            query = normed(self.query_compression(query), self.query_norm)
+        heads = split_heads(self.query_projection(query), self.num_heads)
+        content, rotary = heads.split([self.head_size, self.rotary_size], -1)
+        latents = into_latents(content, self._maps(self.key_expansion))
+        if self.positions is None:
+            return latents
+        return torch.cat([latents, self.positions.rotate(rotary, position)], -1)
+
+    def project(
+        self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
+    ) -> tuple[Float[Tensor, "B 1 K E"], Float[Tensor, "B 1 K Ev"]]:
+        """Return [c; W_r key + b_r], not yet rotated, and the c of the values, of width 0 if the keys are the values."""
+        latents = normed(self.compression(key), self.norm)
+        values = latents[..., :0] if value is None else normed(self.compression(value), self.norm)
+        keys = latents if self.positions is None else torch.cat([latents, self.rotary_projection(key)], -1)
+        return keys[:, None], values[:, None]
+
+    def join(self, state: GatedMemory | None, memory: GatedMemory) -> GatedMemory:
+        """Return the keys of the state, if there is one, and the new ones, rotated to their positions."""
+        if self.positions is not None:
+            latents, rotary = memory.key.split([self.latent_size, self.rotary_size], -1)
+            start = 0 if state is None else state.key.shape[2]
+            memory = replace(memory, key=torch.cat([latents, self.positions.rotate(rotary, start)], -1))
+        if state is not None and state.value.shape[-1] != memory.value.shape[-1]:
+            raise RequestError(
+                "LatentAttention got values beside the keys in some steps only; give them in all calls of prepare or in none"
+            )
+        return memory if state is None else state.join(memory)
+
+    def weights(
+        self,
+        query: Float[Tensor, "B H Q E"],
+        memory: GatedMemory,
+        mask: Bool[Tensor, "..."] | None,
+        bias: Float[Tensor, "..."] | None,
+    ) -> Float[Tensor, "B H Q K"]:
+        """Return softmax_j(score_ij)."""
+        scores = head_scores(query, memory.key, (self.head_size + self.rotary_size) ** -0.5)
+        return masked_softmax(add_bias(scores, bias, self.num_heads), mask).to(memory.key.dtype)
+
+    def values(self, memory: GatedMemory) -> Float[Tensor, "B 1 K R"]:
+        """Return c of the values: a part of the keys, if the keys are the values."""
+        return memory.value if memory.value.shape[-1] else memory.key[..., : self.latent_size]
+
+    def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
+        """Return W_o [V_1 head_1; …; V_H head_H] + b_o."""
+        return self.output_projection(join_heads(from_latents(heads, self._maps(self.value_expansion))))
+
+    def _maps(self, expansion: nn.Linear) -> Float[Tensor, "H E R"]:
+        """Return the matrix of each head."""
+        return expansion.weight.unflatten(0, (self.num_heads, -1))
+
+    def _checked_rotary_size(self, rotary_size: int | None) -> int:
+        """Return E_r, 0 without positions, or raise an error for arguments that do not fit together."""
+        if self.positions is None:
+            if rotary_size is not None:
+                raise ConfigError(
+                    f"LatentAttention(rotary_size={rotary_size}) has no positions; give positions=Rotary(), or leave it out"
+                )
+            return 0
+        check_instance("LatentAttention", "positions", self.positions, Rotary, "Rotary()")
+        width = max(self.head_size // 2, 1) if rotary_size is None else rotary_size
+        check_size("LatentAttention", "rotary_size", width)
+        self.positions.check(self.num_heads, width)
+        return width
