@@ -240,7 +240,8 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
         if not holder:
             with suppress(OSError):  # on a full disk, the lock file has no process number
                 os.lseek(handle, 0, os.SEEK_SET)
-                os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
+                size = os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
+                os.ftruncate(handle, size)  # a killed process may have left a longer line
         yield holder
     finally:
         if not holder and fcntl is not None:
@@ -318,7 +319,7 @@ def _read_start(handle: int) -> bytes:
 
 
 def _describe(content: bytes) -> str:
-    number, _, host = content.decode(errors="replace").strip().partition(" ")
+    number, _, host = content.partition(b"\n")[0].decode(errors="replace").partition(" ")
     if not number.isdecimal():
         return "another process"
     return f"process {number} on {'this machine' if host == socket.gethostname() else host}"

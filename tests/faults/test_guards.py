@@ -52,6 +52,9 @@ def test_a_lock_in_one_process(tmp_path):
     path.write_text("\xff gone")  # of a process that ended without taking it away
     with locked(path) as holder:
         assert holder == ""
+    path.write_text(f"{2**40} a-name-that-is-longer-than-this-machine's-{'x' * 100}\n")
+    with locked(path) as first, locked(path) as second:
+        assert (first, second) == ("", f"process {os.getpid()} on this machine")
 
 
 def test_a_run_that_was_killed_before_it_began_leaves_the_folder_free(fresh):
