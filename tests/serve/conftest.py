@@ -77,6 +77,13 @@ class Service:
         lines = self.client.get("/metrics").text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.partition("{")[0].partition(" ")[0] == name)
 
+    def wait_until_texts_wait(self) -> None:
+        """Wait until accepted texts wait for a model."""
+        end = time.monotonic() + START_SECONDS
+        while not self.metric("regard_waiting_texts"):
+            assert time.monotonic() < end, f"no text waits: {''.join(self.log)}"
+            time.sleep(0.01)
+
     def stop(self) -> int:
         """Stop the service, and return its exit code."""
         if self.process.poll() is None:

@@ -93,14 +93,14 @@ def test_a_stop_answers_connections_that_nobody_has_accepted_yet(runs):
 def test_a_stop_finishes_what_is_slow_and_is_not_ready_meanwhile(runs, tmp_path):
     page = tmp_path / "page.html"
     page.write_text("<!doctype html><title>küsste</title>", encoding="utf-8")
-    service = Service(runs / "stories", runs / "deu", f"--page={page}")
+    service = Service(runs / "stories", runs / "deu", f"--page={page}", "--limits.deadline_seconds=120")
     with httpx.Client(base_url=service.url, timeout=60) as client:
         assert client.get("/readyz").status_code == 200
         assert client.get("/").text == page.read_text(encoding="utf-8")
         slow = threading.Thread(target=lambda: answers.append(service.post("/v1/translate", texts=["a cat"] * 64, **SLOW)))
         answers: list[httpx.Response] = []
         slow.start()
-        time.sleep(0.2)
+        service.wait_until_texts_wait()  # the request has been accepted: its texts are more than a batch
         service.process.terminate()
         service.wait_for("stopping")
         answer = client.get("/readyz")  # on a connection that was open
