@@ -1,4 +1,4 @@
-"""`python -m docs.generate`: train, draw, write. `--text` writes the pages again, from the results that lie there."""
+"""`python -m docs.generate`: train, draw and write the pages. `--text` writes the pages only, from the saved results."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ README = FOLDER.parent.parent / "README.md"
 
 
 def main() -> None:
-    """Everything, or the text only."""
+    """Write everything, or the text only."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description="Write docs/mechanisms.")
     parser.add_argument("--text", action="store_true", help="write the pages only: no training, no pictures")
     parser.add_argument("--draw", action="store_true", help="draw and write, without training")
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def draw_all(results: dict[str, Any]) -> None:
-    """Every picture."""
+    """Draw every picture."""
     folder = FOLDER / "figures"
     folder.mkdir(exist_ok=True)
     for entry in MECHANISMS:

@@ -1,4 +1,4 @@
-"""The docstring of a class or a function in parts, and its signature as it is written.
+"""The parts of the docstring of a class or a function, and its signature as it is written.
 
 From the source, not from the running object: shape checkers wrap functions and rename what annotates them.
 """
@@ -39,7 +39,7 @@ class Parameter:
 
 
 def describe(documented: Callable[..., Any]) -> Described:
-    """Take the docstrings of a function, or of a class and its constructor, apart."""
+    """Split the docstrings of a function, or of a class and its constructor, into parts."""
     described = Described()
     _read(inspect.cleandoc(documented.__doc__ or ""), described)
     if "__init__" in vars(documented):
@@ -80,7 +80,7 @@ def _finish(paragraph: list[str], described: Described) -> list[str]:
 
 
 def signature(documented: Callable[..., Any]) -> list[Parameter]:
-    """The parameters of a function, or of a class's constructor."""
+    """Return the parameters of a function, or of a class's constructor."""
     if inspect.isclass(documented) and "__init__" not in vars(documented):
         return []
     name = "__init__" if inspect.isclass(documented) else documented.__name__
@@ -107,7 +107,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None, *, keyword_only: boo
 
 
 def call(documented: Callable[..., Any]) -> str:
-    """The call with its defaults, broken where it is long: `Additive(query_size, *, key_size=None, …)`."""
+    """Return the call with its defaults, in several lines if it is long: `Additive(query_size, *, key_size=None, …)`."""
     parts, starred = [], False
     for parameter in signature(documented):
         if parameter.keyword_only and not starred:

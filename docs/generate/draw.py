@@ -1,4 +1,4 @@
-"""The pictures, in the colours of `regard.viz`. No pyplot, and the same numbers give the same bytes."""
+"""The pictures, in the colours of `regard.viz`, without pyplot. The same numbers give the same bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Panel:
     scale: float = 1.0
     """Value with the darkest colour; the least negative number's colour is as dark."""
     form: str = ""
-    """How numbers are printed in the cells, as in `.2f`, a true zero as 0; none if empty."""
+    """Format of the numbers in the cells, such as `.2f`; an exact zero is printed as 0. Empty for no numbers."""
 
 
 def draw(
@@ -99,7 +99,7 @@ def draw(
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """With a palette, which makes it half as large."""
+    """Return the PNG with a palette, which makes it half as large."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])

@@ -9,46 +9,46 @@ from torch import nn
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """One mechanism: its page, its line in the index, its place in the toy problem."""
+    """Texts and functions for a mechanism's page, its row in the index, and the toy problem."""
 
     kind: type[nn.Module]
     build: Callable[[], nn.Module] | None
-    """For the toy problem; None for a hard form, which takes what its soft form learnt."""
+    """Function that builds it for the toy problem; None for a hard form, which uses the parameters of its soft form."""
     score: str
-    """The score in a line, for the index."""
+    """The score in one line, for the index."""
     state: str = "none"
     """State that is passed from one query to the next."""
     cost: str
-    """The leading term, for the index."""
+    """The leading term of its cost, for the index."""
     operations: str
     memory: str
     choose: str
-    """Choose it when …, for the index."""
+    """Clause that completes "choose it when …", for the index."""
     when: str
-    """Two or three sentences: when to take it, and when not."""
+    """Two or three sentences on when to choose it, and when not."""
     picture: str = ""
     """Sentence about the picture."""
     notes: str = ""
     """Further Markdown."""
     example: str
     tests: tuple[str, ...]
-    """Files that hold it to its word."""
+    """Files with its tests."""
     also: tuple[Callable[..., Any], ...] = ()
     """Functions and classes that are described on the same page."""
     also_title: str = "Functions"
 
     @property
     def name(self) -> str:
-        """Of the class."""
+        """Name of the class."""
         return self.kind.__name__
 
     @property
     def slug(self) -> str:
-        """Of the page and its picture."""
+        """Name of the files of the page and its picture, without ending."""
         return slug(self.name)
 
 
 def slug(name: str) -> str:
-    """`SumConcat` → `sum-concat`; `MoChA` → `mocha`."""
+    """Return the file name for the name of a class: `sum-concat` for `SumConcat`, `mocha` for `MoChA`."""
     short = name.replace("MoChA", "Mocha")
     return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(short))

@@ -39,7 +39,7 @@ print(tuple(out.context.shape), tuple(out.weights.shape), bool((out.weights[1, :
         kind=MultiHead,
         build=lambda: MultiHead(WIDTH, num_heads=2),
         score="(W_q q)_h·(W_k k)_h / √(D/H), H heads",
-        state="none; if no query sees later keys: the keys and values so far",
+        state="none, or the keys and values so far if no query attends to later keys",
         cost="B·Q·K·D + B·(Q + K)·D²",
         operations="`2·B·K·D²` to prepare keys and values, once (`2·B·K·D²·G/H` with G heads of keys); then `2·B·Q·D²` "
         "for queries and output, `B·Q·K·D` for the scores and `B·Q·K·D` for the context of all heads together. "
@@ -75,4 +75,4 @@ VARIANTS: dict[str, Callable[[], nn.Module]] = {
     "ALiBi": lambda: MultiHead(WIDTH, num_heads=2, positions=ALiBi(2)),
     "RelativeBias": lambda: MultiHead(WIDTH, num_heads=2, positions=RelativeBias(2)),
 }
-"""In the toy problem, by the name of the argument that makes them."""
+"""Variants for the toy problem, by the name of the argument that makes them."""

@@ -1,4 +1,4 @@
-"""The mechanisms that know of positions or of earlier queries: local, location-sensitive, coverage and monotonic ones."""
+"""The mechanisms that depend on positions or on earlier queries: local, location-sensitive, coverage and monotonic ones."""
 
 from docs.generate.entry import Mechanism
 from docs.generate.scored import BATTERY
@@ -24,8 +24,8 @@ _LOCATION = (BATTERY, "tests/contracts/cases/location.py", "tests/attention/test
 _COVERAGE = (BATTERY, "tests/contracts/cases/coverage.py", "tests/attention/test_coverage.py")
 _MONOTONIC = (BATTERY, "tests/contracts/cases/monotonic.py", "tests/attention/test_monotonic.py")
 _COVERAGE_OPERATIONS = (
-    "`B·K·D²` to prepare the keys, once{}; then for each query, one after the other, `B·D²` for itself, `B·K·D` for its "
-    "coverage, `B·K·D` for the scores and `B·K·D` for the context."
+    "`B·K·D²` to prepare the keys, once{}; then for each query, one after the other, `B·D²` for the query itself, `B·K·D` "
+    "for its coverage, `B·K·D` for the scores and `B·K·D` for the context."
 )
 _ONE_BY_ONE = "Training keeps `4·B·Q·K·{}` for the backward pass, because every query has its own keys."
 
@@ -34,7 +34,7 @@ ORDERED = [
         kind=LocalMonotonic,
         build=lambda: LocalMonotonic(WIDTH, window=2),
         score="k·(W q) within a window around t",
-        state="t, how many queries there were",
+        state="t, the number of queries so far",
         cost="B·Q·K·D + B·Q·D²",
         operations="The operations of the scorer: with [General](general.md) `B·Q·D²` for the queries, `B·Q·K·D` for "
         "the scores and `B·Q·K·D` for the context. The window only masks keys. It saves no operations.",
@@ -83,9 +83,9 @@ print(tuple(out.weights.shape), ((out.weights[0] > 0).sum(-1) <= 5).tolist(), bo
         kind=LocationSensitive,
         build=lambda: LocationSensitive(WIDTH, num_filters=8, kernel_size=5),
         score="v·tanh(W_q q + W_k k + U (F ∗ α_{t−1}) + b)",
-        state="the weights just before",
+        state="the weights of the previous query",
         cost="B·Q·K·C·(D + R), query by query",
-        operations="`B·K·D²` to prepare the keys, once; then for each query, one after the other, `B·D²` for itself, "
+        operations="`B·K·D²` to prepare the keys, once; then for each query, one after the other, `B·D²` for the query itself, "
         "`B·K·R·C` for C filters of R taps, `B·K·C·D` for their features, `B·K·D` for the scores and `B·K·D` for the context.",
         memory="`4·B·K·D` for the prepared keys, another `4·B·K·D` for the sum with each query, and `4·B·Q·K` for the weights. "
         + _ONE_BY_ONE.format("(D + C)"),
@@ -188,7 +188,7 @@ print(bool((reached[1:] <= reached[:-1] + 1e-6).all()))  # mass moves to the rig
         "`B·Q·D²` for the queries and `B·Q·K·D` for the energies. Then `B·Q·K` comparisons, `Q` look-ups "
         "one after the other, and no product for the context.",
         memory="`4·B·Q·K` for the energies and `8·B·Q·K` for the next stop from each key, and the memory of the scorer.",
-        choose="decoding with what SoftMonotonic has learnt",
+        choose="you decode with a model that was trained with SoftMonotonic",
         when=(
             "Use it for decoding only. It chooses one value, so the scores get no gradient. "
             "Train [SoftMonotonic](soft-monotonic.md), "
@@ -215,7 +215,7 @@ print(hard.offset is soft.offset, sorted(out.weights.unique().tolist())[:1], boo
         "for the windows.",
         memory="The memory of [SoftMonotonic](soft-monotonic.md) and of a second scorer, and about `13·B·Q·K·w` "
         "for the windows: their scores, masks, weights and shares.",
-        choose="online decoding with a little reordering",
+        choose="you decode while the input arrives, and the order changes a little",
         when=(
             "It is like [SoftMonotonic](soft-monotonic.md), but also attends to the `chunk_size` keys before "
             "its position, with a second score. Use it if the order changes locally, or if the borders between "
@@ -240,7 +240,7 @@ print(tuple(out.weights.shape), bool((out.weights.sum(-1) <= 1 + 1e-6).all()))""
         operations="The operations of [HardMonotonic](hard-monotonic.md), those of a second scorer, and `B·Q·K·D` for "
         "the context.",
         memory="The memory of [HardMonotonic](hard-monotonic.md) and of a second scorer, and `4·B·Q·K` for the weights.",
-        choose="decoding with what MoChA has learnt",
+        choose="you decode with a model that was trained with MoChA",
         when=(
             "Use it for decoding only: train [MoChA](mocha.md), and call its method `hard()`. It also attends "
             "to the keys just before the chosen position. The right key is therefore still found if the position "

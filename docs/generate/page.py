@@ -1,4 +1,4 @@
-"""From entries, docstrings and results to Markdown."""
+"""Pages in Markdown, from entries, docstrings and results."""
 
 import contextlib
 import inspect
@@ -25,12 +25,13 @@ from docs.generate.toy import TASKS
 MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *SOFTMAX_HEADS, *RECURRENT, *ORDERED]
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
 Results = Mapping[str, Any]
+_WITH_HEADS = ("MultiHead", "LinearAttention", "GatedDeltaNet")
 _BETTER_THAN_CHANCE, _NEARLY_ALWAYS = 0.2, 0.9
 """Of eight letters, writing one that is always the same is right in 0.125 of the steps."""
 
 
 def render(entry: Mechanism, results: Results) -> str:
-    """A mechanism's page."""
+    """Return the page of a mechanism."""
     described = describe(entry.kind)
     blocks = [
         f"# {entry.name}",
@@ -65,7 +66,7 @@ COST_LINK = "with the letters of [the index](index.md#cost)"
 
 
 def render_function(documented: Callable[..., Any], *, level: int = 3) -> str:
-    """A function, or a class that is no mechanism."""
+    """Return the section on a function, or on a class that is not a mechanism."""
     described = describe(documented)
     blocks = [
         f"{'#' * level} {documented.__name__}",
@@ -118,7 +119,7 @@ def _declared(entry: Mechanism, name: str) -> str:
 
 
 def _small(entry: Mechanism) -> nn.Module:
-    """An instance to ask for its declarations; a hard form declares what its soft form does."""
+    """Return an instance, whose declarations are shown; a hard form has the declarations of its soft form."""
     soft = SOFT_FORM.get(entry.name)
     if soft is None:
         assert entry.build is not None
@@ -162,8 +163,9 @@ def _meaning(found: Mapping[str, Any]) -> str:
     largest = max(gaps, key=lambda task: gaps[task])
     if gaps[largest] >= 0.02:
         sentences.append(
-            f"In {largest}, more letters are right than have the largest weight: the output layer has learned to recognise "
-            "some letters from contexts that consist mostly of others ([why](index.md#what-the-weights-mean))."
+            f"In {largest}, the correct letter is written more often than it has the largest weight: the output layer "
+            "has learned to recognise some letters from contexts that consist mostly of others "
+            "([why](index.md#what-the-weights-mean))."
         )
     elif not rows and min(found[task]["attended"] for task in TASKS) > _NEARLY_ALWAYS:
         sentences.append("So the largest weight shows which letter the model copies.")
@@ -188,15 +190,15 @@ def _arguments(documented: Callable[..., Any]) -> str:
 def _called(entry: Mechanism) -> list[str]:
     if entry.name == "AttentionPooling":
         return [
-            "Called with `values` (B,K,D) and, where some are padding, a boolean `key_mask` (B,K); gives context (B,D) and "
-            "weights (B,K). `reweight`, a function of the weights and a mask that broadcasts to them, gives weights to use in "
-            "their place."
+            "It is called with `values` (B,K,D) and, if some are padding, a boolean `key_mask` (B,K). It returns the "
+            "context (B,D) and the weights (B,K). `reweight` is a function of the weights and a mask that broadcasts to "
+            "them; its result replaces the weights."
         ]
-    weights = "(B,H,Q,K)" if entry.name == "MultiHead" else "(B,Q,K)"
-    width = "D" if entry.name in ("MultiHead", "SelfAttention") else "Dv"
+    weights = "(B,H,Q,K)" if entry.name in _WITH_HEADS else "(B,Q,K)"
+    width = "D" if entry.name in (*_WITH_HEADS, "SelfAttention") else "Dv"
     return [
-        "Called as every mechanism is: `query` (B,Q,Dq), `key` (B,K,Dk) and, where it is not the key, `value` (B,K,Dv); gives "
-        f"context (B,Q,{width}) and weights {weights}. See [the call](index.md#the-call)."
+        "It is called as every mechanism is, with `query` (B,Q,Dq), `key` (B,K,Dk) and, unless the keys are the values, "
+        f"`value` (B,K,Dv). It returns the context (B,Q,{width}) and the weights {weights}. See [the call](index.md#the-call)."
     ]
 
 
@@ -205,13 +207,13 @@ def _cell(text: str) -> str:
 
 
 def show_example(example: str) -> str:
-    """The code of an example, and what it prints."""
+    """Return the code of an example, and its output."""
     code = example_code(example)
     return f"```python\n{code}\n```\n\nIt prints:\n\n```text\n{run_example(code)}\n```"
 
 
 def example_code(example: str) -> str:
-    """With the imports that it needs."""
+    """Return the example with the imports that it needs."""
     names = sorted((n for n in regard.attention.__all__ if re.search(rf"\b{n}\b", example)), key=lambda n: (n[0].islower(), n))
     return f"import torch\nfrom regard.attention import {', '.join(names)}\n\n{example.strip()}"
 
@@ -226,6 +228,6 @@ def run_example(code: str) -> str:
 
 
 def is_public_mechanism(thing: object) -> bool:
-    """Whether an exported name is a mechanism that can be built: these have pages."""
+    """Return whether an exported name is a mechanism that can be built; these have pages."""
     kinds = (regard.attention.Attention, regard.attention.AttentionPooling)
     return inspect.isclass(thing) and issubclass(thing, kinds) and not inspect.isabstract(thing)

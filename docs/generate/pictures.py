@@ -29,11 +29,11 @@ from regard.attention import (
 )
 
 SCORES = (2.0, 1.5, 1.0, 0.0, -0.5, -2.0)
-"""Of six keys, for the picture of the normalizers."""
+"""Scores of six keys, for the picture of the normalizers."""
 
 
 def panel(task: str, found: dict[str, Any], head: int | None = None, *, title: str = "") -> Panel:
-    """One task's weights, of one head or the mean of all."""
+    """Return the panel of one task's weights, of one head or the mean of all."""
     weights = np.array(found["thousandths"]) / 1000
     matrix = weights.mean(0) if head is None else weights[head]
     pairs = list(zip(found["target"], found["output"], strict=True))
@@ -55,12 +55,12 @@ def solved_otherwise(found: dict[str, Any]) -> dict[int, tuple[str, float]]:
 
 
 def percent(accuracy: float) -> str:
-    """100% only where every letter is right."""
+    """Return a percentage, rounded down: 100% only if every letter is right."""
     return f"{math.floor(100 * accuracy)}%"
 
 
 def mechanism(found: dict[str, Any], path: Path) -> None:
-    """The three tasks side by side, a row for each head."""
+    """Draw the three tasks side by side, with a row for each head."""
     heads = len(found["copy"]["thousandths"])
     rows = [
         [panel(task, found[task], head, title=f"{task}, head {head + 1}" if heads > 1 else "") for task in TASKS]
@@ -70,18 +70,18 @@ def mechanism(found: dict[str, Any], path: Path) -> None:
 
 
 def variants(results: dict[str, Any], path: Path) -> None:
-    """Multi-head attention with masks and positions: a row each, the mean of its heads."""
+    """Draw multi-head attention with masks and positions: a row for each variant, with the mean of its heads."""
     rows = [[panel(task, results[variant(name)][task], title=f"{name}, {task}") for task in TASKS] for name in VARIANTS]
     draw(rows, path, rows_name="output", cell=0.175)
 
 
 def variant(name: str) -> str:
-    """Of multi-head attention, in the file of results."""
+    """Return the name of a variant of multi-head attention in the file of results."""
     return f"MultiHead {name}"
 
 
 def normalizers(path: Path) -> None:
-    """The same scores through each."""
+    """Draw the weights that each normalizer gives for the same scores."""
     made = {
         "Softmax()": Softmax(),
         "Temperature(temperature=0.5)": Temperature(temperature=0.5),
@@ -103,7 +103,7 @@ def normalizers(path: Path) -> None:
 
 
 def masks(path: Path) -> None:
-    """Blue: may attend."""
+    """Draw masks, with blue where a query may attend."""
     made = {
         "causal": causal_mask(8),
         "causal, Q = 3, K = 8": causal_mask(3, 8),

@@ -49,7 +49,7 @@ def _called(nodes: list[Any], functions: dict[str, ast.FunctionDef], seen: tuple
 
 
 def _without_details(source: str, node: ast.FunctionDef) -> str:
-    """Return the source of a function, of whose docstring the summary only."""
+    """Return the source of a function, with only the summary of its docstring."""
     lines = source.splitlines()
     docstring = node.body[0]
     assert isinstance(docstring, ast.Expr)

@@ -6,7 +6,7 @@ from docs.generate.toy import WIDTH
 from regard.attention import GatedDeltaNet, LinearAttention
 
 _CASES = (BATTERY, "tests/contracts/cases/projected.py", "tests/attention/test_recurrent_heads.py")
-_STATE = "none; if causal: one matrix for each head, or all keys if weights are asked for"
+_STATE = "none; if causal, one matrix for each head, or all keys if weights are needed"
 
 RECURRENT = [
     Mechanism(
@@ -21,10 +21,10 @@ RECURRENT = [
         "`4·B·H·Q·K` more.",
         choose="inputs are so long that Q·K is too much, and no query has to find a single key among many",
         when=(
-            "The weights grow with a product and not with its exponential, so that they are flat: a query gathers much and "
-            "finds single keys badly. On short inputs [MultiHead](multi-head.md) is better and as fast. Take it for long "
-            "inputs, or where a decoder must not need more memory with each word. [GatedDeltaNet](gated-delta-net.md) finds "
-            "single keys better, for more operations."
+            "The weights grow with a product and not with its exponential, so they are nearly equal: a query can average many "
+            "keys, but hardly picks out a single one. On short inputs, [MultiHead](multi-head.md) is better and equally fast. "
+            "Choose LinearAttention for long inputs, or for a decoder whose memory must not grow with each word. "
+            "[GatedDeltaNet](gated-delta-net.md) finds single keys better, but needs more operations."
         ),
         example="""attention = LinearAttention(16, 4, causal=True)
 x, state = torch.randn(2, 7, 16), None
@@ -47,9 +47,9 @@ print(torch.allclose(step.context, context[:, 6:], atol=1e-5), tuple(weights.sha
         "`8·B·H·K²` more.",
         choose="inputs are so long that Q·K is too much, and queries must find single keys",
         when=(
-            "Each key first erases what S holds for it, so that S does not fill up as that of "
-            "[LinearAttention](linear-attention.md), and α lets old keys fade. It knows the order of the keys: as the "
-            "attention of a decoder to a source, it favours the last words. On short inputs, take "
+            "Each key first erases the value that S contains for it, so S does not fill up as in "
+            "[LinearAttention](linear-attention.md), and α lets old keys fade. The order of the keys matters: if a decoder "
+            "attends to a source with it, the last words have an advantage. On short inputs, choose "
             "[MultiHead](multi-head.md), whose weights are positive and easier to read."
         ),
         picture="There is one row of pictures for each of the two heads, with the weights that the recurrence implies. "

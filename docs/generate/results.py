@@ -1,4 +1,4 @@
-"""Training for the pictures, in two processes, and the file of what came of it."""
+"""Training for the pictures, in two processes, and the file with the results."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _HARD_FORM = {soft: hard for hard, soft in SOFT_FORM.items()}
 
 
 def train_all() -> dict[str, dict[str, Any]]:
-    """Every mechanism on every task, by two processes of one thread each."""
+    """Train every mechanism on every task, in two processes of one thread each."""
     tasks = [(name, task) for name in _BUILDS for task in toy.TASKS]
     found: dict[str, dict[str, Any]] = {}
     columns = TextColumn("{task.description:>32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -42,7 +42,7 @@ def train_all() -> dict[str, dict[str, Any]]:
 
 
 def train_one(name: str, task: str) -> list[dict[str, Any]]:
-    """One mechanism on one task, and its hard form where it has one, as plain data."""
+    """Train one mechanism on one task, and return the results as plain data, also those of its hard form if it has one."""
     build = _BUILDS[name]
     return [
         {
@@ -58,7 +58,7 @@ def train_one(name: str, task: str) -> list[dict[str, Any]]:
 
 
 def write_results(results: dict[str, dict[str, Any]]) -> None:
-    """A line for each mechanism and task."""
+    """Write the results, with one line for each mechanism and task."""
     entries = [
         f"{json.dumps(name)}: {{\n"
         + ",\n".join(f"  {json.dumps(task)}: {json.dumps(found, separators=(',', ':'))}" for task, found in tasks.items())

@@ -38,7 +38,7 @@ _POOLINGS = """## The other poolings
 
 `AdditivePooling` has a tanh layer before the score, as in the papers, so that the score need not be a linear function of the
 state. This costs `B·K·D·Da` more multiply-adds. `MultiHeadPooling` computes several averages, each with its own weights.
-`MeanPooling` has no parameters. Compare the others with it. All are called in the same way:
+`MeanPooling` has no parameters; use it as a baseline for the others. All are called in the same way:
 
 ```python
 import torch
@@ -55,11 +55,10 @@ for pool in (AttentionPooling(16), AdditivePooling(16, attention_size=32), Multi
 _BEYOND = """## Beyond translation
 
 Additive scores can compare two kinds of vectors, and have other uses than translation. A *pointer network* chooses one of
-its inputs (Vinyals, Fortunato, Jaitly 2015), *graph attention* scores a
-node's neighbours (Brody, Alon, Yahav 2022 show that the nonlinearity before the last weights is what makes it depend on the
-node), and *speech* recognisers align letters with frames (Chorowski et al. 2015; see
-[LocationSensitive](location-sensitive.md)). The two functions below expect queries and keys that your own layers have
-already projected. For graph attention, use the adjacency matrix as the mask:
+its inputs (Vinyals, Fortunato, Jaitly 2015). *Graph attention* scores the neighbours of a node; Brody, Alon and Yahav (2022)
+show that its weights depend on the node only because of the nonlinearity before the last weights. *Speech* recognisers align
+letters with frames (Chorowski et al. 2015; see [LocationSensitive](location-sensitive.md)). The two functions below expect
+queries and keys that your own layers have already projected. For graph attention, use the adjacency matrix as the mask:
 
 ```python
 import torch
@@ -74,14 +73,14 @@ print(tuple(out.context.shape), bool((out.weights[0][~adjacency] == 0).all()))
 
 ## Fast forms
 
-regard chooses the form by size and device, and never measures time for it, so that results can be repeated. Small sizes use
-the formula as it is
-written. Larger ones on a processor take blocks that stay in the cache and use tanh(a + b) = 1 − 2/(1 + e^{2a}·e^{2b}): the
-exponentials are made once a row, and what is left for each element is a multiply-add and a division. **Under
-`torch.compile`, large sizes take compiled loops of the same identity**, with two fractions over one denominator, forward
-and backward. On an NVIDIA GPU, Triton kernels go on through mask and softmax to the context (their
-[module](../../src/regard/attention/kernels/additive_triton.py) says what they were checked on). None of the fast forms
-holds a tensor of `B·Q·K·D`, and tests hold each to the plain form.
+regard chooses the form by size and device, never by timing, so that results can be repeated. Small sizes use the formula as it
+is written. On a CPU, larger sizes are computed in blocks that fit into the cache, with tanh(a + b) = 1 − 2/(1 + e^{2a}·e^{2b}):
+the exponentials are computed once for each row, so each element needs only a multiply-add and a division. **Under
+`torch.compile`, large sizes use compiled loops of the same identity**, in which two fractions share one denominator, forward
+and backward. For NVIDIA GPUs there are Triton kernels, which also apply mask and softmax and return the context. They are off
+by default, because they have not been run on a GPU
+([module](../../src/regard/attention/kernels/additive_triton.py)). None of the fast forms stores a tensor of `B·Q·K·D`, and
+tests compare each of them with the plain form.
 """
 
 SCORED = [
@@ -237,11 +236,13 @@ print(tuple(out.context.shape), tuple(attention.projection.weight.shape))""",
         cost="B·Q·K·D",
         operations="`B·K·D` to prepare the keys and `B·Q·D` for the queries, then `B·Q·K·D` for scores and context each.",
         memory="`4·B·K·D` for the prepared keys and `4·B·Q·K` for the weights; with `need_weights=False` only the former.",
-        choose="lengths of vectors say nothing: retrieval, memories, unsteady training",
+        choose="the lengths of vectors carry no information, as in retrieval and memories, or training is unstable",
         when=(
-            "[Dot](dot.md) for vectors of length one, times a learned number g. Scores are bounded by g, so that no key wins "
-            "only because it is long, and training stays steady; on the other hand, a key cannot say by its length that it "
-            "matters. Start with g around 10: at 1 the weights are nearly equal."
+            "It is [Dot](dot.md) for vectors of length one, times a learned number g. No score is larger than g, so no key "
+            "gets "
+            "a large weight only because it is long, and training is stable. On the other hand, the length of a key cannot "
+            "show "
+            "that it matters. Start with g around 10: with 1, the weights are nearly equal."
         ),
         example="""attention = Cosine(16)
 query, key = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
@@ -256,11 +257,12 @@ print(torch.allclose(one.weights, other.weights, atol=1e-6))""",
         cost="B·Q·K·D",
         operations="`B·K·D` to prepare the keys and `B·Q·D` for the queries, then `B·Q·K·D` for scores and context each.",
         memory="`4·B·K·D` for the prepared keys and `4·B·Q·K` for the weights; with `need_weights=False` only the former.",
-        choose="question answering as in BiDAF; a General with 3·D parameters",
+        choose="you want few parameters, and one encoder computes queries and keys, as in BiDAF",
         when=(
-            "Each feature of the key has a weight of its own, alone and times the same feature of the query: what "
-            "[General](general.md) does with a whole matrix, for 3·D parameters in place of D². The features of query and key "
-            "must mean the same, as in BiDAF, where one encoder reads question and text. With other encoders, take General."
+            "Each feature of the key has its own weight, and so has its product with the same feature of the query. "
+            "[General](general.md) uses a whole matrix for this, with D² instead of 3·D parameters. The features of query and "
+            "key must have the same meaning, as in BiDAF, where one encoder reads question and text. With different encoders, "
+            "use General."
         ),
         example="""attention = Trilinear(16)
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))

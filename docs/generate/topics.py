@@ -1,4 +1,4 @@
-"""The pages that are of no single mechanism: the index, the normalizers, the masks and positions."""
+"""The pages on several mechanisms: the index, the normalizers, the masks and positions."""
 
 import inspect
 
@@ -75,11 +75,10 @@ out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_we
 | `value` | (B,K,Dv) | values to average; the keys if left out |
 | `key_mask` | (B,K) | boolean, True where there is a key |
 | `attn_mask` | (Q,K), (B,Q,K) or, with heads, (B,H,Q,K) | boolean, True where a query may attend |
-| `score_bias` | as `attn_mask` | numbers that are added to the scores, as a float `attn_mask` of PyTorch; −∞ forbids |
-| `out.context` | (B,Q,Dv) | Σ_k weight_k value_k |
-| `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before dropout; None with `need_weights=False`, which takes the fastest path |
-| `out.loss` | a scalar | the loss of the mechanism if it has one, else None |
-| `state` | | information from earlier queries, if the mechanism is `stateful`; None at the beginning |
+| `score_bias` | a shape of `attn_mask` | numbers that are added to the scores, as a float `attn_mask` of PyTorch; −∞ means "may
+not attend" | | `out.context` | (B,Q,Dv) | Σ_k weight_k value_k | | `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before
+dropout; None with `need_weights=False`, which takes the fastest path | | `out.loss` | a scalar | the loss of the mechanism if
+it has one, else None | | `state` | | information from earlier queries, if the mechanism is `stateful`; None at the beginning |
 
 A query with nothing to attend to gets zero weights, a zero context and finite gradients. Masked keys and values change nothing,
 even if they are NaN. The tests in [tests/contracts](../../tests/contracts/test_attention.py) check this for every mechanism.
@@ -87,8 +86,8 @@ even if they are NaN. The tests in [tests/contracts](../../tests/contracts/test_
 ## Cost
 
 The pages count the multiply-adds of a forward pass (a backward pass needs about twice as many) and the bytes in float32 that
-it allocates besides its inputs and the context; half precision needs half as many. B is the number of sequences, Q of
-queries, K of keys, and H of heads (G of them with their own keys). All widths are called D.
+it allocates besides its inputs and the context; half precision needs half as many. B, Q, K and H are the numbers of sequences,
+queries, keys and heads; G heads have their own keys. All widths are called D.
 
 ## The toy problem
 
@@ -116,7 +115,7 @@ and its picture doesn't show how. Each page says how often the letter that is to
 
 
 def index(results: Results) -> str:
-    """The page of all pages."""
+    """Return the page with the table of all mechanisms."""
     head = [
         "| mechanism | score | plain form | state | cost | copy | reverse | sort | choose it when |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -132,7 +131,7 @@ def index(results: Results) -> str:
 
 
 def readme_table() -> str:
-    """The table of mechanisms in README.md, with addresses that work anywhere."""
+    """Return the table of mechanisms for README.md, with absolute addresses."""
     rows = ["| mechanism | score | in code | option |", "|---|---|---|---|"]
     for entry in MECHANISMS:
         path = module_path(entry.kind)
@@ -143,7 +142,7 @@ def readme_table() -> str:
 
 
 def with_table(readme: str) -> str:
-    """README.md with the table of mechanisms as it is now, between its two marks."""
+    """Return README.md with the current table of mechanisms between its two marks."""
     before, rest = readme.split(TABLE_BEGINS)
     return f"{before}{TABLE_BEGINS}\n{readme_table()}\n{TABLE_ENDS}{rest.split(TABLE_ENDS)[1]}"
 
@@ -154,15 +153,10 @@ TABLE_BEGINS, TABLE_ENDS = "<!-- mechanisms: written by python -m docs.generate 
 _NORMALIZERS = (
     Softmax,
     Temperature,
-    Entmax,
     Entmax15,
     Sparsemax,
     Entmax,
     Sigmoid,
-    SoftCap,
-    SoftmaxSink,
-    Softpick,
-    StickBreaking,
     SoftmaxSink,
     Softpick,
     StickBreaking,
@@ -171,7 +165,7 @@ _NORMALIZERS = (
 
 
 def normalizers() -> str:
-    """From scores to weights."""
+    """Return the page on normalizers."""
     example = """attention = Additive(16, normalizer=Temperature(Sparsemax(), temperature=0.5))
 out = attention(torch.randn(2, 5, 16), torch.randn(2, 7, 16))
 print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normalizer=Sigmoid()).normalized)"""
@@ -187,7 +181,7 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "|---|---|---|---|---|\n"
             "| `Softmax` | K exponentials | never | yes | you have no special need; only it has fused kernels "
             "|\n"
-            "| `Temperature` | that of the other | as the other | as the other | you want sharper or flatter "
+            "| `Temperature` | that of the wrapped one | as the wrapped one | as the wrapped one | you want sharper or flatter "
             "weights than those after training |\n"
             "| `Entmax15` | a sort, K log K | often | yes | you want weight on a few keys only, and smooth gradients "
             "|\n"
@@ -198,10 +192,11 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
             "|\n"
             "| `SoftmaxSink` | K + 1 exponentials | never | no, less than one | a query must be able to attend "
             "to nothing |\n"
-            "| `Softpick` | K exponentials | half | no | the same, with weights of exactly zero |\n"
+            "| `Softpick` | K exponentials | half | no | a query must be able to attend to nothing, with exact zeros |\n"
             "| `StickBreaking` | K exponentials | never | no, less than one | you want to prefer recent keys "
             "without positions |\n"
-            "| `SoftCap` | that of the other | as the other | as the other | scores must not become too large "
+            "| `SoftCap` | that of the wrapped one | as the wrapped one | as the wrapped one | scores must not become too "
+            "large "
             "in training |",
             "In a run: `--model.decoder.attention.normalizer.kind` with `softmax`, `sparsemax`, `entmax15`, `entmax`, "
             "`sigmoid`, `sink`, `softpick` or `stick_breaking`, `--model.decoder.attention.normalizer.temperature 0.5`, and "
@@ -225,7 +220,7 @@ print(attention.normalized, bool((out.weights == 0).any()), Additive(16, normali
 
 
 def masks_and_positions(results: Results) -> str:
-    """Who may attend to whom, and from how far."""
+    """Return the page on masks, positions and modifiers."""
     example = """positions = ALiBi(4)
 attention = MultiHead(16, num_heads=4, causal=True, window=(2, 0), positions=positions)
 out = attention(torch.randn(1, 5, 16), torch.randn(1, 5, 16), key_mask=padding_mask(torch.tensor([4]), 5))
@@ -265,8 +260,8 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             "rotary positions. It becomes smaller with the distance, but not steadily.",
             "| module | parameters | cost | choose it when |\n"
             "|---|---|---|---|\n"
-            "| `Rotary` | none | `2·B·(Q + K)·D` multiply-adds; keys are rotated once | you build a language "
-            "model of today's kind; fused kernels still work |\n"
+            "| `Rotary` | none | `2·B·(Q + K)·D` multiply-adds; keys are rotated once | you build a current "
+            "language model; fused kernels still work |\n"
             "| `ALiBi` | none | `4·H·Q·K` bytes of bias | inputs may be longer than in training |\n"
             "| `RelativeBias` | num_buckets·H | `4·H·Q·K` bytes of bias | you load weights of T5, or each distance "
             "needs its own learned bias |",
@@ -276,7 +271,8 @@ print(torch.equal(causal_mask(5) & window_mask(5, before=2), window_mask(5, befo
             "The pictures show the mean of two heads. With `causal` and `window=(1, 1)`, queries attend only "
             "to a part of the source, and the model cannot reverse it; [how to read it](index.md#the-toy-problem). "
             "Here the keys also contain embeddings of their positions, so the model knows the order without `positions`.",
-            "`query_positions` and `key_positions` of a call replace the consecutive positions, for all of them.",
+            "The arguments `query_positions` and `key_positions` of a call replace the consecutive positions in all of these "
+            "modules.",
             *(render_function(kind, level=2) for kind in (RelativePositions, Rotary, ALiBi, RelativeBias)),
             "## Scaled rotary positions",
             "A model can read inputs longer than those of its training if the frequencies of `Rotary` are changed: "
@@ -313,7 +309,7 @@ _ORIGIN = "\n<!-- Written by `make docs-figures`: change the docstrings or docs/
 
 
 def pages(results: Results) -> dict[str, str]:
-    """Every page by its file's name."""
+    """Return every page by the name of its file."""
     made = {
         "index.md": index(results),
         **{f"{entry.slug}.md": render(entry, results) for entry in MECHANISMS},

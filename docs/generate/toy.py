@@ -28,31 +28,31 @@ class Result:
     """Weights and output of a trained model for one unseen sequence, and its accuracy on 512 of them."""
 
     accuracy: float
-    """Share of the letters that are right, the letters before them given."""
+    """Share of the letters that are right, given the correct letters before them."""
     attended: float
     """Share of the letters where the source letter to be written has the largest weight (of the mean of the heads)."""
     source: str
     target: str
     output: str
     weights: np.ndarray
-    """(H,T,S), H = 1 without heads."""
+    """Weights (H,T,S); H is 1 without heads."""
 
 
 class Everywhere(nn.Module):
-    """Pooling as a decoder's attention: every query gets the same context."""
+    """A pooling as the attention of a decoder: every query gets the same context."""
 
     def __init__(self, pooling: AttentionPooling) -> None:
         super().__init__()
         self.pooling = pooling
 
     def forward(self, query: Tensor, key: Tensor) -> AttentionOutput:
-        """The pooled keys and their weights, once for each query."""
+        """Return the pooled keys and their weights, repeated for each query."""
         context, weights = self.pooling(key)
         return AttentionOutput(*(x[:, None].expand(-1, query.shape[1], -1) for x in (context, weights)))
 
 
 class Toy(nn.Module):
-    """Embeddings, a decoder, and the attention in question between them."""
+    """A model of embeddings, the attention that is tested, and a decoder."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Toy(nn.Module):
         self.readout = nn.Linear(WIDTH, len(LETTERS))
 
     def forward(self, source: Tensor, target: Tensor) -> tuple[Tensor, AttentionOutput]:
-        """Logits (B,T,V) of each letter of the target, those before it given, and what the attention gave."""
+        """Return the logits (B,T,V) of each letter of the target, given the earlier ones, and the output of the attention."""
         begin = torch.full_like(target[:, :1], len(LETTERS))
         query, _ = self.decoder(self.letter(torch.cat([begin, target[:, :-1]], 1)))
         out = self.attention(query, self.letter(source) + self.place.weight)
@@ -71,13 +71,13 @@ class Toy(nn.Module):
 
 
 def draw_batch(task: str, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Sources and targets, both (size, LENGTH)."""
+    """Return sources and targets, both (size, LENGTH)."""
     source = torch.rand(size, len(LETTERS), generator=generator).argsort(1)[:, :LENGTH]
     return source, {"copy": source, "reverse": source.flip(1), "sort": source.sort(1).values}[task]
 
 
 def train(build: Callable[[], nn.Module], task: str, *, steps: int = STEPS) -> Toy:
-    """A trained model; the same arguments give the same one."""
+    """Return a trained model; the same arguments give the same model."""
     torch.manual_seed(SEED)
     attention = build()
     model = Toy(Everywhere(attention) if isinstance(attention, AttentionPooling) else attention)
@@ -118,7 +118,7 @@ def look(model: Toy, task: str) -> Result:
 
 
 def run(build: Callable[[], nn.Module], task: str, *, steps: int = STEPS) -> list[Result]:
-    """Train and look; of a mechanism with a hard form, at that too, whose parameters are the trained ones."""
+    """Train a mechanism and evaluate it; if it has a hard form, evaluate that too, with the trained parameters."""
     model = train(build, task, steps=steps)
     results = [look(model, task)]
     hard: Callable[[], Attention] | None = getattr(model.attention, "hard", None)

@@ -1,4 +1,4 @@
-"""Colours and progress bars in a terminal, by rich; no text of a stranger can control the terminal."""
+"""Colours and progress bars in a terminal, with rich; untrusted text cannot control the terminal."""
 
 from collections.abc import Iterable
 

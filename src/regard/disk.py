@@ -165,7 +165,7 @@ def keep_as(path: Path, name: Path) -> None:
 
 
 def append(path: Path, content: str | bytes) -> None:
-    """Append to a file in a single write, as for signs of life.
+    """Append to a file in a single write.
 
     Raises:
         OSError: If it cannot be written.
@@ -199,7 +199,7 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
             os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
         return draft, os.fdopen(handle, "wb")
     except BaseException:
-        with suppress(OSError):  # fdopen has closed it where memory did not suffice for the file's buffer
+        with suppress(OSError):  # fdopen has closed it if there was no memory for the file's buffer
             os.close(handle)
         raise
 

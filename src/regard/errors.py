@@ -89,7 +89,7 @@ class Interrupted(RegardError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error, one of PyTorch's among them, says that memory is short, or came up while one did."""
+    """Return whether an error, or one that caused it, says that memory is short. PyTorch's errors are included."""
     text = str(error).lower()
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if named or any(words in text for words in _SHORT_OF_MEMORY):

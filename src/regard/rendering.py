@@ -19,7 +19,7 @@ PAGE = ".html"
 
 
 class Renderer(Protocol):
-    """Draws records. The arguments are those of `AttentionRecord.save` and `AttentionRecord.plot`."""
+    """Interface of code that draws records. The arguments are those of `AttentionRecord.save` and `AttentionRecord.plot`."""
 
     def plot(
         self, record: Any, *, site: str | None, head: int | None, title: str | None, special: bool, caption: bool

@@ -1,4 +1,4 @@
-"""The terminal: everything that is printed is printed here, so that no text of a stranger can control the terminal.
+"""The terminal: everything that is printed is printed here, so that untrusted text cannot control the terminal.
 
 Bars and colours go through `regard.console`. Ruff's rule T20 forbids `print` elsewhere in the package.
 """
@@ -23,8 +23,8 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool 
 
     Args:
         text: The text.
-        file: Where to; standard output if left out.
-        end: What follows the text.
+        file: File to print to; standard output by default.
+        end: Characters after the text.
         flush: Whether to write it at once.
     """
     file = sys.stdout if file is None else file

@@ -135,7 +135,7 @@ def test_dev_files_and_their_overlap(tmp_path):
     dev = write(tmp_path / "dev.txt", "number 3 .\nsomething else .\n")
     data = prepared(tmp_path, LINES, dev=(str(dev),))
     assert (len(data.train), len(data.dev), data.report.overlap) == (40, 2, 1)
-    assert "of the dev texts, training holds 1 too" in data.report.render()
+    assert "1 of the dev texts are also in the training data" in data.report.render()
 
 
 def test_max_texts_long_texts_and_kinds(tmp_path):

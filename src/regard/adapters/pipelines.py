@@ -59,7 +59,9 @@ class Pipeline(ABC):
 
 
 class TranslationPipeline(Pipeline):
-    """Returns `{"translation_text": …}` for each text. The options are those of `Translator.translate`, and `num_beams`."""
+    """Pipeline that returns `{"translation_text": …}` for each text. The options are those of `Translator.translate`, and
+    `num_beams`.
+    """
 
     task: ClassVar = "translation"
 
@@ -70,7 +72,7 @@ class TranslationPipeline(Pipeline):
 
 
 class TextClassificationPipeline(Pipeline):
-    """Returns `{"label": …, "score": …}` for each text.
+    """Pipeline that returns `{"label": …, "score": …}` for each text.
 
     With `top_k=k`, it returns a list of the k most probable labels (None for all).
     """
@@ -91,7 +93,7 @@ class TextClassificationPipeline(Pipeline):
 
 
 class TextGenerationPipeline(Pipeline):
-    """Returns a list of `{"generated_text": …}` for each prompt.
+    """Pipeline that returns a list of `{"generated_text": …}` for each prompt.
 
     The options are those of `LanguageModel.generate`, and Hugging Face's `max_new_tokens`, `num_return_sequences`, `do_sample`
     and `return_full_text`.

@@ -58,7 +58,7 @@ class Captured(Mapping[str, Tensor]):
         self._selection = selection or Selection()
 
     def take(self, name: str, weights: Tensor, within: bool) -> None:
-        """Add a call of a module whose attention says whether it attends to its own sequence."""
+        """Add a call of a module that reports whether it attends to its own sequence."""
         if self._selection.includes(name):
             self.calls.append(Call(name, self._selection.keep(weights, name), within))
 
@@ -67,7 +67,9 @@ class Captured(Mapping[str, Tensor]):
         self.take(name, observation.weights, observation.within)
 
     def take_kept(self, name: str, kept: Tensor | TopWeights) -> None:
-        """Add a call in a module's own code. Its name and the numbers of queries and keys show if it attends to others."""
+        """Add a call in a module's own code. Its name and the numbers of queries and keys show whether it attends to another
+        sequence.
+        """
         queries, keys = (kept.values.shape[-2], kept.num_keys) if isinstance(kept, TopWeights) else kept.shape[-2:]
         across = any(part in name.lower() for part in _ACROSS) or queries != keys
         self.calls.append(Call(name, kept, within=False if across else None))
@@ -175,7 +177,7 @@ def capture(
 ) -> Iterator[Captured]:
     """Capture the attention weights inside a module.
 
-    Captured are `nn.MultiheadAttention`, `scaled_dot_product_attention`, regard's own mechanisms, and attention that a module
+    It captures `nn.MultiheadAttention`, `scaled_dot_product_attention`, regard's own mechanisms, and attention that a module
     computes by a softmax over the last axis and a product with the values.
 
     The module's results stay bit-identical. Weights are those before dropout, under the name of the innermost module that

@@ -20,17 +20,17 @@ _SAME = {
     functional.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.half, Tensor.bfloat16,
     Tensor.view, Tensor.reshape, Tensor.contiguous,
 }  # fmt: skip
-"""After these functions the weights are still those before. Dropout is one of them: weights are reported before dropout."""
+"""Functions that do not change the reported weights. Dropout is one of them, because weights are reported before dropout."""
 _CHANGE = {
     Tensor.__getitem__, Tensor.masked_fill, Tensor.nan_to_num, torch.nan_to_num, Tensor.mul, torch.mul, functional.conv2d,
     torch.conv2d,
 }  # fmt: skip
-"""The result of these functions is the weights that are used, for example without the column of a sink."""
+"""Functions whose result replaces the reported weights, for example an index that removes the column of a sink."""
 _MARK = "_regard_weights"
 
 
 class _Watch(TorchFunctionMode):
-    """Follows the result of each softmax until it is multiplied by the values.
+    """A mode that follows the result of each softmax until it is multiplied by the values.
 
     A tensor that holds weights has an attribute: the tensor of the weights to report, or None for the tensor itself.
     """

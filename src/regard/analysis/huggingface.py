@@ -100,7 +100,7 @@ def record_of_model(
     if len(source) == 1 and any(getattr(part, "is_causal", False) for part in model.modules()):
         families = dict.fromkeys(caught, "decoder")  # the weights of a single token cannot show it
     weights = caught.weights_by_site(batch=0, has_target=pair, families={} if pair else families)
-    # A decoder reads its text as a target.
+    # A model with a decoder only has no source: the text that it reads is the target.
     decoder = not pair and all(site.startswith("decoder") for site in weights)
     return record_of_tokens(
         [] if decoder else _tokens(tokenizer, source),
@@ -116,7 +116,7 @@ def record_of_model(
 
 
 def scheme_of(tokenizer: Any) -> Scheme:
-    """Return how the tokens of a tokenizer mark words; `auto` if it does not say, as those without a `backend_tokenizer`."""
+    """Return how the tokens of a tokenizer mark words; `auto` if it does not say, for example without a `backend_tokenizer`."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return "auto"

@@ -11,11 +11,11 @@ class ModelInfo:
     kind: dict[str, str]
     """Kinds of the model's parts by setting: `{"model": "recurrent", "decoder": "luong", …}`."""
     parameters: int
-    """Numbers in the weights' file; tied weights count once."""
+    """Number of parameters in the weights file; tied weights count once."""
     parts: dict[str, int]
     """Parameters of each part of the model, the largest first."""
     bytes: int
-    """Size of the weights' file."""
+    """Size of the weights file in bytes."""
     sites: tuple[str, ...]
     """Attention sites; empty if the model is the user's own object, because then they are known only once it is loaded."""
     custom: str
@@ -43,14 +43,14 @@ class VocabularyInfo:
 
 @dataclass(frozen=True)
 class TrainingInfo:
-    """How the model was trained."""
+    """Facts about the training of a model."""
 
     seed: int
     updates: int | None
     """Updates made so far; None if neither the model nor the logs say so."""
     epochs: float | None
     kept: tuple[int, ...]
-    """Updates whose weights the model consists of; several if weights were averaged. Empty if not recorded."""
+    """Numbers of the updates whose weights the model has; several if weights were averaged. Empty if not recorded."""
     seconds: float | None
     """Training time without validations, from the logs; None without logs."""
     settings: dict[str, Any]
@@ -76,7 +76,7 @@ class RunFacts:
     state: str
     """`finished`, `unfinished`, `training` (a process writes to the folder now), or `unknown`."""
     model: ModelInfo | None
-    """None before the first validation, when there is no model yet."""
+    """Size and attention of the model; None before the first validation, when there is no model yet."""
     data: dict[str, Any]
     """The report on the data: files, and what was read, kept and skipped. Before the first validation only the files."""
     scores: dict[str, Any]
@@ -88,4 +88,4 @@ class RunFacts:
     training: TrainingInfo
     """Length, speed and times of the training."""
     holder: str = field(default="", compare=False)
-    """Process that is training in the folder; empty if none is."""
+    """Process that is training in the folder; empty if the folder is not in use."""

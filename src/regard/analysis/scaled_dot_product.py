@@ -61,7 +61,7 @@ def selected_weights(
     query, key, mask = given["query"].detach(), given["key"].detach(), given.get("attn_mask")
     shared = getattr(module, "num_key_value_groups", 1)
     if shared > 1 and query.shape[-3] * shared == getattr(module.config, "num_attention_heads", 0):
-        # `transformers` passes the heads that share keys as queries, where there is one query.
+        # If there is one query, `transformers` passes the heads that share keys as several queries.
         query = query.flatten(-3, -2).unsqueeze(-2)
         mask = mask if mask is None or mask.shape[1] == 1 else mask.flatten(-3, -2).unsqueeze(-2)
         given = given | {"enable_gqa": True}

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.errors import ConfigError, RequestError, nearest
 
 _CHUNK = 1 << 24
-"""Number of weights that are computed at a time, so that memory grows with what is kept only."""
+"""Number of weights that are computed at a time, so that memory depends only on the weights that are kept."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class TopWeights:
     indices: Tensor
     """Their keys (…,Q,k)."""
     num_keys: int
-    """K."""
+    """Number of keys K."""
 
     def dense(self) -> Tensor:
         """Return the weights (…,Q,K) with zeros in place of those that were not kept."""

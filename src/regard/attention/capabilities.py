@@ -142,11 +142,11 @@ class Observation:
     """One call of `attend`."""
 
     query: Tensor
-    """(B,Q,Dq)."""
+    """The queries (B,Q,Dq)."""
     key: Tensor | None
     """Keys of the last call of `prepare`; None if it was not called while the mechanism was observed."""
     weights: Tensor
-    """(B,Q,K), with heads (B,H,Q,K); detached."""
+    """The weights (B,Q,K), or (B,H,Q,K) with heads; detached."""
 
     @property
     def within(self) -> bool:

@@ -188,7 +188,7 @@ class FertilityCoverage(Coverage):
     fertility 2 has coverage ½ after it received a weight of 1. This is the "linguistic" coverage of the paper.
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U_f (1,Dk), w_c and v (Da). The state holds Σ α (B,K), zero before the first query; Φ is
-    computed once, in `prepare`. Cost as `Coverage`.
+    computed once, in `prepare`. The cost is that of `Coverage`.
 
     Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a with a coverage of one number, C, N and Φ there).
     Differs from the paper: a fertility below 2⁻¹⁰ is raised to 2⁻¹⁰, so that no division overflows.

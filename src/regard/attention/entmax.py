@@ -18,7 +18,8 @@ from regard.attention.sparse import below_the_highest
 from regard.errors import ConfigError
 
 SMALLEST = 1.01
-"""Least α. Below, 1/(α − 1) is such a large exponent that float32 loses digits. A softmax gives nearly the same weights."""
+"""Smallest α. Below it, the exponent 1/(α − 1) is so large that float32 loses digits; a softmax gives nearly the same weights.
+"""
 
 
 def entmax_weights(z: Float[Tensor, "*any K"], power: Tensor | float, threshold: Tensor) -> Float[Tensor, "*any K"]:
@@ -28,7 +29,7 @@ def entmax_weights(z: Float[Tensor, "*any K"], power: Tensor | float, threshold:
 
 
 def entmax_threshold(z: Float[Tensor, "*any K"], power: Tensor | float) -> Float[Tensor, "*any one"]:
-    """Return τ nearly, by halving the interval [−1, 0], in which it lies if the highest z is 0."""
+    """Return an approximation of τ, by bisection of the interval [−1, 0], which contains τ if the largest z is 0."""
     low = torch.full_like(z[..., :1], -1.0)
     width = 1.0
     for _ in range(16 if z.dtype == torch.float32 else 30):
@@ -39,7 +40,7 @@ def entmax_threshold(z: Float[Tensor, "*any K"], power: Tensor | float) -> Float
 
 
 def newton_step(z: Float[Tensor, "*any K"], power: Tensor | float, threshold: Tensor) -> Float[Tensor, "*any one"]:
-    """Return a better τ: the root of the tangent of Σ_k w_k − 1."""
+    """Return τ after a step of Newton's method: the root of the tangent of Σ_k w_k − 1."""
     slope = power * entmax_weights(z, power - 1, threshold).sum(-1, keepdim=True)
     return threshold + (entmax_weights(z, power, threshold).sum(-1, keepdim=True) - 1) / slope
 
@@ -52,7 +53,7 @@ class Entmax(nn.Module):
 
     Cost: some twenty passes over each row (the exact `Entmax15` and `Sparsemax` sort it once).
 
-    Reference: Peters, Niculae, Martins 2019, eq. 10 and algorithm 1 (halving); Correia, Niculae, Martins 2019, section 3
+    Reference: Peters, Niculae, Martins 2019, eq. 10 and algorithm 1 (bisection); Correia, Niculae, Martins 2019, section 3
     (α = 1 + σ(a), learned for each head).
 
     Args:
@@ -112,8 +113,8 @@ class Entmax(nn.Module):
         z, power = below_the_highest(scores, mask, scale=scale), 1 / scale
         with torch.no_grad():
             threshold = entmax_threshold(z, power)
-        # Two steps of Newton's method complete τ and give it its derivatives by scores and α: each step doubles the number of
-        # exact digits, and the order to which derivatives are exact.
+        # Two steps of Newton's method refine τ, and give it derivatives with respect to scores and α. Each step doubles the
+        # number of exact digits, and the order up to which derivatives are exact.
         for _ in range(2):
             threshold = newton_step(z, power, threshold)
         weights = entmax_weights(z, power, threshold)

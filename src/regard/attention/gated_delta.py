@@ -1,4 +1,4 @@
-"""Gated DeltaNet: a matrix for each head, in which each key overwrites the value that it finds, and which fades.
+"""Gated DeltaNet: each head has a matrix that fades, and in which each key overwrites the value stored for it.
 
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ,    head_t = S_tᵀ q_t
     head_t = Σ_i A_ti v_i,    A = M (I + L)⁻¹ diag(β),    M_ti = a_ti q_t·k_i (i ≤ t),    L_ti = β_t a_ti k_t·k_i (i < t)
@@ -49,20 +49,22 @@ class GatedDeltaNet(RecurrentHeads):
     """S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ in H heads; context = W_o (norm(S_tᵀ q_t) ∘ SiLU(W_g query)) + b_o.
 
     q and k are D/H features of SiLU(W_q query) and SiLU(W_k key), scaled to length one, v those of SiLU(W_v value), all with
-    biases if `bias`. β = σ(W_β key) in (0, 1) says how far a key overwrites what it finds, α = exp(−exp(A) softplus(W_α key +
-    a)) in (0, 1) how much of S stays. norm is the RMS norm of each head. Context (B,Q,D), weights (B,H,Q,K).
+    biases if `bias`. β = σ(W_β key) in (0, 1) says how much of the value stored for it a key overwrites, and α = exp(−exp(A)
+    softplus(W_α key + a)) in (0, 1) how much of S remains. norm is the RMS norm of each head. Context (B,Q,D), weights
+    (B,H,Q,K).
 
     **The weights are the matrix A with head_t = Σ_i A_ti v_i, which the recurrence implies. They may be negative, and rows do
     not sum to one.** They depend on the order of the keys, and on what came between key and query: a key that is written
     again loses its weight. A masked key is skipped: it neither changes S nor lets it fade.
 
-    Not causal, all queries read the S after the last key, which `prepare` computes; causal, query i reads the S after the key
-    of its position, and a decoder's state is S (`SummaryState`). Without weights, the cost grows with K and not with Q·K. An
-    `attn_mask` that hides keys from some queries gives each of them a recurrence of its own, and memory grows with B·H·Q·K².
+    If `causal` is False, all queries read the S after the last key, which `prepare` computes. If it is True, query i reads the
+    S after the key of its position, and a decoder's state is S (`SummaryState`). Without weights, the cost grows with K and not
+    with Q·K. An `attn_mask` that hides keys from some queries gives each of them a recurrence of its own, and memory grows with
+    B·H·Q·K².
 
-    Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", eq. 10 (S there is the transpose), its chunks eqs. 8 and 9
-    with section 3.3, its block section 3.4; Schlag et al. 2021 (without α). Differs from the paper: no short convolutions of
-    queries, keys and values (they belong to the layer), and the maps have biases, unless `bias` is False.
+    Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", eq. 10 (S there is the transpose), eqs. 8 and 9 with
+    section 3.3 for its chunks, section 3.4 for its block; Schlag et al. 2021 (without α). Differs from the paper: no short
+    convolutions of queries, keys and values (they belong to the layer), and the maps have biases, unless `bias` is False.
 
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.

@@ -26,7 +26,7 @@ class LinearConcat(ScoredAttention):
     w_q and b get no gradient through the weights. With a tanh between, as in `Additive` and `Concat`, the weights depend on
     the query.
 
-    Differs from the tutorial: in nothing, so that its results can be reproduced. With a normalizer that a common shift
+    Differs from the tutorial: not in its formula, so that its results can be reproduced. With a normalizer that a common shift
     changes, such as a sigmoid, the weights do depend on the query.
 
     Args:

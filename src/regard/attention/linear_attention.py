@@ -52,9 +52,9 @@ class LinearAttention(RecurrentHeads):
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
     Weights are positive and sum to one, as those of a softmax, but are flatter: they grow with a product, not with its
-    exponential. Without weights, the cost grows with K and not with Q·K: each head keeps S (D/H × D/H + 1) instead of the keys.
-    Not causal, all queries read the S of all keys, which `prepare` computes; causal, query i reads the S of the keys up to its
-    position, and a decoder's state is S (`SummaryState`).
+    exponential. Without weights, the cost grows with K and not with Q·K: each head keeps S (D/H × (D/H + 1)) instead of the
+    keys. If `causal` is False, all queries read the S of all keys, which `prepare` computes. If it is True, query i reads the S
+    of the keys up to its position, and a decoder's state is S (`SummaryState`).
 
     Reference: Katharopoulos et al. 2020, "Transformers are RNNs", eqs. 4–7 and 16–20.
     Differs from the paper: if all φ(q)·φ(k) of a query are zero, its weights are zero; the authors' code adds a small number to
@@ -99,7 +99,7 @@ class LinearAttention(RecurrentHeads):
         )
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return φ(q), over its largest feature, which cancels in the weights, so that no product overflows."""
+        """Return φ(q) divided by its largest feature, so that no product overflows; the divisor cancels in the weights."""
         features = feature_map(at_least_float32(super().project_query(query, position)))
         largest = features.detach().amax(-1, keepdim=True)
         return divided(features, largest)

@@ -117,7 +117,7 @@ class LocalMonotonic(_LocalAttention):
 
     It suits sequences that advance at the same rate. A window is cut at the ends of the keys. The state holds t (B).
 
-    Cost: as the scorer with a mask.
+    Cost: that of the scorer with a mask.
 
     Reference: Luong, Pham, Manning 2015, section 3.2 (with eq. 7: no Gaussian in local-m).
     Differs from the paper, which does not define what happens if there are more queries than keys. Here the window stays at the
@@ -193,7 +193,7 @@ class LocalPredictive(_LocalAttention):
     window, and σ = D/2. p gets its gradient through the Gaussian. **The weights of a row do not sum to one**: the paper does
     not normalise them again, and neither does this class.
 
-    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: as the scorer with weights.
+    Shapes: W_p (Dp,Dq), v_p (Dp), and those of the scorer. Cost: that of the scorer with weights.
 
     Reference: Luong, Pham, Manning 2015, section 3.2, eqs. 9–10.
     Differs from the paper: positions count from 0, so that p = S lies just behind the last key.

@@ -1,4 +1,4 @@
-"""Build, check, combine and apply masks. No other module does.
+"""Build, check, combine and apply masks. No other module does this.
 
 A mask is boolean, and True means "may attend". It is never applied by adding a large negative number: −1e10 overflows in half
 precision, and with the most negative finite number, a row without allowed keys attends to its padding.
@@ -31,7 +31,7 @@ def combine_masks(
         key_mask: (B,K), True where a key exists; None if all exist.
         attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; all axes but K may be 1, and then broadcast.
             Without heads, (B,1,Q,K) is accepted too.
-        score_bias: Numbers that are added to the scores, of a shape that `attn_mask` may have; None for none.
+        score_bias: Numbers that are added to the scores, of a shape that `attn_mask` may have; None without a bias.
         batch: B.
         queries: Q.
         keys: K.
@@ -250,7 +250,7 @@ def document_positions(documents: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Number the positions of packed rows so that each document starts at 0, for `query_positions` and `key_positions`.
 
     Args:
-        documents: Number of the document to which each position belongs. Positions of one document stand side by side.
+        documents: Number of the document to which each position belongs. The positions of a document are adjacent.
 
     Returns:
         The position of each token within its document.

@@ -36,7 +36,7 @@ class HeadSizes:
 
 
 class HeadModifier(nn.Module):
-    """A change of multi-head attention at one or more places; by default of nothing.
+    """Base of the modifiers of multi-head attention; by default, it changes nothing.
 
     Your own modifier overrides the methods of the places that it changes.
     """
@@ -58,7 +58,7 @@ class HeadModifier(nn.Module):
         return heads
 
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]] | None:
-        """Return keys and values that every query may attend to, in addition to those of the call; None for none."""
+        """Return keys and values that every query may attend to, in addition to those of the call; None to add nothing."""
         return None
 
     def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:

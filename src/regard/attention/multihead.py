@@ -55,7 +55,8 @@ def head_product(heads: Float[Tensor, "B H Q X"], shared: Float[Tensor, "B G X Y
 
 def head_scores(query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B G K E"], scale: float | None = None) -> Tensor:
     """Return q_h k_hᵀ / √E, or scale · q_h k_hᵀ, for each head h (B,H,Q,K)."""
-    key = key.contiguous()  # the product would copy other keys one number at a time, up to 2.6 times as slow
+    # The product would copy keys that are not contiguous one number at a time, which is up to 2.6 times as slow.
+    key = key.contiguous()
     return head_product(query / math.sqrt(query.shape[-1]) if scale is None else query * scale, key.transpose(2, 3))
 
 
@@ -70,8 +71,8 @@ class MultiHead(Attention):
     keys of the state. If no query attends to later positions, the mechanism is `stateful`: `attend` appends the memory to the
     keys of its state and returns the result as the next state. With a window, it keeps only the keys that later queries can
     see. An `attn_mask` must then cover the keys of the state too. With `query_positions` and `key_positions`, the call gives
-    other positions to `positions`, such as those of documents that are packed into one row; `causal` and `window` still count
-    queries and keys.
+    other positions to `positions`, such as those of documents that are packed into one row; `causal` and `window` still use the
+    places of queries and keys in the call.
 
     The state dict of an `nn.MultiheadAttention` loads without conversion: `MultiHead(512,
     8).load_state_dict(theirs.state_dict())`.
@@ -300,7 +301,7 @@ class MultiHead(Attention):
         return replace(memory, key=self.positions.rotate(memory.key, start))
 
     def _positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
-        """Return given positions (B,T), or raise an error for those that make no sense."""
+        """Return given positions (B,T), or raise an error if they have a wrong type or shape."""
         if self.positions is None:
             raise RequestError(f"MultiHead got {name}, but it has no positions; build it with positions=Rotary()")
         if positions.is_floating_point() or positions.dtype == torch.bool:
@@ -357,7 +358,7 @@ class MultiHead(Attention):
         return plain and self.num_kv_heads == self.num_heads and not dropped
 
     def _fused(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the same context without weights, by PyTorch's fused kernels."""
+        """Return the context without weights, by PyTorch's fused kernels."""
         if bias is not None and bias.ndim == 3:
             bias = bias[None]
         return nn.functional.scaled_dot_product_attention(
@@ -372,7 +373,7 @@ class MultiHead(Attention):
         )
 
     def _products(self, heads: Tensor, memory: HeadMemory, bias: Tensor | None, mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Return the same with two matrix products, for sizes at which they are faster. The mask makes them causal."""
+        """Return the context by two matrix products, for sizes at which they are faster. The mask makes them causal."""
         scores = head_scores(heads, memory.key, self.scale)
         if bias is not None:
             scores = scores + bias

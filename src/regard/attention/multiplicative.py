@@ -35,7 +35,7 @@ class ProductBase(ScoredAttention):
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return the query's factor, which meets the prepared keys."""
+        """Return the query's factor, which is multiplied by the prepared keys."""
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         """Return scale · query part · key part."""

@@ -5,7 +5,7 @@
     w = normalizer(s / T)                `Temperature`                          its `forward`
     w = normalizer(c tanh(s / c))        `SoftCap`                              its `forward`
 
-Others are in `sparse`, `entmax`, `sink` and `stick_breaking`. The contract of all is at `Normalizer`.
+Others are in `sparse`, `entmax`, `sink` and `stick_breaking`. `Normalizer` describes the contract of all normalizers.
 """
 
 import inspect

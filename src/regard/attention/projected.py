@@ -1,8 +1,8 @@
-"""Base of mechanisms with several heads, each with its own projections, that differ in how weights come from queries and keys.
+"""Base of mechanisms with several heads that have their own projections; a subclass computes weights from queries and keys.
 
     head_h = Σ_k weight_hk v_hk,    context = W_o [head_1; …; head_H] + b_o
 
-`multihead.MultiHead` has options of its own and fused kernels; the mechanisms here define `weights` and little else.
+`multihead.MultiHead` has options of its own and fused kernels; subclasses of this base define `weights` and little else.
 """
 
 from abc import abstractmethod
@@ -30,13 +30,13 @@ class GatedMemory(Memory):
     """Keys and values of each head, with gates that are computed from the keys. In a causal decoder, also the state."""
 
     key: Float[Tensor, "B G K E"]
-    """The projected keys of G heads; 1 if all heads share them."""
+    """The projected keys of G heads; G is 1 if all heads share them."""
     value: Float[Tensor, "B G K Ev"]
     """The projected values."""
     key_mask: Bool[Tensor, "B K"] | None = None
     """Booleans (B,K), True where a key exists; None if all exist."""
     gates: Float[Tensor, "B H K X"] | None = None
-    """X numbers for each head and key; None for a mechanism without gates."""
+    """Gates: X numbers for each head and key; None for a mechanism without gates."""
     summary: Float[Tensor, "B H E Es"] | None = None
     """All keys and values in one matrix for each head, for mechanisms that read such a matrix; else None."""
 
@@ -61,7 +61,7 @@ class GatedMemory(Memory):
 
     @property
     def exists(self) -> Bool[Tensor, "B K"]:
-        """The key mask, also where all keys exist."""
+        """The key mask as a tensor, even if all keys exist."""
         if self.key_mask is not None:
             return self.key_mask
         return self.key.new_ones(self.key.shape[0], self.key.shape[2], dtype=torch.bool)
@@ -144,8 +144,8 @@ class ProjectedHeads(Attention):
             memory: The keys and values.
             mask: True where a query may attend to a key; it broadcasts to the weights. None if every query may attend to every
                 key.
-            bias: Numbers to add to the scores, which broadcast to the weights; None for none. A mechanism without scores has no
-                argument `score_bias` in its `attend`, and then this is None.
+            bias: Numbers to add to the scores, which broadcast to the weights; None without a bias, and for a mechanism without
+                scores, whose `attend` has no argument `score_bias`.
         """
 
     def masked_weights(
@@ -155,7 +155,7 @@ class ProjectedHeads(Attention):
         mask: Bool[Tensor, "..."],
         bias: Float[Tensor, "..."] | None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return the weights where `mask` may hide any key from any query; by default as where it hides later keys only."""
+        """Return the weights for a `mask` that may hide any key from any query; by default, the result of `weights`."""
         return self.weights(query, memory, mask, bias)
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
@@ -258,7 +258,7 @@ class ProjectedHeads(Attention):
         """Raise an error if a state is given and the mechanism is not causal.
 
         Raises:
-            RequestError: If it is.
+            RequestError: If both are the case.
         """
         if state is not None and not self.causal:
             raise RequestError(

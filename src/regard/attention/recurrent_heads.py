@@ -1,9 +1,9 @@
-"""Base of mechanisms that keep one matrix for each head in place of all keys: queries read it, and each key changes it.
+"""Base of mechanisms in which each head keeps one matrix instead of all keys: each key changes it, and queries read it.
 
     S_t = step(S_{t−1}, k_t, v_t),    head_t = read(S_t, q_t)
 
-The weights that this implies are a matrix of queries and keys like any other. They are computed if they are asked for, from
-all keys; without them a step takes the same time and memory however many keys came before.
+This recurrence implies a weight for each query and key. The weights are computed from all keys, and only if they are needed.
+Without weights, the time and memory of a step do not depend on the number of earlier keys.
 """
 
 from abc import abstractmethod
@@ -27,7 +27,7 @@ class SummaryState:
     summary: Float[Tensor, "B H E Es"]
     """S, in float32 or float64."""
     seen: Bool[Tensor, " B"]
-    """Whether some key so far exists."""
+    """Whether any key so far exists."""
 
     def select(self, index: Int[Tensor, " M"]) -> "SummaryState":
         """Keep the given rows of the batch, in the given order."""
@@ -40,9 +40,9 @@ torch.export.register_dataclass(SummaryState, serialized_type_name="regard.atten
 class RecurrentHeads(ProjectedHeads):
     """S_t = step(S_{t−1}, k_t, v_t), head_t = read(S_t, q_t); see `ProjectedHeads` for the arguments.
 
-    If not causal, each query reads the matrix after the last key. The state of a causal mechanism is a `SummaryState`, of
-    constant size. If weights are needed (or an `attn_mask` or `reweight` is given), all keys are, and the state is their
-    `GatedMemory`: ask for weights from the first step on, or never.
+    If `causal` is False, each query reads the matrix after the last key. The state of a causal mechanism is a `SummaryState`,
+    of constant size. Weights, an `attn_mask` and `reweight` need all keys, so then the state is their `GatedMemory`: ask for
+    weights in all steps, or in none.
     """
 
     @abstractmethod
@@ -66,7 +66,7 @@ class RecurrentHeads(ProjectedHeads):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> GatedMemory:
-        """Project keys and values once, and summarize them if each query reads all of them; see `Attention.prepare`."""
+        """Project keys and values once, and summarise them if each query reads all of them; see `Attention.prepare`."""
         memory = super().prepare(key, value, key_mask=key_mask)
         if self.causal:
             return memory
@@ -124,7 +124,7 @@ class RecurrentHeads(ProjectedHeads):
         if earlier > 0:
             summary = self.summarize(memory.part(0, earlier), summary)
             memory, seen = memory.part(earlier), seen[:, earlier:]
-        before = max(-earlier, 0)  # queries before the first key, which see none
+        before = max(-earlier, 0)  # queries before the first key, which see no key
         aligned = heads[:, :, before:]
         if aligned.shape[2]:
             found, summary = self.scan(aligned, memory, summary)

@@ -89,7 +89,8 @@ class NTKScaling(RotaryScaling):
 
 @dataclass(frozen=True)
 class YaRNScaling(RotaryScaling):
-    """θ_n for fast pairs, θ_n / s for slow ones, and a linear transition between them; queries and keys grow by 0.1 ln s + 1.
+    """θ_n for fast pairs, θ_n / s for slow ones, and a linear transition between them; queries and keys are multiplied by 0.1
+    ln s + 1.
 
     Pairs that turn more than `fast` times within L positions are fast, those that turn fewer than `slow` times are slow.
 
@@ -103,7 +104,7 @@ class YaRNScaling(RotaryScaling):
     factor: float
     """s ≥ 1."""
     original_length: int
-    """L, number of positions of training, ≥ 1."""
+    """L, number of positions in training, ≥ 1."""
     fast: float = 32.0
     """β in the paper, > `slow`."""
     slow: float = 1.0
@@ -146,7 +147,7 @@ class Llama3Scaling(RotaryScaling):
     factor: float = 8.0
     """s ≥ 1."""
     original_length: int = 8192
-    """L, number of positions of training, ≥ 1."""
+    """L, number of positions in training, ≥ 1."""
     low: float = 1.0
     """l > 0; wavelengths above L/l are divided by s."""
     high: float = 4.0
@@ -193,7 +194,7 @@ class Rotary(RelativePositions):
         layout: Features of the pair n: "pairs" for 2n and 2n + 1, as in the paper; "half" for n and n + E/2, as in GPT-NeoX and
             in Hugging Face's Llama. Weights trained with one do not work with the other.
         scaling: Change of θ for inputs longer than those of training: `LinearScaling`, `NTKScaling`, `YaRNScaling` or
-            `Llama3Scaling`; None for none.
+            `Llama3Scaling`; None for no change.
 
     Raises:
         ConfigError: If the base is not above 1, the layout is unknown, or the scaling is not a scaling.

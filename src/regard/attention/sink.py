@@ -3,8 +3,8 @@
     w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j))               `SoftmaxSink`, "sink"          in code: `sink_weights`
     w_k = max(exp(s_k) − 1, 0) / Σ_j |exp(s_j) − 1|        `Softpick`, "softpick"                  `softpick_weights`
 
-A softmax has to put its weight somewhere; trained models put it on the first key, the *attention sink*. With these, what no key
-deserves goes nowhere. They are called `normalizer(scores, mask)` and treat masks as all others do.
+A softmax has to put its weight somewhere; trained models put it on the first key, the *attention sink*. With these normalizers,
+the rest of a row's weight goes to no key. They are called `normalizer(scores, mask)` and treat masks as all others do.
 """
 
 from typing import ClassVar
@@ -20,7 +20,7 @@ from regard.attention.sparse import at_least_float32
 
 
 def sink_weights(scores: Float[Tensor, "*any K"], sink: Float[Tensor, "..."] | float) -> Float[Tensor, "*any K"]:
-    """Return the softmax over the scores and one more, b, without the weight of that one."""
+    """Return the softmax over the scores and an additional score b, without the weight of b."""
     rows = torch.cat([scores, torch.zeros_like(scores[..., :1]) + sink], -1)
     return softmax(rows)[..., :-1]
 
@@ -36,7 +36,7 @@ def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) 
 class SoftmaxSink(nn.Module):
     """w_k = exp(s_k) / (exp(b) + Σ_j exp(s_j)): a softmax with one more score b, whose weight is dropped.
 
-    **The weights of a row sum to less than one**; the rest, exp(b) / (…), is the share that the query attends to nothing.
+    **The weights of a row sum to less than one**; the rest, exp(b) / (…), goes to no key.
 
     Reference: Miller 2023, "Attention is off by one" (b = 0); OpenAI 2025, "gpt-oss model card", section 2.2 (b learned, one
     for each head).
@@ -110,6 +110,6 @@ class Softpick(nn.Module):
         if not scores.shape[-1]:
             return scores
         rows = at_least_float32(scores)
-        # A score of zero is a term of zero, so that what is masked takes no part in the sum.
+        # A score of zero is a term of zero, so that masked keys take no part in the sum.
         weights = softpick_weights(rows if mask is None else rows.where(mask, 0))
         return (weights if mask is None else weights.where(mask, 0)).to(scores.dtype)

@@ -22,7 +22,9 @@ def sparsemax_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
 
 
 def entmax15_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:
-    """Return τ with Σ_k max(z_k − τ, 0)² = 1, for z = s/2: of the n highest, mean − √((1 − Σ (z − mean)²) / n) ≤ z_n."""
+    """Return τ with Σ_k max(z_k − τ, 0)² = 1, for z = s/2: mean − √((1 − Σ (z − mean)²) / n) of the n highest z, for the
+    largest possible n.
+    """
     ordered, rank = _ordered(z)
     mean = ordered.cumsum(-1) / rank
     spread = (ordered.square().cumsum(-1) / rank - mean.square()) * rank
@@ -109,7 +111,7 @@ def below_the_highest(scores: Tensor, mask: Tensor | None, *, scale: float | Ten
 
 
 def _bounded(below: Tensor) -> Tensor:
-    """Bound differences that are out of every support, so that a learned scale, of at least 0.01, has a finite gradient."""
+    """Bound differences that are outside every support, so that a learned scale, of at least 0.01, has a finite gradient."""
     return below.clamp(min=-1000)
 
 

@@ -18,15 +18,15 @@ def stick_breaking_weights(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "
     left = -nn.functional.softplus(scores)
     if mask is not None:
         left = left.where(mask, 0)  # a key that is not there takes nothing
-    # What the keys after k left over: sums from the end, without the key itself.
+    # The share that the keys after k left: sums from the end, without the key itself.
     after = nn.functional.pad(left, (0, 1))[..., 1:].flip(-1).cumsum(-1).flip(-1)
     return (nn.functional.logsigmoid(scores) + after).exp()
 
 
 class StickBreaking(nn.Module):
-    """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): the last key is asked first, and each leaves the rest to those before it.
+    """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): from the last key back, each takes a share of what later keys left.
 
-    **The weights of a row sum to less than one, and depend on the order of the keys.** Made for causal attention (with
+    **The weights of a row sum to less than one, and depend on the order of the keys.** It is made for causal attention (with
     `MultiHead(…, causal=True)`, the query's own position is the last key).
 
     Reference: Tan et al. 2025, "Scaling stick-breaking attention", eqs. 1 to 3. Differs from the paper: a query may attend to

@@ -26,7 +26,8 @@ def key_columns(key: Float[Tensor, "B K D"], weight: Float[Tensor, "three D"]) -
 class Trilinear(ProductBase):
     """score(q, k) = w_q·q + w_k·k + (w_p∘q)·k, query and key of one width D; w (3,D).
 
-    A diagonal `General` with a term for each side. In a softmax, w_q·q cancels, as it is the same for all keys.
+    It is `General` with a diagonal matrix, plus one term for the query and one for the key. In a softmax, w_q·q cancels,
+    because it is the same for all keys.
 
     Reference: Seo et al. 2017, "Bidirectional attention flow for machine comprehension", section 2, 4 (α there).
 

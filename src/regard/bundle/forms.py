@@ -38,6 +38,6 @@ def misfit(found: Any, own: Any, name: str) -> str:
 
 
 def misfit_in(found: Mapping[str, Any], forms: Mapping[str, Any], name: str = "") -> str:
-    """Describe the first of some named values that has not the form of its name, as `misfit` does; others may be anything."""
+    """Describe the first named value whose form differs from that in `forms`, as `misfit` does; other names are not checked."""
     names = (key for key in forms if key in found)
     return next(filter(None, (misfit(found[key], forms[key], f"{name}.{key}" if name else f"{key}") for key in names)), "")

@@ -23,7 +23,7 @@ class Inspection:
     report: dict[str, Any]
     inventory: Inventory
     shapes: dict[str, tuple[int, ...]]
-    """Shapes of the tensors in the weights' file; tied weights appear once."""
+    """Shapes of the tensors in the weights file; tied weights appear once."""
     weight_bytes: int
     model: nn.Module | None = field(repr=False)
     """The model without weights (on the meta device); None if it is the user's own object."""

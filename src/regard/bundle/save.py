@@ -45,7 +45,7 @@ def add_file(folder: str | Path, name: str, found: dict[str, Any], *, weights: s
         weights: Checksum of the weights that the data belong to, as in the model's signature.
 
     Raises:
-        BundleError: If there is no model, its weights are others, or the file cannot be written. Nothing has changed then.
+        BundleError: If there is no model, its weights differ, or the file cannot be written. Nothing has changed then.
     """
     _check_weights(Path(folder), weights)
     with replacing(Path(folder)) as stage:

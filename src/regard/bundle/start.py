@@ -73,7 +73,7 @@ class StartFiles:
         """Rebuild the model from the output of `pack`.
 
         Raises:
-            BundleError: If it is something else.
+            BundleError: If the values are not such an output.
         """
         try:
             files: Mapping[str, Tensor] = state["files"]

@@ -30,7 +30,7 @@ def length_settings(
     """Choose how long to train, how long the learning rate rises, and how often to validate.
 
     Args:
-        given: The settings that the user made. If they limit the length of training, no other limit is chosen.
+        given: The settings that the user set. If they limit the length of training, no other limit is chosen.
         epochs: Number of epochs to choose.
         epoch_updates: Approximate number of updates per epoch.
         most_warmup: Maximum number of updates over which the learning rate rises.

@@ -42,7 +42,7 @@ class TextSurvey:
 
 
 STAND_IN = TextSurvey(words=10, characters=50, unspaced=False, tokenised=False, alphabet=frozenset("ae"), num_characters=60)
-"""Measurements of ordinary texts, for texts that have not been read yet."""
+"""Typical measurements, used for texts that have not been read yet."""
 
 
 @dataclass(frozen=True)

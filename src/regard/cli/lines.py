@@ -43,7 +43,7 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
 
     The file is opened at once, so that a missing file is found first.
 
-    As in training data, a line has at most 65,536 characters. What exceeds them is read and ignored, in bounded memory.
+    As in training data, a line has at most 65,536 characters. The rest of a longer line is read and ignored, in bounded memory.
 
     Args:
         path: The file.
@@ -87,7 +87,9 @@ def _decoded(path: str) -> Iterator[TextIOWrapper]:
 
 
 def _readable(file: TextIO, where: str) -> Iterator[str]:
-    """Lines without their ends, cut where they are too long; at the end, notes on those that were cut or not UTF-8."""
+    """Yield lines without their ends, truncated if they are too long; at the end, report lines that were truncated or not
+    UTF-8.
+    """
     unreadable, too_long = _Counter(), _Counter()
     number = 0
     while line := file.readline(LONGEST_SIDE + 2):  # with both characters of a line end
@@ -106,7 +108,7 @@ def _readable(file: TextIO, where: str) -> Iterator[str]:
 
 @dataclass
 class _Counter:
-    """How many lines have a fault, and the number of the first."""
+    """Number of lines with a fault, and the number of the first of them."""
 
     count: int = 0
     first: int = 0

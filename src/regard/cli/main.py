@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         return _fail(own_name() + shortened(_explain(error)))
-    except BaseException as error:  # a panic of the tokenizers' library is no Exception
+    except BaseException as error:  # a panic of the tokenizers library is not an Exception
         if not out_of_memory(error):
             raise
         return _fail(own_name() + _OUT_OF_MEMORY)

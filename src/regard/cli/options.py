@@ -175,7 +175,7 @@ def load_translator(arguments: argparse.Namespace, command: str) -> "Translator"
     """Load a model that must be a translator.
 
     Raises:
-        RequestError: If it is not.
+        RequestError: If it is a model of another kind.
     """
     return _load_only("translation", arguments, command)
 
@@ -184,7 +184,7 @@ def load_classifier(arguments: argparse.Namespace, command: str) -> "Classifier"
     """Load a model that must be a classifier.
 
     Raises:
-        RequestError: If it is not.
+        RequestError: If it is a model of another kind.
     """
     return _load_only("classification", arguments, command)
 
@@ -193,7 +193,7 @@ def load_language_model(arguments: argparse.Namespace, command: str) -> "Languag
     """Load a model that must be a language model.
 
     Raises:
-        RequestError: If it is not.
+        RequestError: If it is a model of another kind.
     """
     return _load_only("language", arguments, command)
 

@@ -15,7 +15,8 @@ def main(arguments: Sequence[str]) -> None:
         "Write one HTML file that contains a trained translator, language model or classifier. It opens with a double click,\n"
         "without server, installation or network: type a sentence, and see the output and the attention; step through the\n"
         "decoding and choose other words; drag attention to other words, and see what changes. With several models of one\n"
-        "task, the page compares them. The file has the size of the model and some 5 MB. Requires: pip install 'regard[onnx]'",
+        "task, the page compares them. The file has about 5 MB and 1.3 times the size of the model.\n"
+        "Requires: pip install 'regard[onnx]'",
         "  regard page runs/mine --to playground.html\n"
         '  regard page runs/mine --to playground.html --example "she kissed him ." --example "he kissed her ."\n'
         "  regard page runs/bahdanau runs/luong --to compare.html\n"

@@ -164,7 +164,7 @@ class SumConcatConfig(TanhConfig, ScorerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(ScorerConfig):
-    """w·[q; k] + b; its weights do not depend on the query, whose part cancels in the softmax (kept for `tutorial-gru`)."""
+    """w·[q; k] + b; the query's part cancels in the softmax, so weights don't depend on the query (kept for `tutorial-gru`)."""
 
     kind: Literal["linear"] = "linear"
 

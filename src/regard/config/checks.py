@@ -12,7 +12,7 @@ from regard.config.training import TrainingConfig
 from regard.errors import ConfigError, nearest
 
 _LARGEST = 1e9
-"""Largest magnitude of numbers without a bound of their own: more would overflow before it has an effect."""
+"""Largest magnitude of numbers that have no other bound; larger numbers would overflow."""
 _AT_MOST = f", and at most {_LARGEST:,.0f}"
 _PROBABILITY = Range("from 0 to 1", high=1)
 _INSIDE = Range("more than 0 and less than 1", high=1, open_low=True, open_high=True)

@@ -66,7 +66,7 @@ class BagClassifierConfig(NeuralClassifierSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class HierarchicalClassifierConfig(NeuralClassifierSettings):
-    """Words make sentences, sentences make documents, with attention at both steps (Yang et al. 2016)."""
+    """Attention over the words of each sentence, then over the sentences of the document (Yang et al. 2016)."""
 
     kind: Literal["hierarchical"] = "hierarchical"
     cell: Cell = "gru"

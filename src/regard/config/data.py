@@ -161,21 +161,21 @@ class WordsConfig(VocabularySettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AutoConfig(VocabularySettings):
-    """Chosen from the text: `whitespace` if punctuation is already separated from words, else `words`."""
+    """Tokenizer that is chosen from the text: `whitespace` if punctuation is already separated from words, else `words`."""
 
     kind: Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhitespaceConfig(VocabularySettings):
-    """For tokenised text: tokens are separated by spaces, and decoding joins them with spaces."""
+    """Tokenizer for tokenised text: tokens are separated by spaces, and decoding joins them with spaces."""
 
     kind: Literal["whitespace"] = "whitespace"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpacyConfig(VocabularySettings):
-    """The rules of spaCy's blank pipeline for the language (extra `spacy`)."""
+    """Words by the rules of spaCy's blank pipeline for the language (extra `spacy`)."""
 
     kind: Literal["spacy"] = "spacy"
     language: str = ""

@@ -24,7 +24,7 @@ class HeadModifiersConfig(Settings):
     output_gate: bool = False
     """Multiply the contexts of the heads by a gate of the query (Qiu et al. 2025)."""
     added_keys: Literal["none", "learned", "zero"] = "none"
-    """One more key for every query: learned, or zero."""
+    """Additional key that every query may attend to: learned, or zero."""
 
     def build(self, *, num_heads: int, num_kv_heads: int, head_size: int, query_size: int) -> "list[HeadModifier]":
         """Build the modifiers.
@@ -69,7 +69,7 @@ class RotaryConfig(Settings):
     scaling_factor: float = 1.0
     """Length of the inputs relative to those of training, for a scaling."""
     original_length: int = 2048
-    """Number of positions of training, for the scalings `yarn` and `llama3`."""
+    """Number of positions in training, for the scalings `yarn` and `llama3`."""
 
     def build(self) -> "Rotary":
         """Build the positions."""

@@ -281,7 +281,7 @@ def setting_names(cls: type, path: str = "") -> Iterator[str]:
 
 
 class _Builder:
-    """Builds dataclasses from plain values, with the place of each value for messages."""
+    """A builder of dataclasses from plain values, with the place of each value for messages."""
 
     def __init__(self, places: Mapping[str, str], root: type) -> None:
         self._places, self._root = places, root

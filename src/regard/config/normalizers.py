@@ -12,21 +12,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizerConfig(Family):
-    """From scores to weights."""
+    """Settings of a normalizer, which turns scores into weights."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"temperature": POSITIVE, "soft_cap": NOT_NEGATIVE}
 
     kind: str
     temperature: float = 1.0
-    """Number that the scores are divided by first; below 1 sharpens the weights, above 1 flattens them."""
+    """Divisor of the scores: below 1 sharpens the weights, above 1 flattens them."""
     soft_cap: float = 0.0
-    """Bound c of the scores after that: c·tanh(score / c), such as 50; 0 for no bound."""
+    """Bound c of the scores after the division: c·tanh(score / c), such as 50; 0 for no bound."""
 
     def build(self, num_heads: int | None = None) -> "Normalizer":
         """Build the normalizer, with its temperature and bound.
 
         Args:
-            num_heads: Number of heads of a multi-head attention, for what is learned for each head; None for other mechanisms.
+            num_heads: Number of heads of a multi-head attention, for numbers that are learned for each head; None for other
+                mechanisms.
         """
         from regard.attention.normalizers import SoftCap, Temperature
 
@@ -74,9 +75,9 @@ class EntmaxConfig(NormalizerConfig):
 
     kind: Literal["entmax"] = "entmax"
     alpha: float = 1.5
-    """The larger, the more weights are exactly zero: 1.01 is nearly a softmax, 2 is sparsemax."""
+    """Value of α. The larger it is, the more weights are exactly zero: 1.01 is nearly a softmax, 2 is sparsemax."""
     learned: bool = True
-    """Whether α is trained, from the given one on; in a multi-head attention, one for each head."""
+    """Whether α is trained, starting from the given value; in multi-head attention, each head has its own."""
 
     def build_plain(self, num_heads: int | None) -> "Normalizer":
         from regard.attention.entmax import Entmax
@@ -86,7 +87,7 @@ class EntmaxConfig(NormalizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SigmoidConfig(NormalizerConfig):
-    """1 / (1 + exp(−s_k)), each key for itself: weights don't sum to one."""
+    """1 / (1 + exp(−s_k)), each key on its own: weights don't sum to one."""
 
     kind: Literal["sigmoid"] = "sigmoid"
 

@@ -175,7 +175,7 @@ class MonotonicConfig(_ScanConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HardMonotonicConfig(_ScanConfig):
-    """The same scan, but each query chooses one key. The choice has no gradient."""
+    """A monotonic scan in which each query chooses one key. The choice has no gradient."""
 
     kind: Literal["hard_monotonic"] = "hard_monotonic"
 
@@ -225,7 +225,7 @@ class MoChAConfig(_ChunkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HardMoChAConfig(_ChunkConfig):
-    """The same chunks without expectation; the choice of the chunk has no gradient."""
+    """A softmax over the chunk where a monotonic scan stops; the choice of the chunk has no gradient."""
 
     kind: Literal["hard_mocha"] = "hard_mocha"
 

@@ -48,7 +48,7 @@ class LinearDecayConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PlateauConfig(Settings):
-    """Multiply by `factor` when the validation has not improved for `patience` validations."""
+    """A constant rate, multiplied by `factor` after `patience` validations without improvement."""
 
     kind: Literal["plateau"] = "plateau"
     warmup_steps: int = 0
@@ -104,8 +104,8 @@ class TrainingConfig(Settings):
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of the running averages of gradients and of squared gradients."""
     weight_decay: float = 0.0
-    """Weight decay. `adamw` and `muon` subtract it, times the learning rate, from the weights. `adam` adds the weights,
-    times this number, to the gradient. With `adam`, 0.1 is too large: the model would learn nothing.
+    """Weight decay. `adamw` and `muon` reduce each weight by this share of it, times the learning rate. `adam` adds the
+    weights, times this number, to the gradient; with `adam`, 0.1 is too large: the model would learn nothing.
     """
     schedule: ScheduleConfig = field(default_factory=ConstantConfig)
     """How the learning rate changes during training."""

@@ -9,12 +9,13 @@ rest. A finished hypothesis Y has the score
 A hypothesis that continues gets at least one symbol more than one that ends now. So where they compete for a place, r is
 subtracted from the log probability of the one that ends, except at the length limit. The search of a sentence stops when
 
-* `beam_size` hypotheses have finished, or
-* * no live hypothesis can reach the `n_best` any more. Log probabilities only decrease, and reward and penalty only increase,
-so
-  log p(live) + r·limit, divided by the penalty at the limit (or by the current one if the sum is positive), is an upper bound
-  of its final score. This rule never changes the result. Or
-* its length limit is reached. Hypotheses cut there rank after all finished ones.
+* `beam_size` hypotheses have finished,
+* no live hypothesis can become one of the `n_best`, or
+* its length limit is reached. Hypotheses that are cut there rank after all finished ones.
+
+The second rule never changes the result. Log probabilities only decrease, and reward and penalty only increase with the length.
+So log p(live) + r·limit, divided by the penalty at the limit (or by the current one if the sum is positive), is an upper bound
+of the final score of a live hypothesis.
 
 A beam of one is greedy search. The results for a sentence do not depend on the other sentences in the batch. An `Extension`
 chooses the continuations that stay in the beam: the best ones, or those that lead to required phrases.

@@ -3,9 +3,9 @@
 A row of the logits has V ≈ 10⁴ scores, of which a search needs a few. Two methods make this cheap on a CPU, where it would
 otherwise cost as much as the model's step:
 
-* * The k best words of a row are in the k runs of 64 words with the highest maxima. Computing maxima is limited by memory only,
+* The k best words of a row are in the k runs of 64 words with the highest maxima. Computing maxima is limited by memory only,
   and the selection itself then reads 64·k words instead of V.
-* * log p = score − log Σ exp(score) is needed for the k best words only, but the sum includes all V words. It is computed in
+* log p = score − log Σ exp(score) is needed for the k best words only, but the sum includes all V words. It is computed in
   blocks of rows that fit into the cache, and the (B, N, V) log probabilities are never stored.
 """
 
@@ -139,7 +139,7 @@ def log_normalizers(rows: Float[Tensor, "R V"]) -> Float[Tensor, " R"]:
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = rows[start : start + _BLOCK_ROWS]
         block = torch.log_softmax(part, -1, out=buffer[: len(part)])
-        # The highest score is close to the sum, so the difference loses no more than the rounding of the score.
+        # The highest score is close to log Σ exp, so their difference is as exact as the score itself.
         torch.sub(part.amax(-1), block.amax(-1), out=found[start : start + len(part)])
     return found
 

@@ -148,7 +148,7 @@ class Constrained:
         return choice // words.shape[2], words.flatten(1).gather(1, choice), scores.flatten(1).gather(1, choice)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Go on with these sentences only."""
+        """Keep these sentences only."""
         self._phrases, self._now = self._phrases.keep(kept), self._now.keep(kept)
 
     def _candidates(

@@ -14,7 +14,7 @@ Extended = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
 
 
 class Extension(Protocol):
-    """Chooses the next hypotheses of a beam."""
+    """Choice of the next hypotheses of a beam."""
 
     @property
     def handicap(self) -> Tensor | None:

@@ -35,9 +35,9 @@ class Restrictions:
     no_repeat_ngrams: int = 0
     """n: no sequence of n words occurs twice in a target (Paulus et al. 2018); 0 for no restriction."""
     repetition_penalty: float = 1.0
-    """θ ≥ 1, by which log probabilities of words that already occur in the target are multiplied when hypotheses are
-    compared (Keskar
-    et al. 2019, section 4.1, on log probabilities); 1 for no penalty."""
+    """θ ≥ 1, by which log probabilities of words that already occur in the target are multiplied when hypotheses are compared
+    (Keskar et al. 2019, section 4.1, on log probabilities); 1 for no penalty.
+    """
     suppressed: tuple[int, ...] = ()
     """Words that are never produced, such as the unknown symbol."""
     groups: int = 1

@@ -78,7 +78,7 @@ class Trace:
     def best(self, count: int) -> list[list[Hypothesis]]:
         """Return the best `count` hypotheses of each sentence.
 
-        Finished ones first, then by score, then by the time they ended.
+        Finished ones come first. The order is then by score, and for equal scores by the time at which they ended.
         """
         ended = self._endings()
         order = np.lexsort((ended.slot, ended.step, -ended.score, ~ended.finished, ended.row))

@@ -94,7 +94,7 @@ class DemoCorpus(NumberedCorpus):
         """Return the pair with this index, with its alignment.
 
         Raises:
-            IndexError: `index` is not in [0, len(self)).
+            IndexError: If `index` is not in [0, len(self)).
         """
         pattern, rank = self._locate(index)
         rows = {name: name_row(row, name) for name, row in pattern.rows(rank, marked=True).items()}
@@ -129,15 +129,15 @@ class DemoCorpus(NumberedCorpus):
         The files are written completely or not at all.
 
         Args:
-            path: the file of the pairs, UTF-8.
-            start: the first index.
-            stop: the index after the last; None for all.
-            alignments: a second file, with `0-0 1-2 …` for each pair (about ten times slower).
-            progress: show a bar on standard error.
+            path: File for the pairs, in UTF-8.
+            start: First index.
+            stop: Index after the last one; None for all.
+            alignments: Second file, with `0-0 1-2 …` for each pair; writing it takes about ten times as long.
+            progress: Whether to show a bar on standard error.
 
         Raises:
-            DataError: a file cannot be written.
-            IndexError: the range is not within the corpus.
+            DataError: If a file cannot be written.
+            IndexError: If the range is not within the corpus.
         """
         indices = self._indices(start, stop)
         with ExitStack() as files:

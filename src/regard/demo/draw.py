@@ -39,7 +39,7 @@ STATED = (ANIMALS, THINGS, FOODS, TEXTS, OPENABLES, DEVICES)
 
 _OWNERS = ("my", "your", "his", "her", "our")
 # kind → determiners of the singular and of the plural. The kinds that one slot may take do not overlap, so that no sentence
-# is drawn from two patterns: core, owned, counted where the clause is positive; definite, owned, no where it is negated
+# is drawn from two patterns: core, owned and counted if the clause is positive; definite, owned and no if it is negated
 DETERMINERS = {
     "core": (("the", "a"), ("the",)),
     "owned": (("this", *_OWNERS), ("this", *_OWNERS)),
@@ -118,10 +118,7 @@ def noun_phrases(
 def subjects(
     random: Random, *, negated: bool = False, adjective: float = 0.4, pronoun: bool | None = None
 ) -> tuple[Table, bool]:
-    """Return a table of subjects.
-
-    Noun phrases, names or pronouns (or only pronouns, or none), and whether they are pronouns.
-    """
+    """Return a table of subjects (noun phrases, names or pronouns), and whether they are pronouns."""
     named, spoken = {"phrase": 0.62, "name": 0.1}, {"first": 0.14, "third": 0.14}
     kind = pick(random, named | spoken if pronoun is None else spoken if pronoun else named)
     if kind == "name":

@@ -160,7 +160,7 @@ def noun_phrase(
 def _mark_noun(english: str) -> str:
     """Mark both parts of a compound as links to the German word, and words between them as possible links.
 
-    Door *of the* kitchen.
+    Example: door *of the* kitchen.
     """
     return " ".join(f"{word}|{'~' if word in ('of', 'the') else ''}#n" for word in english.split())
 

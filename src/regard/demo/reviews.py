@@ -63,7 +63,7 @@ class ReviewCorpus(NumberedCorpus):
         """Return the review with this index.
 
         Raises:
-            IndexError: `index` is not in [0, len(self)).
+            IndexError: If `index` is not in [0, len(self)).
         """
         pattern, rank, label = self._locate(index)
         text = pattern.text(rank)
@@ -84,14 +84,14 @@ class ReviewCorpus(NumberedCorpus):
         The file is written completely or not at all.
 
         Args:
-            path: the file, UTF-8.
-            start: the first index.
-            stop: the index after the last; None for all.
-            progress: show a bar on standard error.
+            path: File to write, in UTF-8.
+            start: First index.
+            stop: Index after the last one; None for all.
+            progress: Whether to show a bar on standard error.
 
         Raises:
-            DataError: the file cannot be written.
-            IndexError: the range is not within the corpus.
+            DataError: If the file cannot be written.
+            IndexError: If the range is not within the corpus.
         """
         indices = self._indices(start, stop)
         with whole_file(Path(path)) as file:

@@ -16,7 +16,7 @@ class Share:
     """The most frequent answer among some texts."""
 
     label: str
-    """Name of the label; several names are separated by commas, and no label is `nothing`."""
+    """Name of the label; several names are separated by commas; `nothing` if there is no label."""
     share: float
     """Share of the texts that have it, from 0 to 1."""
 

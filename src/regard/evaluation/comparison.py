@@ -13,7 +13,7 @@ from regard.evaluation.checks import check_indicators
 from regard.evaluation.classification import macro_f1
 
 _AT_ONCE = 1 << 24
-"""Number of counts in memory at once while resampling."""
+"""Maximum number of counts in memory at once during resampling."""
 
 CERTAIN = 0.05
 """Significance level: a difference is significant if its p-value is below this."""
@@ -127,7 +127,7 @@ def bootstrap_macro_f1(
     resamples: int = 10_000,
     seed: int = 1,
 ) -> Bootstrap:
-    """Compare macro F1, which is defined for a set of texts only; otherwise as `bootstrap_mean`.
+    """Compare macro F1, which is defined for a set of texts only; otherwise it works like `bootstrap_mean`.
 
     Args:
         first: 1 or True for labels that the first model predicts; one per row if texts have one label.

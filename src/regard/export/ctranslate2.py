@@ -1,9 +1,9 @@
 """Transformers in CTranslate2's format.
 
-CTranslate2 has norms before or after each part; DeepNet's scales of the stream go into the maps that join it. It turns queries
-and keys as `regard.attention.Rotary` does, in both layouts (`rotary_interleave`) but without scaling, in self-attention only:
-the maps are copied as they are, and no positions are added to embeddings. In a gated feed-forward layer, `linear_0` is the map
-under the activation.
+CTranslate2 has norms before or after each part. DeepNet's scales of the residual stream are moved into the maps whose results
+are added to it. CTranslate2 rotates queries and keys as `regard.attention.Rotary` does, in both layouts (`rotary_interleave`)
+but without scaling, in self-attention only: the maps are copied as they are, and no positions are added to embeddings. In a
+gated feed-forward layer, `linear_0` is the map whose result goes through the activation.
 """
 
 import copy
@@ -49,7 +49,7 @@ SUPPORTED = {
     "feed_forward": ("relu", "gelu", "swiglu"),
     "positions": ("sinusoidal", "rotary"),
 }
-"""The settings that CTranslate2 has a counterpart of."""
+"""Settings that CTranslate2 supports."""
 
 
 def export_ctranslate2(run: Any, folder: str | Path, *, overwrite: bool = False) -> Exported:
@@ -173,7 +173,7 @@ def read_parts(model: TransformerTranslator) -> Parts:
 
 @torch.no_grad()
 def unscaled(model: TransformerTranslator) -> TransformerTranslator:
-    """Return an equal model without scales of the stream: norm(α·x + part(x)) is norm(x + part(x)/α) with ε/α²."""
+    """Return an equal model without scales of the residual stream: norm(α·x + part(x)) is norm(x + part(x)/α) with ε/α²."""
     model = copy.deepcopy(model)
     joins = [(layer.attention_residual, layer.attention.output_projection) for layer in _layers(model.encoder)]
     joins += [(layer.self_residual, layer.self_attention.output_projection) for layer in _layers(model.decoder)]
@@ -196,7 +196,7 @@ def _layers(stack: Any) -> list[Any]:
 
 
 def _only(names: Iterable[str]) -> str:
-    """Return the name that all layers have; several names with "and" between them are no setting."""
+    """Return the name that all layers have; if they differ, all names joined by "and", which is not a supported setting."""
     return " and ".join(sorted(set(names)))
 
 
@@ -221,7 +221,7 @@ def _activation(part: FeedForward | GatedFeedForward) -> str:
 
 
 def _positions(table: nn.Module, attention: nn.Module) -> str:
-    """Return the name of what adds positions to embeddings, or turns queries and keys."""
+    """Return the name of the positions, which are added to embeddings or rotate queries and keys."""
     forms = {SinusoidalPositions: "sinusoidal", NoPositions: "rotary", LearnedPositions: "learned"}
     name = _setting(table, forms)
     return _unusual(attention, positions=Rotary if name == "rotary" else type(None)) or name

@@ -40,7 +40,7 @@ class Exported:
 
 
 def load_predictor(run: Any) -> Any:
-    """Load a folder on the CPU; what is loaded already is returned as it is."""
+    """Load a model's folder on the CPU; a loaded model is returned unchanged."""
     return load(run, device="cpu") if isinstance(run, str | Path) else run
 
 
@@ -48,7 +48,7 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
     """Check that no folder of the user is replaced.
 
     Raises:
-        RequestError: If the folder exists, and is no export or is not to be replaced.
+        RequestError: If the folder exists and is not an export, or must not be replaced.
     """
     if not folder.exists():
         return
@@ -71,7 +71,7 @@ def check_packages(*names: str, extra: str) -> None:
 
 @contextlib.contextmanager
 def writing(predictor: Any, folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder with the files of a bundle but its weights, which becomes `folder` if no error is raised."""
+    """Yield a temporary folder with the files of a bundle except its weights, which becomes `folder` if no error is raised."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         made = Path(temporary) / "export"
@@ -97,9 +97,9 @@ def add_manifest(made: Path, name: str, predictor: Any, worst: float, described:
     Args:
         made: The folder.
         name: Name of the file.
-        predictor: What predicts with the model.
+        predictor: The predictor of the model.
         worst: Largest difference from the model.
-        described: What the format adds.
+        described: Entries that the format adds.
     """
     manifest = {
         "format_version": FORMAT_VERSION,

@@ -1,12 +1,12 @@
 """Attention within exported graphs of Transformers.
 
-A graph of a small model takes as long as its number of operations. So the classes here compute multi-head attention with as
-few as possible: query, key and value are one product, the stream is a matrix so that a map and its bias are one operation,
-and keys and values of all layers are moved together. Attention of other forms runs by its own contract, with the same
-arguments and results.
+The time that a small model's graph takes depends on its number of operations. So the classes here compute multi-head attention
+with as few operations as possible: query, key and value are one product, the residual stream is a matrix so that a map and its
+bias are one operation, and keys and values of all layers are moved together. Attention of other forms runs by its own contract,
+with the same arguments and results.
 
 Letters: B sentences, N hypotheses of a sentence, R rows (B sentences, or B·N hypotheses), T words, S source, L layers, H heads,
-E width of a head, D width of the stream.
+E width of a head, D width of the residual stream.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Attended = tuple[Tensor, Tensor]
 
 
 def self_maps(attention: Attention) -> HeadMaps | None:
-    """Return the maps of multi-head attention; None for other attention, and for positions that do more than turn pairs."""
+    """Return the maps of multi-head attention; None for other attention, and for positions that do more than rotate pairs."""
     maps = attention.head_maps()
     if maps is None or maps.rotate is None:
         return maps
@@ -73,7 +73,7 @@ class Turn(nn.Module):
         self.magnitude = positions.magnitude
 
     def forward(self, heads: Tensor, start: int) -> Tensor:
-        """Turn heads (R,H,T,E) at the positions from `start` on."""
+        """Rotate heads (R,H,T,E) at the positions from `start` on."""
         position = torch.arange(start, start + heads.shape[2], dtype=torch.float32)
         angle = position[:, None] * self.rate
         turned = heads * angle.cos() + heads.index_select(-1, self.swap) * (angle.sin() * self.sign)
@@ -221,7 +221,7 @@ class CrossByContract(nn.Module):
 
 
 def _with_heads(weights: Tensor) -> Tensor:
-    """(B,Q,K) → (B,1,Q,K); weights of heads stay as they are."""
+    """Return weights (B,Q,K) as (B,1,Q,K); weights with heads stay unchanged."""
     return weights if weights.ndim == 4 else weights[:, None]
 
 
@@ -244,7 +244,7 @@ def cross_maps(attention: Attention) -> HeadMaps | None:
 
 
 def hide(mask: Tensor) -> Tensor:
-    """Return what is added to scores: 0 where the mask is True, otherwise a number whose weight is zero.
+    """Return numbers to add to the scores: 0 where the mask is True, otherwise a number whose weight is zero.
 
     It is finite, so that a row with nothing to attend to has no NaN.
     """

@@ -18,7 +18,7 @@ from regard.export.verification import compare, run_exported
 from regard.task import find_task
 
 _SETTINGS = ("length_penalty", "length_reward")
-"""Numbers of an evaluation that are no scores."""
+"""Numbers of an evaluation that are not scores."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,10 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
     """Compare the quality of exported graphs with their model's.
 
     Args:
-        predictor: What predicts with the model.
-        folder: Where the graphs are.
-        check: A file as `regard evaluate` takes it; empty for the share of words or labels that are the same on drawn tokens.
+        predictor: The predictor of the model.
+        folder: Folder of the graphs.
+        check: File in a format that `regard evaluate` reads; empty for the share of words or labels that are the same on drawn
+            tokens.
         sizes: As for `verification.compare`.
 
     Raises:
@@ -80,7 +81,7 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
 
 
 def _scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the scores that both have."""
+    """Return the scores that both evaluations have."""
     return {
         name: (value, after[name])
         for name, value in before.items()

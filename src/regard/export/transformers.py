@@ -272,12 +272,12 @@ def embed_step(positions: nn.Module, embedded: Tensor, length: int) -> Tensor:
 
 
 def apply_feed_forward(layer: EncoderLayer | DecoderLayer, x: Tensor) -> Tensor:
-    """Return the stream after the feed-forward part of a layer."""
+    """Return the residual stream after the feed-forward part of a layer."""
     return layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
 
 
 def read_out(model: TransformerTranslator | TransformerLanguageModel, x: Tensor, tokens: Tensor) -> Tensor:
-    """Return the log probabilities (B,N,V) of the next words from the stream after the last layer."""
+    """Return the log probabilities (B,N,V) of the next words from the residual stream after the last layer."""
     scores = model.output(x if model.decoder.norm is None else model.decoder.norm(x))
     return scores.log_softmax(-1).unflatten(0, tokens.shape)
 

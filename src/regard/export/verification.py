@@ -25,7 +25,7 @@ _FIRST_WORD = 4
 
 @dataclass
 class Comparison:
-    """How graphs compare with their model."""
+    """Result of a comparison of graphs with their model."""
 
     largest: float = 0.0
     """The largest difference of a log probability, score or weight."""

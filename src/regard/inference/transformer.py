@@ -1,11 +1,11 @@
 """A Transformer's decoder packed for a search on a CPU: the formula of its `step`, with fewer and larger operations.
 
-* * The hypotheses of a sentence share one pool of keys and values, to which each step adds those of its N words. A bias of −∞
+* The hypotheses of a sentence share one pool of keys and values, to which each step adds those of its N words. A bias of −∞
   hides words of other hypotheses. So nothing moves when hypotheses are reordered, and one product of the N queries with all
   N·t keys takes no longer than N small products.
 * One product gives query, key and value of a word.
-* * Finished sentences stay in the pool until a quarter has finished; then the others move to a new pool.
-* * Products with weights run in autocast's dtype, such as bfloat16. The features between the layers, the keys, values, scores
+* Finished sentences stay in the pool until a quarter has finished; then the others move to a new pool.
+* Products with weights run in autocast's dtype, such as bfloat16. The features between the layers, the keys, values, scores
   and sums are in float32, or in float64 for a float64 model.
 
 Letters: L layers, B sentences, R sentences in the pool (R ≥ B), N hypotheses of a sentence, M places for them in the pool,
@@ -94,7 +94,8 @@ class PackedDecoder:
             mask: True at the source's tokens.
 
         Returns:
-            A `PooledState`. If a source is empty, the given state: the plain decoder defines what attention to it gives.
+            A `PooledState`. If a source is empty, the given state, because the plain decoder defines attention to an empty
+            source.
         """
         memories = state.memories
         if memories and not bool(mask.any(1).all()):
@@ -129,7 +130,7 @@ class PooledState:
     source_bias: Float[Tensor, "RH 1 S"] | None
     """0 at the source's tokens, −∞ at padding."""
     words: Pool
-    """(L,2,R,H,C,M,E): the keys and values of all words so far."""
+    """The keys and values of all words so far, (L,2,R,H,C,M,E)."""
     bias: Float[Tensor, "B N t M"]
     """0 at a hypothesis's own past, −∞ at words of other hypotheses."""
     num_rows: int

@@ -14,7 +14,7 @@ from regard.attention.head_memory import HeadMemory
 from regard.layers.pool import Pool
 
 _SPARE = 8
-"""Positions that are kept free when keys move."""
+"""Number of positions that are left free when keys are copied."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def plain_linear_cross_entropy(
     label_smoothing: float = 0.0,
     ignore_index: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the same with all logits at once; the reference for `linear_cross_entropy`."""
+    """Compute the result of `linear_cross_entropy` with all logits at once, as a reference for it."""
     log_probability = functional.log_softmax(functional.linear(features, weight, bias), dim=-1)
     nll = -log_probability.gather(1, target[:, None])[:, 0]
     loss = (1 - label_smoothing) * nll - label_smoothing * log_probability.mean(dim=-1)
@@ -99,7 +99,7 @@ def plain_linear_cross_entropy(
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The forward pass computes the gradients too, because the logits exist only once."""
+    """Cross entropy whose forward pass computes the gradients too, because the logits exist only once."""
 
     @staticmethod
     def forward(

@@ -13,7 +13,7 @@ from regard.layers.dropout import Dropout
 
 @dataclass(frozen=True)
 class FeedForwardMaps:
-    """The linear maps of outer(activation(inner(x))), or with a gate of outer(activation(gate(x)) ⊙ inner(x))."""
+    """The linear maps of outer(activation(inner(x))), or, with a gate, of outer(activation(gate(x)) ⊙ inner(x))."""
 
     gate: nn.Linear | None
     inner: nn.Linear

@@ -29,21 +29,21 @@ class FeedbackInputs:
     x_gates: Tensor
     """Part of the embedding in the gates, (T,B,G·H), including the input bias."""
     state: Tensor
-    """(B,H)."""
+    """Initial state of the cell, (B,H)."""
     cell: Tensor | None
-    """(B,H) for an LSTM."""
+    """Initial cell state, (B,H), of an LSTM; None for a GRU."""
     weight_hh: Tensor
-    """(G·H,H)."""
+    """Weight from the state to the gates, (G·H,H)."""
     bias_hh: Tensor
-    """(G·H,)."""
+    """Bias of that map, (G·H,)."""
     keys: Tensor
-    """(B,S,A), prepared."""
+    """Prepared keys, (B,S,A)."""
     values: Tensor
-    """(B,S,P)."""
+    """Projected values, (B,S,P)."""
     query_weight: Tensor
-    """(A,H)."""
+    """W_q, (A,H)."""
     score_weight: Tensor | None
-    """(A,): v of an additive score; None for a bilinear one."""
+    """v of an additive score, (A,); None for a bilinear score."""
 
     def tensors(self) -> tuple[Any, ...]:
         """Return the tensors in the order of the fields, for autograd."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 _SPARE = 8
-"""Fewest positions to keep free when a pool moves."""
+"""Minimum number of positions that are left free when a pool is copied."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Residual connections: the input of a part of a Transformer layer, and the addition of its output to the stream.
+"""Residual connections: the input of a part of a Transformer layer, and the addition of its output to the residual stream x.
 
 x ← residual.after(x, part(residual.before(x)))
 """
@@ -20,7 +20,7 @@ class Residual(nn.Module, ABC):
     """
 
     ends_normed: bool
-    """Whether the stream ends with a norm; a stack of other residuals needs a norm at its end."""
+    """Whether the residual stream ends with a norm; a stack of other residuals needs a norm at its end."""
 
     def __init__(self, norm: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Residual(nn.Module, ABC):
 
     @abstractmethod
     def after(self, x: Float[Tensor, "*batch D"], added: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        """Return the stream after adding the output `added` of the part."""
+        """Return the residual stream after adding the output `added` of the part."""
 
 
 class PreNorm(Residual):

@@ -1,7 +1,7 @@
 """Layers and stacks of a Transformer, composed of given parts; `transformer_build` builds the usual ones.
 
-A `Residual` connects each part to the stream and applies the norm. Only the requested layers return weights; the others take
-the fastest path.
+A `Residual` connects each part to the residual stream and applies the norm. Only the requested layers return weights; the
+others take the fastest path.
 
 Letters: B batch, S source, T target, N hypotheses of a sentence, D width.
 """
@@ -348,7 +348,7 @@ def attend_within(
 
 
 def check_width(name: str, *attentions: Attention) -> None:
-    """Raise an error for an attention with other widths than the stream, or with a loss of its own."""
+    """Raise an error for an attention with other widths than the residual stream, or with a loss of its own."""
     for attention in attentions:
         if attention.has_loss:
             raise ConfigError(

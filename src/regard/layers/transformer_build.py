@@ -27,7 +27,7 @@ class Blueprint:
     order: Literal["pre", "post", "deep"] = "post"
     """Position of the norms: before each part, after it, or after it with DeepNet's scales (`deep`)."""
     build_positions: Callable[[], RelativePositions | None] = lambda: None
-    """Function that builds the positions of self-attention, such as `Rotary`; None for none."""
+    """Function that builds the positions of self-attention, such as `Rotary`; None for no positions."""
     dropout: float = 0.0
     """Dropout on the output of each part."""
     activation_dropout: float = 0.0
@@ -39,12 +39,12 @@ class Blueprint:
     build_modifiers: Callable[..., Sequence[HeadModifier]] = lambda **sizes: ()
     """Function that builds the modifiers of self-attention from its sizes; see `HeadModifiersConfig.build`."""
     build_cross_attention: Callable[[int], Attention] | None = None
-    """Function that builds attention to another stream of width D, without positions, because the positions of two streams
+    """Function that builds attention to another sequence of width D, without positions, because the positions of two sequences
     are unrelated; None for heads as in self-attention.
     """
 
     def build_norm(self) -> nn.Module:
-        """Return a norm of the stream."""
+        """Return a norm of the residual stream."""
         return nn.LayerNorm(self.size) if self.norm == "layer" else nn.RMSNorm(self.size, eps=1e-6)
 
     def build_residual(self, scale: float) -> Residual:
@@ -69,7 +69,7 @@ class Blueprint:
                 return GatedFeedForward(self.size, activation=nn.SiLU(), hidden_size=hidden, dropout=dropout)
 
     def build_attention(self, *, causal: bool = False) -> MultiHead:
-        """Build attention within the stream."""
+        """Build self-attention."""
         heads, width = self.num_heads, self.size // self.num_heads
         modifiers = self.build_modifiers(num_heads=heads, num_kv_heads=heads, head_size=width, query_size=self.size)
         return MultiHead(
@@ -83,7 +83,7 @@ class Blueprint:
         )
 
     def build_across(self) -> Attention:
-        """Build attention across to another stream."""
+        """Build attention to another sequence."""
         if self.build_cross_attention is not None:
             return self.build_cross_attention(self.size)
         return MultiHead(self.size, num_heads=self.num_heads, dropout=self.attention_dropout)
@@ -92,8 +92,9 @@ class Blueprint:
 def build_encoder(blueprint: Blueprint, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
     """Return a stack of encoder layers.
 
-    With the order `deep`, the stream is multiplied by α, and the initial weights of values, outputs and feed-forward parts by
-    β: α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) under M decoder layers.
+    With the order `deep`, the residual stream is multiplied by α, and the initial weights of values, outputs and feed-forward
+    parts by β: α = (2L)^¼ and β = (8L)^−¼ for L layers alone, α = 0.81·(L⁴M)^(1/16) and β = 0.87·(L⁴M)^(−1/16) under M decoder
+    layers.
 
     Args:
         blueprint: The settings that all layers share.
@@ -163,8 +164,8 @@ def start_layers(layers: Sequence[nn.Module], blueprint: Blueprint, gain: float)
     """Scale the initial weights of the layers of a stack by its depth.
 
     Order `deep`: values, outputs and feed-forward maps times β = `gain`. Order `pre`: the last map of each part over √P, for P
-    parts in the stack, so that the variance of the stream does not grow with depth. Order `post`: unchanged, as drawn by
-    Xavier's method.
+    parts in the stack, so that the variance of the residual stream does not grow with depth. Order `post`: unchanged, as drawn
+    by Xavier's method.
 
     Reference: Wang et al. 2022 (DeepNet), section 3; Radford et al. 2019 (GPT-2), section 2.3.
     """

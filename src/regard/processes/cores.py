@@ -26,7 +26,7 @@ def count_cores(processes: int = 1, *, cgroups: Path = _CGROUPS, own: Path = _OW
 def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
     """Yield the quota of each control group that has one, in processors.
 
-    It reads version 2 of cgroups from the own group upwards, then version 1.
+    It reads version 2 of cgroups from the group of this process upwards, then version 1.
     """
     inner = ""
     with suppress(OSError, UnicodeDecodeError):

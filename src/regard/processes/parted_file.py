@@ -88,7 +88,7 @@ class PartedFile:
             return
         part = self._path if self._ranks.alone else self._part(self._ranks.rank)
         part.parent.mkdir(parents=True, exist_ok=True)
-        # Alone, nobody looks for signs of life, and a thread that memory does not suffice for would be waited for without end.
+        # A single process needs no sign of life, and its thread would be waited for without end if there were no memory for it.
         with whole_text(part) as file, nullcontext() if self._ranks.alone else _touching(beside(part)):
             yield file
 

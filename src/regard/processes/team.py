@@ -23,7 +23,7 @@ class Team:
     """All processes of a run, as seen by one of them. A single process does not communicate.
 
     Args:
-        ranks: Which of the processes this is.
+        ranks: Rank of this process.
         group: The process group for communication; None for a single process.
     """
 

@@ -24,7 +24,7 @@ class Watch:
     all others watch the first.
 
     Args:
-        ranks: Which of the processes this is.
+        ranks: Rank of this process.
         group: A process group for this purpose only.
     """
 

@@ -92,9 +92,9 @@ def from_huggingface(
         output = model(**tokenizer(text, return_tensors="pt"), output_attentions=True)
         record = regard.from_huggingface(output, tokenizer.tokenize(text, add_special_tokens=True))
 
-    For a model with only an encoder, the sites are `encoder.i` for each layer from 0; for one with only a decoder, which no
-    token's weights look ahead in, `decoder.i`. For an encoder–decoder, or a decoder that attends to states of another model,
-    they are those of `encoder.i`, `decoder.i` and `cross.i` that the output contains. The result of `generate` with
+    For a model with only an encoder, the sites are `encoder.i` for each layer from 0; for one with only a decoder, in which no
+    token attends to later ones, they are `decoder.i`. For an encoder–decoder, or a decoder that attends to states of another
+    model, they are those of `encoder.i`, `decoder.i` and `cross.i` that the output contains. The result of `generate` with
     `output_attentions=True, return_dict_in_generate=True` is accepted too, beam search included.
 
     Args:

@@ -158,7 +158,7 @@ class AttentionRecord:
     def words(self, site: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the words of a site's rows and columns.
 
-        Output and source words, except for sites within encoder or decoder.
+        They are output and source words, except for sites within the encoder or the decoder.
         """
         rows, columns = views.sides(self.site(site))
         return getattr(self, f"{rows}_words"), getattr(self, f"{columns}_words")

@@ -133,7 +133,7 @@ class Guard:
 
 
 class _Answer:
-    """Sends an answer, and remembers its status."""
+    """A function that sends an answer, and remembers its status."""
 
     def __init__(self, send: Send, number: str, closes: Callable[[], bool]) -> None:
         self._send, self.id, self._closes = send, number, closes
@@ -161,7 +161,7 @@ class _Answer:
 
 
 class _Replay:
-    """Returns a body that was read before, and then further messages of the client."""
+    """A function that returns a body that was read before, and then further messages of the client."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body

@@ -28,7 +28,7 @@ def places(trace: TracebackType | None) -> list[str]:
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as a line of JSON."""
+    """A formatter that writes a log record as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         plain: dict[str, Any] = {

@@ -45,7 +45,7 @@ class Operation(ABC):
 
 @dataclass(frozen=True)
 class Translate(Operation):
-    """Translate texts; the settings are those of `Translator.translate`."""
+    """Translation of texts; the settings are those of `Translator.translate`."""
 
     tasks: ClassVar = ("translation",)
     most_beam: int
@@ -86,7 +86,7 @@ class Translate(Operation):
 
 @dataclass(frozen=True)
 class Classify(Operation):
-    """Label texts."""
+    """Labelling of texts."""
 
     tasks: ClassVar = ("classification",)
     top_k: int | None = None
@@ -107,7 +107,7 @@ class Classify(Operation):
 
 @dataclass(frozen=True)
 class Generate(Operation):
-    """Continue prompts; the settings are those of `LanguageModel.generate`."""
+    """Continuation of prompts; the settings are those of `LanguageModel.generate`."""
 
     tasks: ClassVar = ("language",)
     most_tokens: int
@@ -144,7 +144,7 @@ class Generate(Operation):
 
 @dataclass(frozen=True)
 class Attend(Operation):
-    """Record the attention of a prediction, or of a given translation."""
+    """Attention of a prediction, or of a given translation."""
 
     tasks: ClassVar = ("translation", "classification", "language")
     most_together: ClassVar = 8

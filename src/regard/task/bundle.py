@@ -90,9 +90,7 @@ class Card:
 
 
 class BundleFormat(ABC, Generic[ConfigT, PartsT, BundleT]):
-    """How models of a task are stored in a folder, in addition to the files of all models.
-
-    These are config.yaml, weights, report and signature.
+    """The files of a task's models, in addition to those of all models (config.yaml, weights, report and signature).
 
     `PartsT` is a class for the contents of these files (tokenizers, labels, …).
     """

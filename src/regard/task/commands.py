@@ -57,7 +57,7 @@ class Result(Protocol):
 
 
 class Commands(ABC, Generic[PredictorT]):
-    """How the commands that serve all tasks use a task's predictors.
+    """The part of a task through which the commands that serve all tasks use its predictors.
 
     The methods take the options of the command as argparse gives them.
     """

@@ -25,7 +25,7 @@ class Choice:
 
 
 class UserSettings:
-    """The settings that the user made, as nested mappings."""
+    """The settings that the user set, as nested mappings."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -40,7 +40,8 @@ class UserSettings:
         return value
 
     def kind(self, part: str, kinds: Mapping[str, type], preferred: str) -> str:
-        """Return the kind of a part: the one the user set, or else the first that has every setting the user made in it.
+        """Return the kind of a part: the one that the user set, or else the first one that has all settings that the user set
+        in this part.
 
         Args:
             part: Dotted name, such as `model`.
@@ -67,7 +68,7 @@ class SettingsTable(ABC, Generic[ConfigT, DataT]):
 
     @abstractmethod
     def choose(self, data: DataT, given: UserSettings) -> Choice:
-        """Choose settings from `data.train` and from the settings that the user made."""
+        """Choose settings from `data.train` and from the settings that the user set."""
 
     @abstractmethod
     def describe(self, config: ConfigT) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ class LikelihoodScores(Scores):
 
     @property
     def loss(self) -> float:
-        """`nll`."""
+        """The loss, which is `nll`."""
         return self.nll
 
     @property
@@ -112,7 +112,7 @@ class LikelihoodScores(Scores):
 
 
 class Validator(ABC, Generic[ModelT]):
-    """Scores models on the dev examples."""
+    """Validation of models on the dev examples."""
 
     @property
     @abstractmethod
@@ -252,7 +252,7 @@ class FoldScore:
 
 
 class Training(ABC, Generic[ConfigT, PartsT, BundleT]):
-    """Makes a `Trainable` from a configuration."""
+    """The part of a task that makes a `Trainable` from a configuration."""
 
     fold_scores: ClassVar[tuple[FoldScore, ...]] = (FoldScore("loss", "loss", ".4f"),)
     """Scores that a cross-validation shows."""

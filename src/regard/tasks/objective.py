@@ -99,7 +99,7 @@ def own_model(
     Args:
         model: The model, or a function of the sizes.
         sizes: Sizes of the vocabularies; that of the output is the last one.
-        kind: What the model should be, for messages.
+        kind: Expected kind of model, for messages.
         sizes_name: Name of the sizes, for messages.
         vocabulary: Name of the output's vocabulary, for messages.
 

@@ -42,7 +42,7 @@ def check_record(record: Collection[str]) -> list[str]:
     if not isinstance(record, Collection) or not all(isinstance(site, str) for site in record):
         raise RequestError(
             f"record is {record!r:.60}, expected a list of attention sites, such as record=['cross']; () records none, and "
-            "None what is usual"
+            "None the default ones"
         )
     return list(record)
 

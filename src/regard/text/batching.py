@@ -1,8 +1,8 @@
 """Batches of sentence pairs by token budget, with little padding, in an order that can be resumed exactly.
 
-Pairs are sorted by length, the longest first, and this row is split into batches at the token budget. The splits depend on the
-lengths only, so every epoch has the same number of batches. The order of pairs of equal length, and the order of the batches,
-are drawn in each epoch as a pure function of (seed, epoch).
+Pairs are sorted by length, the longest first, and this sequence is split into batches at the token budget. The splits depend on
+the lengths only, so every epoch has the same number of batches. The order of pairs of equal length, and the order of the
+batches, are drawn in each epoch as a pure function of (seed, epoch).
 """
 
 from collections.abc import Iterator, Mapping

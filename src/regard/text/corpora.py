@@ -190,7 +190,7 @@ def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArra
 
     Args:
         ids: The concatenated tokens of n texts.
-        offsets: Where each text begins, and the end, n + 1.
+        offsets: Index at which each text begins, and the end of the last text, (n + 1,).
         longest: Maximum number of tokens of a row.
 
     Returns:
@@ -237,7 +237,7 @@ def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int
 
     Args:
         flat: Array that contains the rows.
-        starts: Where each row begins, (B,).
+        starts: Index at which each row begins, (B,).
         lengths: Number of predicted tokens of each row, (B,), one less than its tokens.
         index: Identifiers of the rows, (B,).
     """
@@ -261,7 +261,7 @@ def cut_blocks(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDAr
 
     Args:
         ids: The concatenated tokens of n texts, without special symbols.
-        offsets: Where each text begins, and the end, n + 1.
+        offsets: Index at which each text begins, and the end of the last text, (n + 1,).
         longest: Maximum number of predicted tokens in a row.
 
     Returns:

@@ -102,7 +102,7 @@ class MappedFile:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def rows(self, name: str) -> tuple[Offsets, Ids]:
-        """Return where each row of a column of numbers begins in `flat`, and its length."""
+        """Return the index at which each row of a column of numbers begins in `flat`, and its length."""
         starts, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
         for batch in self._batches:
             column = batch.column(name)
@@ -155,7 +155,7 @@ def pad_rows(flat: Ids, starts: Offsets, lengths: Ids, width: int = 1) -> tuple[
 
     Args:
         flat: The array that holds the rows.
-        starts: Where each row begins.
+        starts: Index at which each row begins.
         lengths: The length of each row.
         width: Minimum length of the padded rows.
     """

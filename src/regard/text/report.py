@@ -103,7 +103,7 @@ class TextsReport(PreparationReport):
         """Return lines on texts that are in the dev and the training files; none if there are no such texts."""
         if not self.overlap:
             return []
-        found = f"  of the dev texts, training holds {self.overlap:,} too"
+        found = f"  {self.overlap:,} of the dev texts are also in the training data"
         return [found, *warn_of_overlap(self.overlap, self.dev_texts, "texts")]
 
 
@@ -118,7 +118,9 @@ class Overlap:
 
     pairs: int = 0
     sources: int = 0
+    """Number of dev pairs whose source is in the training data."""
     targets: int = 0
+    """Number of dev pairs whose target is in the training data."""
 
 
 @dataclass(kw_only=True)
@@ -150,8 +152,8 @@ class PairReport(PreparationReport):
         if not self.overlap or not self.overlap.sources + self.overlap.targets:
             return []
         found = (
-            f"  of the dev pairs, training holds {self.overlap.pairs:,} whole, "
-            f"{self.overlap.sources:,} by their source and {self.overlap.targets:,} by their target"
+            f"  of the dev pairs, {self.overlap.pairs:,} are also in the training data, as are the sources of "
+            f"{self.overlap.sources:,} and the targets of {self.overlap.targets:,}"
         )
         return [found, *warn_of_overlap(self.overlap.pairs, self.dev_pairs, "pairs")]
 
@@ -206,9 +208,9 @@ class LabelledReport(TextsReport):
         ]
 
     def _joined(self) -> list[str]:
-        """Return a warning about labels that seem to be several labels with a separator between them; none if there are none.
+        """Return a warning about labels that seem to be several labels joined by a separator; empty without such labels.
 
-        They are if fewer different parts than labels are left when all labels are split.
+        Labels seem to be joined if splitting all of them gives fewer different parts than there are labels.
         """
         for separator in ",;|":
             joined = [name for name in self.train_counts if separator in name]

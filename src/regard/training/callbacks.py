@@ -34,7 +34,7 @@ class Callback:
 
 
 class Validation(Callback):
-    """Validates the model when it is due, and stores the weights that the final model may use."""
+    """A callback that validates the model when it is due, and stores the weights that the final model may use."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Validation(Callback):
 
 
 class Checkpointing(Callback):
-    """Writes checkpoints after each epoch, at regular numbers of updates, at the end, and after a signal."""
+    """A callback that writes checkpoints after each epoch, at regular numbers of updates, at the end, and after a signal."""
 
     def __init__(self, run: Run, updater: Updater, signals: Signals) -> None:
         self._run, self._updater, self._signals = run, updater, signals
@@ -160,7 +160,7 @@ class Checkpointing(Callback):
 
 
 class Display(Callback):
-    """Updates the progress bars."""
+    """A callback that updates the progress bars."""
 
     def __init__(self, run: Run, reporter: Reporter) -> None:
         self._run, self._reporter = run, reporter

@@ -47,7 +47,7 @@ _COPY_OR_ANEW = "copy an intact one again, or start a new run"
 
 
 class RunFolder:
-    """Reads and writes a run's folder."""
+    """The folder of a run, with functions that read and write it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

@@ -16,7 +16,7 @@ _COLUMNS = ("step", "epoch", "learning_rate")
 
 
 class Logs:
-    """Appends rows to the logs.
+    """The logs of a run, to which rows are appended.
 
     After a resume, it continues from the rows of the checkpoint, so that there are no duplicates.
     """

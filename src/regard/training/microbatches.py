@@ -29,7 +29,7 @@ def check_splittable(batches: Sequence[Any], count: int, error: BaseException, *
     """Check that batches can be split further, and that this is the only process.
 
     Raises:
-        TrainingError: If not.
+        TrainingError: If they cannot be split further, or there are several processes.
     """
     if not alone:
         raise TrainingError(

@@ -43,7 +43,7 @@ class Reporter:
 
 
 class Lines(Reporter):
-    """Prints a line from time to time."""
+    """A reporter that prints a line from time to time."""
 
     def __init__(self, stream: TextIO | None = None, *, every: float = 30.0) -> None:
         """Print to `stream` (standard error if None), at most every `every` seconds."""
@@ -69,7 +69,7 @@ class Lines(Reporter):
 
 
 class Bars(Reporter):
-    """Shows a bar for the run and one for the epoch."""
+    """A reporter that shows a bar for the run and one for the epoch."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -78,7 +78,7 @@ class Bars(Reporter):
         self._epochs = self._updates = TaskID(0)
 
     def say(self, text: str) -> None:
-        """Print above the bars."""
+        """Print lines above the bars."""
         self._console.print(Text(text), soft_wrap=True)
 
     def start(self, run: Run) -> None:

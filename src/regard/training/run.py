@@ -66,7 +66,7 @@ class Progress:
 
 
 class Clock:
-    """Measures the time of each part of a run."""
+    """A clock for the time of each part of a run."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._last = progress, time.perf_counter()

@@ -95,7 +95,7 @@ class Change:
 
 @dataclass
 class Plateau:
-    """Lowers the learning rate when validations no longer improve."""
+    """A schedule that lowers the learning rate when validations no longer improve."""
 
     scale: float = 1.0
     """Return the factor of the learning rate."""

@@ -29,7 +29,7 @@ class _Loss(nn.Module):
 
 
 class Updater:
-    """Makes the updates of a run.
+    """The part of a run that makes its updates.
 
     The loss of an update is the sum of the losses of all words or texts in its batches, divided by their number. So it does not
     depend on how they are divided into batches.
@@ -101,7 +101,7 @@ class Updater:
         )
 
     def _gradients_kept(self, kept: bool) -> AbstractContextManager[None]:
-        """Return a context without averaging gradients over processes, while more batches are added to them."""
+        """Return a context that does not average gradients over processes, while the gradients of more batches are added."""
         return self._loss_of.no_sync() if kept and isinstance(self._loss_of, DistributedDataParallel) else nullcontext()
 
     def _step(self, step: int, count: int) -> None:

@@ -37,7 +37,7 @@ _GUIDE = 5
 
 @dataclass(frozen=True)
 class _Layout:
-    """Inches, from the top left corner of the picture."""
+    """Layout of the picture, in inches from its top left corner."""
 
     width: float
     height: float

@@ -32,7 +32,7 @@ _MOST_PLACES = 3
 
 @dataclass(frozen=True)
 class _Layout:
-    """Inches, from the top left corner of the picture."""
+    """Layout of the picture, in inches from its top left corner."""
 
     width: float
     height: float

@@ -32,7 +32,7 @@ def runs_right_to_left(words: Iterable[str]) -> bool:
 
 
 def isolated(word: str) -> str:
-    """Return a word for use in a line that runs from left to right; a word from right to left gets a mark after it.
+    """Return a word for use in a line that runs from left to right; a right-to-left word gets a mark after it.
 
     Without the mark, a number that follows the word would change places with it.
     """
@@ -40,7 +40,7 @@ def isolated(word: str) -> str:
 
 
 def left_to_right(line: str) -> str:
-    """Return a line that runs from left to right, even if it begins with a word from right to left."""
+    """Return a line that runs from left to right, even if it begins with a right-to-left word."""
     return LEFT_TO_RIGHT + line if runs_right_to_left([line]) else line
 
 

@@ -1,4 +1,4 @@
-"""Bars of the probability that a prediction loses without the words with most attention, without random ones, and at most."""
+"""Bars of the probability that a prediction loses without words: the most attended, random, or most important ones."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -83,7 +83,7 @@ class Picture(Figure):
         self.set_dpi(min(dpi, _MAX_PIXELS / max(width, height)))
 
     def box(self, left: float, top: float, width: float, height: float) -> tuple[float, float, float, float]:
-        """Return a rectangle in inches from the top left corner, as `add_axes` wants it."""
+        """Return a rectangle in inches from the top left corner, as `add_axes` expects it."""
         whole, tall = self.get_size_inches()
         return left / whole, 1 - (top + height) / tall, width / whole, height / tall
 

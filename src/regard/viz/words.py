@@ -28,7 +28,7 @@ _TITLE_SIZE, _TITLE_LINE, _BAR_ROOM = 12.0, 0.24, 0.36
 
 @dataclass(frozen=True)
 class _Layout:
-    """Inches, from the top left corner of the picture."""
+    """Layout of the picture, in inches from its top left corner."""
 
     width: float
     height: float

@@ -152,7 +152,7 @@ def test_dev_files_of_their_own(data, tmp_path):
     prepared = run(replace(data, dev=(dev,)))
     assert pairs(prepared, "dev") == [ROWS[1], ("New.", "good")]
     assert prepared.report.overlap == 1
-    assert "of the dev texts, training holds 1 too" in prepared.report.render()
+    assert "1 of the dev texts are also in the training data" in prepared.report.render()
     assert len(prepared.train) == 200
     write(tmp_path / "dev.tsv", [ROWS[0], ROWS[1], ("x", "goood"), ("y", "goood")])
     assert fail(replace(data, dev=(dev,))).endswith(

@@ -33,7 +33,7 @@ def permuted_distance(
 
     Args:
         probe: The model.
-        texts: Ids of each.
+        texts: Token ids of each text.
         permutations: Number of permutations of each text.
         seed: Seed of the permutations.
 

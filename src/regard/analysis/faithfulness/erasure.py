@@ -91,7 +91,7 @@ def leave_one_out(
 
     Returns:
         For each text, by word: the total variation distance to the prediction for the whole text (Jain and Wallace 2019,
-        algorithm 1), and the loss of the predicted label's probability.
+        algorithm 1), and how much the predicted label's probability falls.
     """
     deletions = Deletions(probe, texts)
     whole = [deletions.ask(number, np.ones(text.num_words, bool)) for number, text in enumerate(texts)]

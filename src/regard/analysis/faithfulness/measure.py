@@ -154,9 +154,8 @@ def probe_of(classifier: Classifier, *, progress: bool = False) -> Probe:
 def _erasures(
     probe: Probe, texts: Sequence[WordedText], attention: list[np.ndarray], lost: list[np.ndarray], seed: int
 ) -> tuple[Erasure, Erasure]:
-    """Return the comprehensiveness and sufficiency of three orders.
-
-    By attention, random, and by leave-one-out where it is known.
+    """Return the comprehensiveness and sufficiency of words in three orders: by attention, random, and by leave-one-out if
+    known.
     """
     generator = np.random.default_rng(seed)
     orders = [[rank(row, generator) for row in attention]]

@@ -23,9 +23,9 @@ class WordedText:
     """Token ids of a text, and the word that each token belongs to."""
 
     ids: np.ndarray
-    """(S,)"""
+    """Token ids (S,)."""
     word_of: np.ndarray
-    """(S,), from 0; −1 for tokens that belong to no word. These are never deleted."""
+    """Index (S,) of the word of each token, from 0; −1 for tokens that belong to no word. These are never deleted."""
 
     def __post_init__(self) -> None:
         if self.ids.shape != self.word_of.shape or self.ids.ndim != 1:
@@ -48,7 +48,7 @@ class WordedText:
 
 
 class Probe:
-    """Runs a classifier over many texts in batches of similar length.
+    """A classifier that is run over many texts in batches of similar length.
 
     Args:
         model: The model, in evaluation mode.

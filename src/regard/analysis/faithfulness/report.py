@@ -80,7 +80,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The same run with other seeds."""
+    """Comparison with models that the same run gave with other seeds."""
 
     models: int
     attention: Spread

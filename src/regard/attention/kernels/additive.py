@@ -286,7 +286,7 @@ _scores.register_autograd(_differentiate, setup_context=_setup)
 
 
 class _Differentiable(torch.autograd.Function):
-    """The same for `torch.func`, which does not use the gradients of custom operators."""
+    """The scores for `torch.func`, which does not use the gradients of custom operators."""
 
     generate_vmap_rule = True
 

@@ -93,7 +93,7 @@ class _Side:
     """Prepared rows of the queries or of the keys, padded to whole blocks so that the inner loops need no checks of edges."""
 
     given: Tensor
-    """(B,N,H)."""
+    """The given rows (B,N,H)."""
     rows: Tensor
     """e^{2·given} (B,N',H') float32, zero in the padding."""
     pairs: Tensor
@@ -172,7 +172,7 @@ def _attend(
             *problem.inputs()[:6], value.contiguous(), *problem.inputs()[6:], context, log_sum, weights,
             *problem.sizes(), value_size, *problem.strides(), *problem.flags(), need_weights,
             q.block, k.block, _block(value_size, 32 if value.dtype == torch.float32 else 64), problem.native,
-            num_stages=1,  # with those blocks at most 96 KB of shared memory, which every GPU from 8.0 on has
+            num_stages=1,  # needs at most 96 KB of shared memory, which every GPU from 8.0 on has
         )  # fmt: skip
     if need_weights:  # scores until here: −∞ where a mask forbids
         weights.sub_(log_sum[..., None]).exp_()
@@ -331,7 +331,7 @@ _attend.register_autograd(_differentiate, setup_context=_setup)
 
 
 class _Differentiable(torch.autograd.Function):
-    """The same for `torch.func`, which the gradients of custom operators do not know."""
+    """The fused attention for `torch.func`, which does not use the gradients of custom operators."""
 
     generate_vmap_rule = True
 
@@ -344,7 +344,7 @@ class _Differentiable(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """The gradient, which `torch.func` may see but not differentiate again."""
+    """The gradient, which `torch.func` can use but not differentiate again."""
 
     generate_vmap_rule = True
 

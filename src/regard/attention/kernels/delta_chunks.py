@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.attention.kernels.linear_chunks import in_chunks
 
 CHUNK = 64
-"""Positions of a chunk."""
+"""Number of positions in a chunk."""
 
 
 def strictly_lower(faded: Float[Tensor, "*any T"]) -> Float[Tensor, "*any T T"]:

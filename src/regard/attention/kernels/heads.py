@@ -6,7 +6,7 @@ It computes some heads of one sentence at a time. So queries, keys and values ar
 once would copy them first), scores become weights in place, and the second product finds the weights in the cache.
 
 Gain of the whole `MultiHead` with weights in float32, without a mask and with one, at B,H,Q,K,D = 4,8,512,512,512: 1.2 and
-1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights it gains nothing, and in bfloat16 it loses
+1.5; 1.25 and 1.65 at 2,8,1024,1024,512. With fewer weights it is not faster, and in bfloat16 it is slower
 (`benchmarks/log.md`).
 """
 

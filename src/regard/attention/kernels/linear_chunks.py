@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 CHUNK = 64
-"""Positions of a chunk."""
+"""Number of positions in a chunk."""
 
 
 def with_ones(value: Float[Tensor, "B H T Ev"]) -> Float[Tensor, "B H T Es"]:

@@ -32,8 +32,8 @@ class Page:
 def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), title: str = "", overwrite: bool = False) -> Page:
     """Write a page on which anyone can use a trained model, inspect its attention and change it.
 
-    The page is one HTML file of some 7 MB and the size of the model. It contains the model and a runtime, opens in a browser
-    with a double click, and makes no network requests. With several models, the page compares them on the same text.
+    The page is one HTML file of about 5 MB and 1.3 times the size of the model. It contains the model and a runtime, opens in a
+    browser with a double click, and makes no network requests. With several models, the page compares them on the same text.
 
     Args:
         runs: A trained model's folder, a loaded `Translator`, `Classifier` or `LanguageModel`, or up to four of them, all of

@@ -25,7 +25,7 @@ from regard.text.symbols import PAD
 
 _SMOOTHING = 1.0  # smoothing of the counts, as in naive Bayes
 _ITERATIONS, _HISTORY = 25, 4  # of L-BFGS
-_LEAST = 1e-6  # evidence of a word without evidence
+_LEAST = 1e-6  # least magnitude of a word's evidence, so that no division by zero occurs
 _MOST_NUMBERS = 1 << 24  # maximum number of values in the table of n-grams
 _MOST = 1 << 18  # maximum number of texts; more hardly improve a linear classifier
 

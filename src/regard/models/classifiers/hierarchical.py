@@ -114,13 +114,13 @@ class SentenceLayout:
     """
 
     token: Tensor
-    """(M,W): each word's index in the flattened batch; undefined for padding."""
+    """Index of each word in the flattened batch, (M,W); undefined for padding."""
     word_mask: Tensor
-    """(M,W)."""
+    """True at words, (M,W)."""
     sentence: Tensor
-    """(B,N): each sentence's number, from 0 to M − 1; undefined for padding."""
+    """Number of each sentence, (B,N), from 0 to M − 1; undefined for padding."""
     sentence_mask: Tensor
-    """(B,N)."""
+    """True at sentences, (B,N)."""
 
     def at_tokens(self, mask: Tensor, word_weights: Tensor, sentence_weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return for each token (B,[H,]S) the weight of the word, from (M,[H,]W), and of its sentence, from (B,[H,]N).

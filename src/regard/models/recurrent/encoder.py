@@ -50,7 +50,7 @@ class Bridge(nn.Module, ABC):
 
 
 class ZerosBridge(Bridge):
-    """Start with zeros."""
+    """A bridge that starts the decoder with zeros."""
 
     def __init__(self, hidden_size: int, *, num_layers: int, lstm: bool) -> None:
         super().__init__()
@@ -62,7 +62,9 @@ class ZerosBridge(Bridge):
 
 
 class CopyBridge(Bridge):
-    """Start with the encoder's last states: those of the same layer, or that of the top layer for all layers."""
+    """A bridge that starts the decoder with the encoder's last states: those of the same layer, or that of the top layer for
+    all layers.
+    """
 
     def __init__(self, *, num_layers: int, lstm: bool) -> None:
         super().__init__()

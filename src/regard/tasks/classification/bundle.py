@@ -113,7 +113,7 @@ class ClassificationFormat(BundleFormat[ClassificationConfig, ClassifierParts, C
         """Describe the classifier."""
         names, data = bundle.labels.names, bundle.config.data
         more = f" and {len(names) - _SHOWN_LABELS} more" if len(names) > _SHOWN_LABELS else ""
-        found = bundle.faithfulness or "whether it can be trusted for this model, `regard faithfulness DIR FILE` measures"
+        found = bundle.faithfulness or "`regard faithfulness DIR FILE` measures whether it can be trusted for this model"
         return Card(
             title=f"Classification of texts as {', '.join(names[:_SHOWN_LABELS])}{more}",
             summary="A text classifier with attention",
@@ -152,7 +152,7 @@ def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str
         weights: Checksum of the weights that were measured, as in the model's signature.
 
     Raises:
-        BundleError: If there is no model, its weights are others, or the file cannot be written. Nothing has changed then.
+        BundleError: If there is no model, its weights differ, or the file cannot be written. Nothing has changed then.
     """
     add_file(folder, FAITHFULNESS, found, weights=weights)
 

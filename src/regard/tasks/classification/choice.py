@@ -74,7 +74,7 @@ class ClassificationTable(SettingsTable[ClassificationConfig, LabelledDataConfig
         return choose_for_labelled(LabelledSurvey(1000, STAND_IN, (500, 500)), data, given)
 
     def choose(self, data: LabelledDataConfig, given: UserSettings) -> Choice:
-        """Choose the settings of a classifier from `data.train` and from the settings that the user made."""
+        """Choose the settings of a classifier from `data.train` and from the settings that the user set."""
         return choose_for_labelled(survey_labelled(data), data, given)
 
     def describe(self, config: ClassificationConfig) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def _draw_reliability(classifier: Classifier, found: LabelledEvaluation, path: s
 
 
 def read_given_texts(options: Namespace, classifier: Classifier) -> tuple[list[str], list[tuple[str, ...]], ReadingReport]:
-    """Read labelled texts in the layout of the training data, or as the files or the user's options define.
+    """Read labelled texts in the layout of the training data, unless the files or the user's options define another.
 
     Args:
         options: Options with `files` (`FILE`, a folder, or `FILE,FILE` with one text file per label) and the layout options.

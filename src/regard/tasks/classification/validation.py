@@ -84,7 +84,7 @@ class ClassificationScores(LikelihoodScores):
 
 
 class ClassificationValidator(Validator[TextClassifier]):
-    """Scores models on the dev texts."""
+    """Validation of models on the dev texts."""
 
     def __init__(self, corpus: LabelledCorpus, labels: Labels, machine: Machine, *, batch_tokens: int, calibrate: bool) -> None:
         self._names = labels.names

@@ -66,7 +66,7 @@ class LanguageTable(SettingsTable[LanguageConfig, TextDataConfig]):
         return choose_for_texts(PlainSurvey(1000, 100_000, STAND_IN), given)
 
     def choose(self, data: TextDataConfig, given: UserSettings) -> Choice:
-        """Choose the settings of a language model from `data.train` and from the settings that the user made."""
+        """Choose the settings of a language model from `data.train` and from the settings that the user set."""
         return choose_for_texts(survey_plain(data), given)
 
     def describe(self, config: LanguageConfig) -> tuple[str, ...]:

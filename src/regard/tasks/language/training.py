@@ -87,7 +87,7 @@ class LanguageScores(LikelihoodScores):
 
 
 class LanguageValidator(Validator[Seq2Seq]):
-    """Scores models on the dev texts."""
+    """Validation of models on the dev texts."""
 
     def __init__(self, corpus: TextCorpus, machine: Machine, *, batch_tokens: int) -> None:
         self._corpus, self._machine = corpus, machine

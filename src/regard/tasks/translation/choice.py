@@ -155,7 +155,7 @@ class TranslationTable(SettingsTable[TranslationConfig, DataConfig]):
         return choose_for_pairs(PairSurvey(1000, STAND_IN, STAND_IN), given)
 
     def choose(self, data: DataConfig, given: UserSettings) -> Choice:
-        """Choose the settings of a translator from `data.train` and from the settings that the user made."""
+        """Choose the settings of a translator from `data.train` and from the settings that the user set."""
         return choose_for_pairs(survey_pairs(data), given)
 
     def describe(self, config: TranslationConfig) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def read_all_pairs(options: Namespace, config: TranslationConfig) -> tuple[list[
 
 
 def read_given_pairs(options: Namespace, config: TranslationConfig) -> tuple[Iterator[PairChunk], ReadingReport]:
-    """Read pairs in the layout of the training data, or as the files' names or the user's options define.
+    """Read pairs in the layout of the training data, unless the files' names or the user's options define another.
 
     Args:
         options: Options with `files` (`FILE` or `FILE,FILE`) and the layout options.

@@ -89,7 +89,7 @@ class TranslationScores(LikelihoodScores):
 
 
 class TranslationValidator(Validator[Seq2Seq]):
-    """Scores models on the dev pairs."""
+    """Validation of models on the dev pairs."""
 
     def __init__(
         self,

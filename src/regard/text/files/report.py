@@ -96,7 +96,7 @@ class ReadingReport:
         """Count examples that the reader kept but a later step leaves out.
 
         Args:
-            reason: Why they are left out.
+            reason: Reason for leaving them out.
             lines: The line number of each, in ascending order.
         """
         if not len(lines):

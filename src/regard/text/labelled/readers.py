@@ -181,7 +181,7 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
 
 class _Cleaner:
-    """Strips and normalises texts and labels, and skips invalid ones, with the reason in the report."""
+    """A cleaner that strips and normalises texts and labels, and skips invalid ones, with the reason in the report."""
 
     def __init__(self, data: LabelledDataConfig, report: ReadingReport, *, typed: bool = False, given: bool = False) -> None:
         self.data, self.report = data, report
@@ -198,7 +198,7 @@ class _Cleaner:
             texts: The texts as read.
             cells: Content of the label column.
             lines: Their line numbers.
-            where: Added to the reasons in the report.
+            where: Text that is added to the reasons in the report.
         """
         over_long = [text is OVER_LONG_LINE for text in texts]
         texts = [text if isinstance(text, str) else spell(text) if text != [] else "" for text in texts]

@@ -48,7 +48,7 @@ class GuidedCorpus(EncodedCorpus):
 
     Args:
         path: As for `EncodedCorpus`.
-        offsets: Where the links of each pair begin, (N + 1,).
+        offsets: Index at which the links of each pair begin, (N + 1,).
         links: (L,2): source symbol, target symbol.
     """
 

@@ -39,7 +39,7 @@ def detokenize(words: Sequence[str], language: str = "", *, split_hyphens: bool 
 
 
 class _Joiner:
-    """Decides for each word whether a space precedes it, and keeps track of open quotation marks."""
+    """A joiner that decides for each word whether a space precedes it, and keeps track of open quotation marks."""
 
     def __init__(self, language: str, split_hyphens: bool) -> None:
         self.language = language

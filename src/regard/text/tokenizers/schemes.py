@@ -90,7 +90,7 @@ class Scheme(ABC):
 
 
 class WhitespaceScheme(Scheme):
-    """Tokens are separated by (ASCII) spaces, and joining restores the spaces."""
+    """A scheme in which (ASCII) spaces separate tokens, and joining restores the spaces."""
 
     kind = "whitespace"
 
@@ -138,7 +138,7 @@ class SpacyScheme(Scheme):
 
     kind = "spacy"
     longest_part: ClassVar[int] = 400
-    """Maximum number of characters that spaCy gets together: its time grows with the square of what it cannot cut."""
+    """Maximum number of characters that spaCy gets at once: its time grows with the square of a text that it cannot split."""
 
     def __init__(self, language: str) -> None:
         self.language = language

@@ -45,7 +45,7 @@ class Encoding:
 
 
 class Tokenizer:
-    """Converts text to ids and back. Build one with `build_tokenizers` or `Tokenizer.load`.
+    """Conversion of text to ids and back. Build a tokenizer with `build_tokenizers` or `Tokenizer.load`.
 
     Args:
         symbols: The vocabulary.
@@ -261,7 +261,7 @@ class _ChunkCache(dict[str, list[int]]):
 
 
 class _Counts:
-    """Counts the chunks from which a tokenizer is learned; it stores different chunks, not texts."""
+    """Counts of the chunks from which a tokenizer is learned; different chunks are stored, but no texts."""
 
     def __init__(self, config: FixedTokenizerConfig, scheme: Scheme, normalization: str) -> None:
         self.config, self.scheme, self.normalization = config, scheme, normalization
@@ -275,7 +275,7 @@ class _Counts:
             self.first.update(next(filter(None, chunks), "") for chunks in cut)
 
     def units(self) -> Counter[str]:
-        """Return how often each unit was seen."""
+        """Return the count of each unit."""
         result: Counter[str] = Counter()
         for chunk, count in self.chunks.items():
             cleaned = _clean(chunk, self.normalization)

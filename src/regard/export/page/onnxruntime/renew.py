@@ -1,4 +1,4 @@
-"""Take the files of onnxruntime-web from the npm registry: `python renew.py VERSION`.
+"""Download the files of onnxruntime-web from the npm registry: `python renew.py VERSION`.
 
 The registry publishes a hash of each package, which is compared before anything is written. The module is the build for
 WebAssembly on one thread with its loader (`ort.wasm.bundle.min.mjs`); the smallest one that runs every operator on a CPU.
