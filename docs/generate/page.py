@@ -21,11 +21,12 @@ from docs.generate.recurrent import RECURRENT
 from docs.generate.scored import SCORED
 from docs.generate.softmax_heads import SOFTMAX_HEADS
 from docs.generate.toy import TASKS
+from regard.attention import MultiHead
+from regard.attention.projected import ProjectedHeads
 
 MECHANISMS: list[Mechanism] = [*SCORED, *HEADS, *SOFTMAX_HEADS, *RECURRENT, *ORDERED]
 SOFT_FORM = {"HardMonotonic": "SoftMonotonic", "HardMoChA": "MoChA"}
 Results = Mapping[str, Any]
-_WITH_HEADS = ("MultiHead", "LinearAttention", "GatedDeltaNet")
 _BETTER_THAN_CHANCE, _NEARLY_ALWAYS = 0.2, 0.9
 """Of eight letters, writing one that is always the same is right in 0.125 of the steps."""
 
@@ -47,7 +48,8 @@ def render(entry: Mechanism, results: Results) -> str:
         _arguments(entry.kind),
         *_called(entry),
         "## Cost",
-        f"In multiply-adds and in bytes of float32, {COST_LINK}.\n\n- Operations: {entry.operations}\n- Bytes: {entry.memory}",
+        f"Operations are multiply-adds, and bytes are those of float32, {COST_LINK}.\n\n"
+        f"- Operations: {entry.operations}\n- Bytes: {entry.memory}",
         "## When to choose it, and when not",
         entry.when,
         "## Example",
@@ -194,8 +196,9 @@ def _called(entry: Mechanism) -> list[str]:
             "context (B,D) and the weights (B,K). `reweight` is a function of the weights and a mask that broadcasts to "
             "them; its result replaces the weights."
         ]
-    weights = "(B,H,Q,K)" if entry.name in _WITH_HEADS else "(B,Q,K)"
-    width = "D" if entry.name in (*_WITH_HEADS, "SelfAttention") else "Dv"
+    has_heads = issubclass(entry.kind, (MultiHead, ProjectedHeads))
+    weights = "(B,H,Q,K)" if has_heads else "(B,Q,K)"
+    width = "D" if has_heads or entry.name == "SelfAttention" else "Dv"
     return [
         "It is called as every mechanism is, with `query` (B,Q,Dq), `key` (B,K,Dk) and, unless the keys are the values, "
         f"`value` (B,K,Dv). It returns the context (B,Q,{width}) and the weights {weights}. See [the call](index.md#the-call)."

@@ -6,7 +6,7 @@ from docs.generate.toy import WIDTH
 from regard.attention import ContextualPositionAttention, DifferentialAttention, ForgettingAttention, LatentAttention
 
 _CASES = (BATTERY, "tests/contracts/cases/projected.py", "tests/attention/test_softmax_heads.py")
-_STATE = "none; if causal: the keys and values so far"
+_STATE = "none; if causal, the keys and values so far"
 _TWO_ROWS = "There is one row of pictures for each of the two heads."
 
 SOFTMAX_HEADS = [
@@ -20,12 +20,12 @@ SOFTMAX_HEADS = [
         "scores and `B·Q·K·D` for the context, as in multi-head attention, but two softmaxes for each head.",
         memory="`8·B·K·D` for prepared keys and values, `8·B·Q·D` for queries and heads, and `12·B·H·Q·K` for the two "
         "softmaxes and their difference.",
-        choose="many keys are unrelated to the query, and weight on them does harm",
+        choose="many keys are unrelated to the query, and weight on them causes errors",
         when=(
-            "The second softmax learns where the first one wastes weight, so that unrelated keys end near zero. Take it "
-            "with half as many heads as [MultiHead](multi-head.md) for long inputs of which little matters. It keeps both "
-            "softmaxes in memory, and no fused kernel computes it. Its weights may be negative: a picture of them is not a "
-            "distribution."
+            "The second softmax learns where the first one wastes weight, so that unrelated keys get a weight near zero. Use "
+            "it with half as many heads as [MultiHead](multi-head.md), for long inputs of which only a small part matters. "
+            "It keeps both softmaxes in memory, and no fused kernel computes it. Its weights may be negative, so that "
+            "they are not a probability distribution."
         ),
         picture=f"{_TWO_ROWS} Negative weights are orange.",
         example="""attention = DifferentialAttention(16, 2)
@@ -44,11 +44,12 @@ print(tuple(weights.shape), torch.allclose(rows, rows[0, 0, 0].expand_as(rows), 
         "and output, `B·Q·K·D` for the scores, `B·Q·K·D` for the context and `B·H·Q·K` additions for the sums of gates.",
         memory="`8·B·K·D + 4·B·H·K` for prepared keys, values and gates, `8·B·Q·D` for queries and heads, and `12·B·H·Q·K` "
         "for scores, sums and weights.",
-        choose="a decoder should forget what is old or has been superseded, without positions",
+        choose="a decoder should forget old keys, without positions",
         when=(
-            "Take it causal, in a decoder that reads long texts: the gates let it drop what is over, as the forget gate of "
-            "an LSTM does, and it needs no positions. Between two sequences it favours the last keys, which rarely helps; "
-            "there, [MultiHead](multi-head.md) is simpler. With all gates open, it is MultiHead."
+            "Use it with `causal=True` in a decoder of long texts: its gates reduce the weight of old keys that no longer "
+            "matter, as the forget gate of an LSTM does, and it needs no positions. Between two sequences it favours the "
+            "last keys, which rarely helps; there, [MultiHead](multi-head.md) is simpler. With all gates open, it is "
+            "MultiHead."
         ),
         picture=_TWO_ROWS,
         example="""attention = ForgettingAttention(16, 4, causal=True, initial_gate=0.0)  # f = 0.5 for an average key
@@ -62,7 +63,7 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         kind=LatentAttention,
         build=lambda: LatentAttention(WIDTH, 2),
         score="q_h·U_h c / √(D/H), c = norm(W_c k) of R features",
-        state="none; if causal: c of all keys so far",
+        state="none; if causal, c of all keys so far",
         cost="B·H·Q·K·R + B·(Q + K)·D·R",
         operations="`B·K·D·R` to prepare the keys, once; then `2·B·Q·D²` for queries and output, `2·B·Q·D·R` to apply U_h "
         "and V_h, `B·H·Q·K·R` for the scores and `B·H·Q·K·R` for the context. A rotary part adds `B·H·Q·K·E_r`.",
@@ -73,7 +74,7 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
             "The cache holds one vector of R features for each key, whatever the number of heads, where "
             "[MultiHead](multi-head.md) holds 2·D numbers. A small `num_kv_heads` of MultiHead saves memory too, but its "
             "heads then share their keys. The scores cost H·R in place of D operations for each pair of query and key. In "
-            "self-attention give it `positions=Rotary()`."
+            "self-attention, give it `positions=Rotary()`."
         ),
         picture=_TWO_ROWS,
         example="""attention = LatentAttention(16, 4, latent_size=6, positions=Rotary(), rotary_size=2, causal=True)
@@ -95,12 +96,12 @@ print(torch.allclose(last.context, attention(x).context[:, 6:], atol=1e-5), tupl
         "`24·B·H·Q·K` for scores, gates, positions and weights.",
         choose="a query must count words or sentences and not tokens",
         when=(
-            "A query chooses with its gates what it counts, such as full stops, so that it can find “the sentence before "
-            "last”, which positions of tokens can't express. It computes more for each pair than MultiHead, and no fused "
-            "kernel computes it. Take it for tasks that count; for the order of words alone, take "
+            "The gates of a query choose which keys it counts, for example full stops, so that it can find the sentence "
+            "before the last one. Positions of tokens can't do this. It computes more for each pair than MultiHead, and no "
+            "fused kernel computes it. Use it for tasks that need counting; for the order of words alone, use "
             "[MultiHead](multi-head.md) with `Rotary`, `ALiBi` or `RelativeBias`."
         ),
-        picture=f"{_TWO_ROWS} The toy problem has its places in the letters, so that it needs no other positions.",
+        picture=f"{_TWO_ROWS} In the toy problem, the keys contain their positions, so that no other positions are needed.",
         example="""attention = ContextualPositionAttention(16, 4, num_positions=8, causal=True)
 x = torch.randn(2, 7, 16)
 context, weights = attention(x)

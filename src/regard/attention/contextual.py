@@ -1,8 +1,8 @@
-"""Contextual positions (CoPE): a position is the number of keys since then that matter to the query, by its own gates.
+"""Contextual positions (CoPE): the position of a key is the sum of the query's gates over this key and those after it.
 
     p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E),    weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij])
 
-with a sum over the keys from j on that query i may attend to, and e between whole positions by interpolation. In code:
+with a sum over the keys from j on that query i may attend to; q·e is interpolated between whole positions. In code:
 `contextual_positions` and `position_scores`.
 """
 

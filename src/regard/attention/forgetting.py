@@ -39,9 +39,9 @@ class ForgettingAttention(ProjectedHeads):
     """weight_ij = softmax_j(q_i·k_j / √(D/H) + Σ_{l > j} log f_l) in H heads; context = W_o [head_1; …; head_H] + b_o.
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. The forget gate f_l = σ(w_f·key_l + b_f)
-    in (0, 1) is a number for each head and key. The sum is over the keys l after j that the query may attend to: if causal,
-    those up to the query's position, so that old keys lose weight; not causal, all keys after j. The mechanism knows the
-    order of the keys without further positions. Context (B,Q,D), weights (B,H,Q,K).
+    in (0, 1) is a number for each head and key. The sum is over the keys l after j that the query may attend to: if `causal` is
+    True, those up to the query's position, so that old keys lose weight; otherwise all keys after j. The weights depend on the
+    order of the keys, so that no positions are needed. Context (B,Q,D), weights (B,H,Q,K).
 
     Reference: Lin et al. 2025, "Forgetting Transformer: softmax attention with a forget gate", section 3.
     Differs from the paper: the paper has the causal form only; b_f starts at 5, so that all gates are almost open at first; the

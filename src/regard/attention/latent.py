@@ -4,7 +4,7 @@
     score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r) = [U_hᵀ q_h; rotated(p_h)]·[c_j; r_j] / √(E + E_r)
     head_h = Σ_j weight_hj V_h c_j = V_h Σ_j weight_hj c_j
 
-In code: `into_latents`, U_hᵀ q_h, and `from_latents`, V_h Σ_j weight_hj c_j, so that no key U_h c and no value V_h c is made.
+In code: `into_latents`, U_hᵀ q_h, and `from_latents`, V_h Σ_j weight_hj c_j. No key U_h c and no value V_h c is computed.
 """
 
 from dataclasses import replace
@@ -38,8 +38,8 @@ class LatentAttention(ProjectedHeads):
 
     c_j = norm(W_c key_j + b_c) has R features, and norm is an RMS norm. With `positions`, r_j = rotated(W_r key_j + b_r) has
     E_r features, which all heads share. The memory is c and r: R + E_r numbers for each key in place of the 2 D of `MultiHead`.
-    q_h and p_h are E and E_r features of W_q query + b_q. U_h is applied to the queries and V_h to the weighted sums of c, so
-    that keys and values of the heads are never made. context = W_o [head_1; …; head_H] + b_o (B,Q,D), weights (B,H,Q,K).
+    q_h and p_h are E and E_r features of W_q query + b_q. U_h is applied to the queries and V_h to the weighted sums of c; no
+    key and no value of a head is computed. context = W_o [head_1; …; head_H] + b_o (B,Q,D), weights (B,H,Q,K).
 
     With `positions`, query i of Q has the position i + K − Q, as in `MultiHead`; K includes the keys of the state. If a call
     gives values that are not the keys, W_c and the norm map them too, and the memory keeps them beside the keys.
@@ -52,8 +52,9 @@ class LatentAttention(ProjectedHeads):
         num_heads: H, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for D.
         latent_size: R, width of c, ≥ 1; None for D/2.
-        query_latent_size: Width of a norm(W query + b) from which the queries are made in place of the query; None for none.
-        positions: A `Rotary` for the rotary part; None for no rotary part.
+        query_latent_size: Width of norm(W query + b), from which the queries of the heads are then computed; None to compute
+            them from the query.
+        positions: A `Rotary` for the rotary part; None to leave the part out.
         rotary_size: E_r, width of the rotary part, an even number; None for E/2. It needs `positions`.
         bias: Whether the maps of queries and keys and the output map have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
@@ -123,7 +124,7 @@ class LatentAttention(ProjectedHeads):
         """Build nothing: the maps have other widths than those of the base, and the constructor builds them."""
 
     def project_query(self, query: Float[Tensor, "B Q D"], position: int) -> Float[Tensor, "B H Q E"]:
-        """Return [U_hᵀ q_h; rotated(p_h)]."""
+        """Return [U_hᵀ q_h; rotated(p_h)] of every query."""
         if self.query_latent_size is not None:
             query = normed(self.query_compression(query), self.query_norm)
         heads = split_heads(self.query_projection(query), self.num_heads)

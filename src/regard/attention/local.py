@@ -1,9 +1,10 @@
 """Local attention: each query attends only to a window of keys around a position p.
 
-    weights_s = align_s                             for |s − p| ≤ D, else 0, p = t         `LocalMonotonic`
-    weights_s = align_s · exp(−(s − p)² / (2σ²))    there, p = S · sigmoid(v_p·tanh(W_p q)), σ = D/2        `LocalPredictive`
+    weights_s = align_s                             for |s − p| ≤ D, else 0         `LocalMonotonic`
+    weights_s = align_s · exp(−(s − p)² / (2σ²))    for |s − p| ≤ D, else 0         `LocalPredictive`
 
-where align = normalizer of the scores within the window. In code: `predicted_positions` and `gaussian_weights`.
+where align = normalizer of the scores within the window. For query t, `LocalMonotonic` has p = t, and `LocalPredictive` has
+p = S · sigmoid(v_p·tanh(W_p q)) and σ = D/2. In code: `predicted_positions` and `gaussian_weights`.
 
 Positions count the existing keys: the first True of `key_mask` has position 0, the next one 1, and so on, and S is their
 number. With padding at the end, the position is the index; masked keys elsewhere are skipped. `attn_mask` removes keys from the

@@ -144,8 +144,8 @@ class ProjectedHeads(Attention):
             memory: The keys and values.
             mask: True where a query may attend to a key; it broadcasts to the weights. None if every query may attend to every
                 key.
-            bias: Numbers to add to the scores, which broadcast to the weights; None without a bias, and for a mechanism without
-                scores, whose `attend` has no argument `score_bias`.
+            bias: Numbers to add to the scores, which broadcast to the weights; None without a bias. A mechanism without scores
+                has no argument `score_bias` in its `attend`, and then this is None.
         """
 
     def masked_weights(

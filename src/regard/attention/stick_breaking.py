@@ -24,7 +24,7 @@ def stick_breaking_weights(scores: Float[Tensor, "*any K"], mask: Bool[Tensor, "
 
 
 class StickBreaking(nn.Module):
-    """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): from the last key back, each takes a share of what later keys left.
+    """w_k = β_k Π_{j > k} (1 − β_j) with β = σ(s): each key takes the share β of the weight that the keys after it left.
 
     **The weights of a row sum to less than one, and depend on the order of the keys.** It is made for causal attention (with
     `MultiHead(…, causal=True)`, the query's own position is the last key).

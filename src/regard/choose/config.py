@@ -19,8 +19,8 @@ def choose_config(task: str, overrides: Mapping[str, Any] | None = None, *layers
 
     Args:
         task: Name of a task: `translation`, `classification` or `language`.
-        overrides: Settings by dotted names, `data.train` among them: `{"data.train": ["deu.txt"], "training.max_epochs": 5}`.
-            They are used as given.
+        overrides: Settings by dotted names, which must include `data.train`: `{"data.train": ["deu.txt"],
+            "training.max_epochs": 5}`. They are used as given.
         layers: Further settings, such as those of a file; `overrides` take precedence over them.
 
     Returns:

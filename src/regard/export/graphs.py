@@ -26,7 +26,7 @@ class Graph:
     name: str
     """Name of the file without its ending, such as `encoder`."""
     module: nn.Module
-    """Takes and returns plain tensors, in the order of `axes` and `outputs`."""
+    """A module that takes and returns plain tensors, in the order of `axes` and `outputs`."""
     example: Mapping[str, Tensor]
     """Example inputs by name. Dynamic axes should differ in length and be longer than one."""
     axes: Mapping[str, Sequence[str]]

@@ -166,7 +166,7 @@ class _Attributes:
 
 
 def all_causal(weights: Mapping[str, np.ndarray]) -> bool:
-    """Return whether no query of several has any weight (…,Q,K) on a later key, so that the attention is a decoder's."""
+    """Return whether there are several queries and none has a weight (…,Q,K) on a later key, as in a decoder."""
     squares = [layer for layer in weights.values() if layer.shape[-2] == layer.shape[-1] > 1]
     return len(squares) == len(weights) > 0 and not any(np.triu(layer, 1).any() for layer in squares)
 

@@ -185,7 +185,7 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
         return ()
 
     def pool_scores(self, scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Combine the scores of the models of `scoring_runs` to one set."""
+        """Combine the scores of the models of `scoring_runs` into one set."""
         raise NotImplementedError
 
     def row(self, step: int, total_steps: int) -> dict[str, float]:

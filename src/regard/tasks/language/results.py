@@ -72,7 +72,7 @@ class Origin:
 
     tokenizer: Tokenizer
     fed: Sequence[int]
-    """Input of the model: the start symbol and T tokens. The last token is missing if no word follows it."""
+    """Input of the model: the start symbol and the tokens, without the last token if no word follows it."""
     attention: Mapping[str, np.ndarray]
     """Attention by site, with a row and a column for each token of `fed`."""
     given: str | None = None

@@ -28,7 +28,8 @@ _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNO
 _CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
 TEXT_SCORE, WORD_SCORE, NOT_TEXT_SCORE, LABEL_LIKE_SCORE = 3, 1, -6, -3
-"""Scores of a column as a text: cells of several words, of one word, no words, and few values that repeat."""
+"""Points that a column gets as a candidate for the text: for cells of several words, of one word, without words, and for few
+values that repeat."""
 
 
 @dataclass(frozen=True)

@@ -324,7 +324,7 @@ def build_tokenizers(
             f"{data.source!r} and {data.target!r}: set tokenizers.source.language and "
             "tokenizers.target.language to one of them, or turn joint off"
         )
-    # Decoding produces the target's language, whose rules join words if both sides share a tokenizer.
+    # Decoded text is in the target's language. A tokenizer for both sides joins words by the rules of that language.
     source_language = data.target if config.joint else data.source
     texts, sample = tee(texts)
     kinds = resolve_kinds((config.source, config.target), sample, joint=config.joint)
