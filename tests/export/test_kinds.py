@@ -27,7 +27,8 @@ STATEFUL = {
     "mocha": "HardMoChA",
     "hard_mocha": "HardMoChA",
 }
-KINDS = sorted({*AttentionConfig.kinds()} - {*STATEFUL})
+WITHOUT_OPERATIONS = {"gated_delta_net": "GatedDeltaNet"}
+KINDS = sorted({*AttentionConfig.kinds()} - {*STATEFUL} - {*WITHOUT_OPERATIONS})
 NORMALIZERS = [*sorted(NormalizerConfig.kinds()), "temperature", "soft_cap"]
 
 
@@ -73,8 +74,8 @@ def test_every_preset(name, tmp_path):
 @pytest.mark.parametrize("order", ["luong", "bahdanau"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_attention_of_a_recurrent_model(kind, order, tmp_path):
-    decoder = {"kind": order, "hidden_size": 20, "attention": {"kind": kind}}
-    model = build("translation", RECURRENT | {"decoder": decoder, "encoder": {"hidden_size": 10}})
+    decoder = {"kind": order, "hidden_size": 24, "attention": {"kind": kind}}
+    model = build("translation", RECURRENT | {"decoder": decoder, "encoder": {"hidden_size": 12}})
     check(model, tmp_path, overridable=True)
 
 
@@ -121,3 +122,15 @@ def test_attention_with_a_state_is_refused_before_anything_is_written(kind, tmp_
     with pytest.raises(RequestError, match=f"the decoder's attention is a {STATEFUL[kind]}, which passes earlier weights"):
         export_onnx(run, tmp_path / "exported")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("kind", WITHOUT_OPERATIONS)
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+def test_attention_that_onnx_cannot_compute_is_refused_by_its_name(kind, family):
+    attention = {"kind": kind}
+    settings = {
+        "recurrent": RECURRENT | {"decoder": {"kind": "luong", "hidden_size": 16, "attention": attention}},
+        "transformer": TRANSFORMER | {"cross_attention": attention},
+    }
+    with pytest.raises(RequestError, match=f"is a {WITHOUT_OPERATIONS[kind]}, which needs operations that ONNX does not have"):
+        graphs_of(build("translation", settings[family]))

@@ -129,6 +129,8 @@ class Attention(Observable, nn.Module, ABC):
     """Whether the output has a loss of its own, which is added to the training loss."""
     supports_fused: bool = False
     """Whether a kernel may compute scores, weights and context at once if no weights are needed."""
+    supports_onnx: bool = True
+    """Whether ONNX has all operations of the mechanism."""
 
     query_size: int
     """Dq, width of the queries."""

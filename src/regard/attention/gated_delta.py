@@ -60,7 +60,7 @@ class GatedDeltaNet(RecurrentHeads):
     If `causal` is False, all queries read the S after the last key, which `prepare` computes. If it is True, query i reads the
     S after the key of its position, and a decoder's state is S (`SummaryState`). Without weights, the cost grows with K and not
     with Q·K. An `attn_mask` that hides keys from some queries gives each of them a recurrence of its own, and memory grows with
-    B·H·Q·K².
+    B·H·Q·K². A model with it cannot be exported to ONNX, which has no operation for triangular systems.
 
     Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", eq. 10 (S there is the transpose), eqs. 8 and 9 with
     section 3.3 for its chunks, section 3.4 for its block; Schlag et al. 2021 (without α). Differs from the paper: no short
@@ -90,6 +90,7 @@ class GatedDeltaNet(RecurrentHeads):
 
     normalized: bool = False
     permutation_equivariant: bool = False
+    supports_onnx: bool = False  # it has no operation for triangular systems
 
     def __init__(
         self,

@@ -15,11 +15,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention.base import Attention, HeadMaps, Memory
+from regard.attention.base import Attention, HeadMaps
 from regard.attention.capabilities import Reweight, is_unchanged
 from regard.attention.head_memory import HeadMemory
 from regard.attention.multihead import MultiHead
 from regard.attention.rotary import Rotary
+from regard.export.memory import memory_unpacker
 
 Attended = tuple[Tensor, Tensor]
 """The context, and the weights by head."""
@@ -206,7 +207,7 @@ class CrossByContract(nn.Module):
     def __init__(self, attention: Attention) -> None:
         super().__init__()
         self.attention = attention
-        self.memory_type = memory_type(attention)
+        self.unpack_memory = memory_unpacker(attention)
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, reweight: Reweight | None) -> Attended:
         """Attend to the source; see `CrossHeads.forward`. Without heads, keys and values are (B,S,D)."""
@@ -216,7 +217,7 @@ class CrossByContract(nn.Module):
                 return weights if reweight is None else reweight(weights, mask)
             return reweight(weights[:, None], mask)[:, 0]
 
-        out, _ = self.attention.attend(x, self.memory_type(key, value, mask), reweight=change, need_weights=True)
+        out, _ = self.attention.attend(x, self.unpack_memory(key, value, mask), reweight=change, need_weights=True)
         return out.context.flatten(0, 1), _with_heads(cast(Tensor, out.weights))
 
 
@@ -249,9 +250,3 @@ def hide(mask: Tensor) -> Tensor:
     It is finite, so that a row with nothing to attend to has no NaN.
     """
     return torch.zeros((), dtype=torch.float32).where(mask, torch.finfo(torch.float32).min)
-
-
-def memory_type(attention: Attention) -> type[Memory]:
-    """Return the class of an attention's memory."""
-    with torch.no_grad():
-        return type(attention.prepare(torch.zeros(1, 2, attention.key_size)))

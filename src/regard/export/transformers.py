@@ -13,8 +13,9 @@ from regard.attention.capabilities import Reweight
 from regard.attention.multihead import MultiHead
 from regard.export.graphs import Graph
 from regard.export.heads import SelfHeads, across, cross_maps, join_maps, within
+from regard.export.memory import pack_memory
 from regard.export.runtime import NEXT
-from regard.export.translators import SOURCE, example_source, overriding
+from regard.export.translators import SOURCE, check_exportable, example_source, overriding
 from regard.layers.causal import CausalLayer
 from regard.layers.transformer import DecoderLayer, EncoderLayer
 from regard.models.language.transformer import TransformerLanguageModel
@@ -70,8 +71,8 @@ class SourceMemory(nn.Module):
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values (B,L,H,S,E), or (B,L,S,D) of attention without heads."""
         if self.maps is None:
-            memories = self.decoder.prepare(states.view(*mask.shape, -1), mask)
-            return torch.stack([one.key for one in memories], 1), torch.stack([one.value for one in memories], 1)
+            memories = [pack_memory(one) for one in self.decoder.prepare(states.view(*mask.shape, -1), mask)]
+            return torch.stack([key for key, _ in memories], 1), torch.stack([value for _, value in memories], 1)
         heads = self.maps(states).view(*mask.shape, -1, self.head_size).transpose(1, 2)
         key, value = heads.unflatten(1, (2, self.num_layers, -1)).unbind(1)
         return key, value
@@ -196,6 +197,8 @@ class StepCaches:
 
 def transformer_graphs(model: TransformerTranslator, *, overridable: bool = False) -> list[Graph]:
     """Return the graphs of a Transformer that translates; see `translators.recurrent_graphs`."""
+    for layer in model.decoder.layers:
+        check_exportable(cast(DecoderLayer, layer).cross_attention, "the decoder's attention to the source")
     source, mask = example_source(model.source_embedding.num_embeddings)
     encoder = EncoderGraph(model)
     with torch.no_grad():

@@ -16,7 +16,7 @@ from regard.attention.capabilities import Reweight
 from regard.attention.soft_to_hard import SoftToHard
 from regard.errors import RequestError
 from regard.export.graphs import Graph
-from regard.export.heads import memory_type
+from regard.export.memory import memory_unpacker, pack_memory
 from regard.export.recurrence import with_native_layers
 from regard.export.runtime import NEXT
 from regard.models.recurrent.decoder import RecurrentState
@@ -33,8 +33,13 @@ def check_exportable(attention: Attention, place: str) -> None:
         place: Where it is, for the message.
 
     Raises:
-        RequestError: If the mechanism has a state that changes from step to step.
+        RequestError: If the mechanism has a state that changes from step to step, or operations that ONNX lacks.
     """
+    if not attention.supports_onnx:
+        raise RequestError(
+            f"{place} is a {type(attention).__name__}, which needs operations that ONNX does not have; export supports "
+            "other mechanisms without a state, for example additive, dot, general, linear or multi-head attention"
+        )
     if attention.stateful:
         used = attention.form() if isinstance(attention, SoftToHard) else attention
         raise RequestError(
@@ -65,7 +70,7 @@ class RecurrentEncoderGraph(nn.Module):
             first.append(cell[:, :, None].permute(1, 2, 0, 3))
         if model.decoder.feeds_readout:
             first.append(hidden.new_zeros(source.shape[0], 1, model.decoder.readout.size))
-        return memory.key, memory.value, *first
+        return *pack_memory(memory), *first
 
 
 class RecurrentStepGraph(nn.Module):
@@ -81,7 +86,7 @@ class RecurrentStepGraph(nn.Module):
     def __init__(self, model: RecurrentTranslator, names: Sequence[str], *, overridable: bool = False) -> None:
         super().__init__()
         self.model, self.names = model, tuple(names)
-        self.memory, self.overridable = memory_type(model.decoder.attention), overridable
+        self.unpack_memory, self.overridable = memory_unpacker(model.decoder.attention), overridable
 
     def forward(self, tokens: Tensor, source_mask: Tensor, key: Tensor, value: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Return log probabilities, `cross`, with heads `cross_heads` too, and the next state's tensors."""
@@ -91,7 +96,7 @@ class RecurrentStepGraph(nn.Module):
             reweight = {"cross": overriding(override, overridden)}
         given = dict(zip(self.names, state, strict=True))
         before = RecurrentState(
-            memory=self.memory(key, value, source_mask),
+            memory=self.unpack_memory(key, value, source_mask),
             hidden=given["hidden"].permute(2, 0, 1, 3),
             cell=given["cell"].permute(2, 0, 1, 3) if "cell" in given else None,
             feed=given.get("feed"),
@@ -144,8 +149,7 @@ def recurrent_graphs(model: RecurrentTranslator, *, overridable: bool = False) -
         example = {
             "tokens": torch.full((len(source), 2), 4),
             "source_mask": mask,
-            "key": encoded.memory.key,
-            "value": encoded.memory.value,
+            **dict(zip(("key", "value"), pack_memory(encoded.memory), strict=True)),
             **{name: torch.zeros(len(source), 2, layers, width) for name in axes if name != "feed"},
         }
     if "feed" in axes:
