@@ -3,6 +3,7 @@
 additive   additive scores without tanh against the eager formula
 fast_paths each fast path of attention against the path that would run without it: ten minutes
 multihead  multi-head attention against PyTorch's: with weights, without, and decoding with kept keys
+lengths    linear attention and Gated DeltaNet against multi-head attention, by length: some minutes
 capture    `regard.capture` on a model of transformers that reads 4,096 tokens: time and memory
 alignment  alignment error of a small Transformer's attention on the built-in pairs, without and with gold: ten minutes
 scale      preparing many sentence pairs and training on them: speed and memory
@@ -25,6 +26,7 @@ NAMES = (
     "additive",
     "fast_paths",
     "multihead",
+    "lengths",
     "capture",
     "alignment",
     "scale",
