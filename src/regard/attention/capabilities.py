@@ -69,7 +69,7 @@ class _Capability:
 
 
 def _nothing() -> None:
-    """Return None, for a module that changed its formula."""
+    """Return None; it replaces the method of a module that changed its formula."""
 
 
 class Unchanged:

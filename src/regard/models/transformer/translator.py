@@ -173,7 +173,7 @@ class TransformerTranslator(TransformerModel):
 
 
 def _numbers(kind: str, record: Collection[str]) -> set[int]:
-    """Return the layers that sites of a kind name."""
+    """Return the numbers of the layers in the names of the sites of one kind."""
     return {int(site.partition(".")[2]) for site in record if site.startswith(f"{kind}.")}
 
 
