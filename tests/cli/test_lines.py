@@ -122,11 +122,22 @@ def test_a_line_has_the_bound_of_training_data(tmp_path, capsys, packed, end):
     path = tmp_path / "long.txt"
     path.write_bytes(gzip.compress(content) if packed else content)
     assert list(read_lines(str(path), "translate")) == [longest, "b", longest, "", longest]
-    expected = f"regard: {path}: lines of more than 65,536 characters: 2 (the first: line 3); the rest of each was ignored\n"
-    assert capsys.readouterr().err == expected
+    expected = "lines of more than 65,536 characters: 2 (the first: line 3); only the first 65,536 of each were read"
+    assert capsys.readouterr().err == f"regard: {path}: {expected}\n"
     assert lines._measure(str(path))[0] == 5
     piped = io.TextIOWrapper(io.BytesIO(content))
     assert [line for group in lines._available(piped) for line in group] == [longest, "b", longest, "", longest]
+
+
+def test_less_can_be_kept_of_a_line_that_is_too_long(tmp_path, capsys):
+    longest = "a" * LONGEST_SIDE
+    content = f"{longest}\n{longest}a\nb\n"
+    path = tmp_path / "long.txt"
+    path.write_text(content)
+    expected = [longest, "a" * 100, "b"]
+    assert list(read_lines(str(path), "translate", kept=100)) == expected
+    assert "characters: 1 (the first: line 2); only the first 100 of each were read\n" in capsys.readouterr().err
+    assert [line for group in lines._available(io.StringIO(content), 100) for line in group] == expected
 
 
 def test_a_line_without_end_comes_at_once_and_takes_no_memory():

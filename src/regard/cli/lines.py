@@ -38,7 +38,7 @@ _PASSED_OVER = 1 << 20
 _TABLES = (".csv", ".tsv", ".jsonl", ".json")
 
 
-def read_lines(path: str, verb: str) -> Iterator[str]:
+def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[str]:
     """Yield the lines of a text file, which may be compressed as .gz.
 
     The file is opened at once, so that a missing file is found first.
@@ -48,6 +48,7 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
     Args:
         path: The file.
         verb: Verb for messages: what the command does with the lines.
+        kept: Number of characters to keep of a line with more than 65,536.
 
     Raises:
         DataError: If it cannot be read, is empty, or is named like a Parquet file.
@@ -63,16 +64,16 @@ def read_lines(path: str, verb: str) -> Iterator[str]:
             "column, write it to a text file with one text per line",
             file=sys.stderr,
         )
-    lines = _lines_in(path)
+    lines = _lines_in(path, kept)
     first = next(lines, None)
     if first is None:
         raise DataError(f"{path} is empty, so there is nothing to {verb}")
     return chain((first,), lines)
 
 
-def _lines_in(path: str) -> Iterator[str]:
+def _lines_in(path: str, kept: int) -> Iterator[str]:
     with _decoded(path) as lines:
-        yield from _readable(lines, path)
+        yield from _readable(lines, path, kept)
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def _decoded(path: str) -> Iterator[TextIOWrapper]:
             yield lines
 
 
-def _readable(file: TextIO, where: str) -> Iterator[str]:
+def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
     """Yield lines without their ends, truncated if they are too long; at the end, report lines that were truncated or not
     UTF-8.
     """
@@ -99,11 +100,12 @@ def _readable(file: TextIO, where: str) -> Iterator[str]:
             unreadable.add(number)
         if len(text) > LONGEST_SIDE:
             too_long.add(number)
-        yield text[:LONGEST_SIDE]
+            text = text[:kept]
+        yield text
         while line and not line.endswith("\n"):
             line = file.readline(_PASSED_OVER)
     unreadable.report(where, "that are not valid UTF-8", "invalid bytes are read as \ufffd")
-    too_long.report(where, f"of more than {LONGEST_SIDE:,} characters", "the rest of each was ignored")
+    too_long.report(where, f"of more than {LONGEST_SIDE:,} characters", f"only the first {kept:,} of each were read")
 
 
 @dataclass
@@ -221,12 +223,13 @@ def _key(options: argparse.Namespace, digest: str, processes: int) -> str:
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
 
 
-def typed_lines(command: str, what: str) -> Iterator[list[str]]:
+def typed_lines(command: str, what: str, *, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
     """Yield the lines of standard input in groups.
 
     Args:
         command: Name of the command, for messages.
         what: Name of a line, such as `sentence`.
+        kept: As in `read_lines`.
 
     Raises:
         RequestError: If there is no standard input.
@@ -235,10 +238,10 @@ def typed_lines(command: str, what: str) -> Iterator[list[str]]:
         raise RequestError(f"{command}: standard input is closed; give {what}s, or --input FILE")
     if sys.stdin.isatty():
         show(f"Type a {what} and Enter; Ctrl-D ends.", file=sys.stderr)
-    return _available(sys.stdin)
+    return _available(sys.stdin, kept)
 
 
-def _available(stream: TextIO) -> Iterator[list[str]]:
+def _available(stream: TextIO, kept: int = LONGEST_SIDE) -> Iterator[list[str]]:
     """Yield the lines in groups: wait for one line, then take all that have already arrived.
 
     So a program that waits for each answer gets it at once, and a large input is processed in large batches."""
@@ -249,7 +252,7 @@ def _available(stream: TextIO) -> Iterator[list[str]]:
     def read() -> None:
         end: OSError | None = None
         try:
-            for line in _readable(stream, "standard input"):
+            for line in _readable(stream, "standard input", kept):
                 queue.put(line)
         except OSError as error:  # a closed terminal or a failing disk; without this, the main thread would wait forever
             end = error

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from regard.tasks.translation.results import Translation
 
 _ASKED = ("text", "prefix", "constraints")
+_KEPT_OF_ENDLESS = 2048
+"""Characters to keep of a line of more than 65,536. Such a line is rarely text, and takes minutes to translate as a whole."""
 LINES_TOGETHER = 2048
 """Number of lines that are translated together, as in `Translator.translate_stream`."""
 
@@ -143,7 +145,7 @@ def _lines_of(options: argparse.Namespace) -> Iterable[str]:
     if options.sentences:
         return [" ".join(sentence.split()) for sentence in options.sentences]
     if options.input:
-        return read_lines(options.input, "translate")
+        return read_lines(options.input, "translate", kept=_KEPT_OF_ENDLESS)
     return []
 
 
@@ -158,7 +160,7 @@ def _translations(
         search["record"] = ()  # faster
     if options.beam is None and options.n_best > 1:
         search["beam_size"] = max(translator.config.decoding.beam_size, options.n_best)
-    groups = typed_lines("translate", "sentence") if options.live else [lines]
+    groups = typed_lines("translate", "sentence", kept=_KEPT_OF_ENDLESS) if options.live else [lines]
     for group in groups:
         if search["sampling"] is not None:
             search["sampling"] = replace(search["sampling"], first=done)
