@@ -66,7 +66,7 @@ def force(
     maps = {site: weights.float().numpy(force=True) for site, weights in attention.items()}
     found = []
     for row, (length, size) in enumerate(zip(lengths, source_sizes(source_mask), strict=True)):
-        total = float(values[row, :length].sum())
+        total = float(values[row, :length].sum(dtype=np.float64))  # in float32, damaged weights make the sum overflow
         found.append(
             Hypothesis(
                 tokens=words[row][: length - 1],

@@ -280,7 +280,7 @@ class LanguageModel:
         return Generation(
             prompt=prompt,
             text=self._joined(prompt, row, tokens),
-            log_probability=float(hypothesis.token_log_probabilities[length:].sum()),
+            log_probability=float(hypothesis.token_log_probabilities[length:].sum(dtype=np.float64)),
             num_tokens=len(tokens) - length,
             finished=hypothesis.finished,
             _origin=Origin(self.tokenizer, fed, hypothesis.attention) if hypothesis.attention else None,
