@@ -31,10 +31,7 @@ def solve_unit_lower(
     lower: Float[Tensor, "*#any T T"], right: Float[Tensor, "*#any X Y"], *, left: bool
 ) -> Float[Tensor, "*any X Y"]:
     """Return (I + L)⁻¹ R if `left`, else R (I + L)⁻¹, for a strictly lower triangular L."""
-    axes = torch.broadcast_shapes(lower.shape[:-2], right.shape[:-2])
-    # One batch axis: with several, compiled graphs expect another memory layout of the result than it has (PyTorch 2.13).
-    one, other = (x.expand(*axes, *x.shape[-2:]).flatten(0, -3) for x in (lower, right))
-    return torch.linalg.solve_triangular(one, other, upper=False, left=left, unitriangular=True).unflatten(0, axes)
+    return torch.linalg.solve_triangular(lower, right, upper=False, left=left, unitriangular=True)
 
 
 def scan_chunks(
