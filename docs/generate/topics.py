@@ -75,10 +75,11 @@ out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_we
 | `value` | (B,K,Dv) | values to average; the keys if left out |
 | `key_mask` | (B,K) | boolean, True where there is a key |
 | `attn_mask` | (Q,K), (B,Q,K) or, with heads, (B,H,Q,K) | boolean, True where a query may attend |
-| `score_bias` | a shape of `attn_mask` | numbers that are added to the scores, as a float `attn_mask` of PyTorch; −∞ means "may
-not attend" | | `out.context` | (B,Q,Dv) | Σ_k weight_k value_k | | `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before
-dropout; None with `need_weights=False`, which takes the fastest path | | `out.loss` | a scalar | the loss of the mechanism if
-it has one, else None | | `state` | | information from earlier queries, if the mechanism is `stateful`; None at the beginning |
+| `score_bias` | a shape of `attn_mask` | numbers that are added to the scores, as a float `attn_mask` of PyTorch; −∞: may not attend |
+| `out.context` | (B,Q,Dv) | Σ_k weight_k value_k |
+| `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before dropout; None with `need_weights=False`, which takes the fastest path |
+| `out.loss` | a scalar | the loss of the mechanism if it has one, else None |
+| `state` | | information from earlier queries, if the mechanism is `stateful`; None at the beginning |
 
 A query with nothing to attend to gets zero weights, a zero context and finite gradients. Masked keys and values change nothing,
 even if they are NaN. The tests in [tests/contracts](../../tests/contracts/test_attention.py) check this for every mechanism.
