@@ -95,5 +95,5 @@ $(DEVELOP): pyproject.toml constraints.txt | $(BIN)/python
 
 $(DOCUMENT): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing regard and the tools of its documentation into $(VENV): a minute or two"
-	$(PIP) --editable '.[spacy,docs]'
+	$(PIP) --editable '.[spacy,sklearn,docs]'
 	@touch $@ $(USE)
