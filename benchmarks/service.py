@@ -15,6 +15,7 @@ import random
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -177,11 +178,19 @@ def main() -> None:
     parser.add_argument("--texts", help="file of sentences, one per line (default: made up)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each service (default: 2)")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        compare(options, Path(folder))
+
+
+def compare(options: argparse.Namespace, folder: Path) -> None:
+    """Measure the services of `options`; the programs of the rivals are written into `folder`."""
     texts = read_texts(options.texts)
     ours = [sys.executable, "-m", "regard", "serve", f"model={options.run}", "--threads", str(options.threads), "--port"]
 
     def other(program: str, port: int) -> list[str]:
-        return [sys.executable, "-c", program, options.run, str(port), str(options.threads)]
+        file = folder / f"service_{port}.py"  # a file, because LitServe's workers import the program anew
+        file.write_text(program, encoding="utf-8")
+        return [sys.executable, str(file), options.run, str(port), str(options.threads)]
 
     port = free_port()
     own = measure("regard serve", [*ours, str(port)], port, options, texts, options.clients)
