@@ -19,6 +19,10 @@ CASES: list[Case] = [
     *monotonic.CASES,
 ]
 
+BY_NAME = {case.name: case for case in CASES}
+FIRST = {case.name for case in {type(case.build()): case for case in reversed(CASES)}.values()}
+"""Names of the first case of each class."""
+
 
 def expected(
     case: Case,

@@ -29,11 +29,15 @@ FORMS = ["plain", "fast", "compiled"]
 
 
 def cells() -> list[object]:
-    """All of them; of the compiled ones `make test` runs one for each class, `make contracts` and the slow tests all."""
+    """All of them, for `make contracts` and the slow tests.
+
+    `make test` runs each circumstance in float32 and each format with masks; under `torch.compile` one cell for each class.
+    """
     found: list[object] = []
     for case, dtype, circumstance, form in product(CASES, DTYPES, CIRCUMSTANCES, FORMS):
         marks = [pytest.mark.compile] if form == "compiled" else []
-        if marks and (dtype, circumstance) != ("float32", "masked"):
+        differs = (dtype != "float32") + (circumstance != "masked")
+        if differs > (form != "compiled"):
             marks.append(pytest.mark.slow)
         name = f"{form}-{circumstance}-{dtype}-{case.name}"
         found.append(pytest.param(case, dtype, circumstance, form, id=name, marks=marks))

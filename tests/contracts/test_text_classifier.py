@@ -6,6 +6,7 @@ compared.
 
 import pytest
 import torch
+from quick import quick
 from torch import Tensor, nn
 
 from regard.analysis.faithfulness.controls import build_permutation
@@ -222,6 +223,7 @@ def test_embeddings_of_the_callers_own(model, tokens):
     assert not torch.allclose(silent[0], logits[0])
 
 
+@pytest.mark.parametrize("model", quick(CASES, lambda name: "-" not in name), indirect=True)
 def test_the_gradient_of_embeddings_is_right(model, tokens):
     rows = slice(1, 4)
     embedded = model.embed(tokens)[rows, :4].detach().requires_grad_()

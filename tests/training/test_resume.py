@@ -85,7 +85,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("step", [1, 6, 11])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 6, pytest.param(11, marks=pytest.mark.slow)])
 def test_power_failure_in_mid_epoch(config, change, stop_at, settings, step):
     config = change(config, checkpoint_every=5, **settings)
     whole = run_whole(config)

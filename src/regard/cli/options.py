@@ -78,10 +78,15 @@ def model_folder(name: str) -> str:
     return str(local_folder(name))
 
 
-def add_machine_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--device` and `--threads`."""
+def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all cores") -> None:
+    """Add `--device` and `--threads`.
+
+    Args:
+        parser: The parser of the command.
+        threads: Default number of threads, in words.
+    """
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")
-    parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help="CPU threads (default: all cores)")
+    parser.add_argument("--threads", type=whole_number, default=0, metavar="N", help=f"CPU threads (default: {threads})")
 
 
 def add_repetition_options(parser: "argparse._ActionsContainer") -> None:
@@ -227,12 +232,17 @@ def record_of(record: "AttentionRecord | None", caller: str) -> "AttentionRecord
     return record
 
 
-def set_threads(threads: int) -> None:
-    """Set the number of CPU threads that PyTorch uses; 0 for this process's share of the cores."""
+def set_threads(threads: int, *, spare: int = 0) -> None:
+    """Set the number of CPU threads that PyTorch uses.
+
+    Args:
+        threads: The number; 0 for this process's share of the cores.
+        spare: Number of cores of that share to leave to other work. At least one is used.
+    """
     import torch
 
     ranks = read_ranks()
-    share = count_cores(ranks.local_size)
+    share = max(1, count_cores(ranks.local_size) - spare)
     # torchrun makes PyTorch use one thread on every machine.
     torch.set_num_threads(threads or (min(torch.get_num_threads(), share) if ranks.alone else share))
 

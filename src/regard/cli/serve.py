@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     folders = named_folders(options.dirs, lambda name: Path(model_folder(name)))
     local = options.host in _LOCAL
     with listen(options.host, options.port) as opened:  # before models are loaded, which takes longer
-        set_threads(options.threads)
+        set_threads(options.threads, spare=1)  # for the requests
         app = build_app(
             folders,
             load=partial(load, device=options.device),
@@ -90,7 +90,7 @@ def _parser() -> Parser:
         help="seconds between two checks for a newer model; 0 for no checks (default: 2)",
     )
     _add_limits(parser)
-    add_machine_options(parser)
+    add_machine_options(parser, threads="all cores but one")
     return parser
 
 

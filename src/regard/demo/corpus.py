@@ -5,12 +5,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 
 from regard.demo.files import whole_file
 from regard.demo.marks import MarkedWord, align, name_row, read_marks
-from regard.demo.numbered import NumberedCorpus
+from regard.demo.numbered import NumberedCorpus, Permutation
 from regard.demo.sentences import Pattern, draw_pattern
 
 _INDEX_BITS = 24
@@ -49,6 +50,35 @@ class _Share:
     offset: int
 
 
+@lru_cache(maxsize=2)  # it takes a second, and does not change
+def _deal(seed: int) -> tuple[list[int], list[tuple[_Share, int]]]:
+    """Divide the range into segments for the patterns, none longer than the number of its sentences.
+
+    Returns:
+        The number at which each segment starts; and its share, with what to add to a number for its place in the share.
+    """
+    random = Random(seed)
+    Permutation(_INDEX_BITS, random=random)  # the corpus draws its permutation first
+    shares: dict[object, _Share] = {}
+    starts: list[int] = []
+    segments: list[tuple[_Share, int]] = []
+    start = 0
+    while start < _SIZE:
+        pattern = draw_pattern(random)
+        if pattern.longest > LONGEST:
+            continue
+        share = shares.get(pattern.key)
+        if share is None:
+            share = shares[pattern.key] = _Share(pattern, 0, pattern.multiplier(random), random.randrange(pattern.size))
+        length = min(_SEGMENT, pattern.size - share.dealt, _SIZE - start)
+        if length:
+            starts.append(start)
+            segments.append((share, share.dealt - start))
+            share.dealt += length
+            start += length
+    return starts, segments
+
+
 class DemoCorpus(NumberedCorpus):
     """English–German sentence pairs that a small grammar generates, accessed by index.
 
@@ -66,29 +96,8 @@ class DemoCorpus(NumberedCorpus):
 
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
-        random = Random(seed)
-        super().__init__(_INDEX_BITS, random=random)
-        self._starts: list[int] = []
-        self._segments: list[tuple[_Share, int]] = []
-        self._deal(random)
-
-    def _deal(self, random: Random) -> None:
-        """Divide the range into segments for the patterns, none longer than the number of its sentences."""
-        shares: dict[object, _Share] = {}
-        start = 0
-        while start < _SIZE:
-            pattern = draw_pattern(random)
-            if pattern.longest > LONGEST:
-                continue
-            share = shares.get(pattern.key)
-            if share is None:
-                share = shares[pattern.key] = _Share(pattern, 0, pattern.multiplier(random), random.randrange(pattern.size))
-            length = min(_SEGMENT, pattern.size - share.dealt, _SIZE - start)
-            if length:
-                self._starts.append(start)
-                self._segments.append((share, share.dealt - start))
-                share.dealt += length
-                start += length
+        super().__init__(_INDEX_BITS, random=Random(seed))
+        self._starts, self._segments = _deal(seed)
 
     def __getitem__(self, index: int) -> DemoPair:
         """Return the pair with this index, with its alignment.
