@@ -169,8 +169,8 @@ print(tuple(memory.fertility.shape), bool((memory.fertility < 2).all()), out.los
         ),
         picture="Copying works. Reversing is impossible: it begins at the last letter, and the position cannot move "
         "back from there. The soft form still gets some letters right, because it can leave a part of its "
-        "weight at earlier letters. The hard form cannot do that. The picture was made without noise, as "
-        "in use.",
+        "weight at earlier letters. The hard form cannot do that. The picture was made without the "
+        "noise that training adds, as when a trained model is used.",
         example="""attention = SoftMonotonic(16).eval()
 out = attention(torch.randn(1, 4, 16), torch.randn(1, 9, 16))
 reached = out.weights[0].cumsum(-1)

@@ -22,8 +22,8 @@ RECURRENT = [
         choose="inputs are so long that Q·K is too much, and no query has to find a single key among many",
         when=(
             "The weights grow with a product and not with its exponential, so they are nearly equal: a query can average many "
-            "keys, but hardly picks out a single one. Choose it for a decoder whose memory must not grow with each word, or for "
-            "long inputs: on one core, without weights, with 8 heads and D = 512, its forward pass is faster than that of "
+            "keys, but hardly picks out a single one. Choose it for a decoder whose memory must not grow with each word, or "
+            "for long inputs: on one core, without weights, with 8 heads and D = 512, its forward pass is faster than that of "
             "[MultiHead](multi-head.md) from 1,024 tokens on (3.3 times at 8,192), and training from 512 on (4.0 times at "
             "8,192). [GatedDeltaNet](gated-delta-net.md) finds single keys better, but needs more operations."
         ),

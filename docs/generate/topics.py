@@ -75,7 +75,7 @@ out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_we
 | `value` | (B,K,Dv) | values to average; the keys if left out |
 | `key_mask` | (B,K) | boolean, True where there is a key |
 | `attn_mask` | (Q,K), (B,Q,K) or, with heads, (B,H,Q,K) | boolean, True where a query may attend |
-| `score_bias` | a shape of `attn_mask` | numbers that are added to the scores, as a float `attn_mask` of PyTorch; −∞: may not attend |
+| `score_bias` | a shape of `attn_mask` | numbers to add to the scores, as a float `attn_mask` of PyTorch; −∞: may not attend |
 | `out.context` | (B,Q,Dv) | Σ_k weight_k value_k |
 | `out.weights` | (B,Q,K), with heads (B,H,Q,K) | before dropout; None with `need_weights=False`, which takes the fastest path |
 | `out.loss` | a scalar | the loss of the mechanism if it has one, else None |

@@ -82,7 +82,7 @@ def save(path: str | Path, content: str | bytes) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Return the temporary path of a file while `whole_file` writes it, unless two processes write it at once."""
+    """Return the temporary path to which `whole_file` writes a file; a second process that writes it meanwhile uses another."""
     return path.with_name(f"{path.name}.new")
 
 
@@ -205,7 +205,7 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def seal_of(content: bytes | memoryview) -> bytes:
-    """Return the checksum to write after a file's content, which shows damage in the content and in itself."""
+    """Return the checksum line to append to a file's content; it reveals damage to the content and to the line itself."""
     return _SEAL % hashlib.sha256(content).hexdigest().encode()
 
 

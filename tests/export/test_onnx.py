@@ -262,7 +262,7 @@ def test_weights_of_8_bits_of_a_translator(tmp_path):
     pairs.write_text("en\tde\n" + "".join(f"{one}\t{other}\n" for one, other in zip(TEXTS, TARGETS, strict=True)))
     done = export_onnx(run, tmp_path / "drawn", precision="int8")
     [quality] = done.quality
-    assert quality.name == "share of next words that are the same, on drawn tokens"
+    assert quality.name == "share of next words equal to the original model's, on random tokens"
     assert 0.5 < quality.exported <= quality.model == 1
     done = export_onnx(run, tmp_path / "checked", precision="int8", check=str(pairs))
     assert [one.name for one in done.quality][:2] == ["loss", "perplexity"]

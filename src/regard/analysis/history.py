@@ -68,8 +68,13 @@ def _no_metrics(folder: Path, path: Path) -> str:
 
 def _columns(path: Path, rows: Iterator[list[str]]) -> Columns:
     names = next(rows, [])
-    if "step" not in names or len(names) > _MOST_COLUMNS or max(map(len, names)) > _LONGEST_NAME:
+    if "step" not in names:
         raise DataError(f"{path} is not the metrics of a run: its first line has no column 'step'")
+    if len(names) > _MOST_COLUMNS or max(map(len, names)) > _LONGEST_NAME:
+        raise DataError(
+            f"{path} is not the metrics of a run: its first line has more than {_MOST_COLUMNS} columns, or a name of more than "
+            f"{_LONGEST_NAME} characters"
+        )
     columns: Columns = {name: [] for name in names}
     number, waiting = 1, None
     for number, row in enumerate(rows, 2):

@@ -53,9 +53,11 @@ class Selection:
         if isinstance(self.names, str):
             raise ConfigError(f"capture: names is the string {self.names!r}, expected a list of names: [{self.names!r}]")
         if self.heads is not None and not all(isinstance(head, int) and head >= 0 for head in self.heads):
-            raise ConfigError(f"capture: heads is {self.heads!r}, expected a list of numbers from 0")
+            raise ConfigError(f"capture: heads is {self.heads!r}, expected a list of whole numbers of 0 or more")
         if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
-            raise ConfigError(f"capture: top_k is {self.top_k!r}, expected a number from 1, or None for all weights")
+            raise ConfigError(
+                f"capture: top_k is {self.top_k!r}, expected a whole number of 1 or more, or None for all weights"
+            )
 
     def check_names(self, names: Collection[str]) -> None:
         """Raise a RequestError if a name or pattern fits none of the modules."""

@@ -63,12 +63,14 @@ def reporting_attention(
 
 
 def reporting_encoder(names: set[str], calls: list[Any], forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a `forward` with the same results that runs again without the fused path if that was taken.
+    """Return a `forward` of an encoder that records the weights of all its attention, with the same output.
+
+    PyTorch's fused path computes no weights. If it was taken, the encoder runs again without it, to record them.
 
     Args:
         names: Names of the attention modules inside.
         calls: The calls that were reported so far, each with a `name`.
-        forward: The encoder's own.
+        forward: The encoder's own `forward`.
     """
 
     def run(*positional: Any, **named: Any) -> Any:

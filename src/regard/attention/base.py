@@ -320,7 +320,7 @@ class Attention(Observable, nn.Module, ABC):
             raise ShapeError(f"{called} got a value without a key; give both, as in attention(query, key, value)")
         if self.query_size != self.key_size:
             raise ShapeError(
-                f"{called} got no key, so that the query attends to itself, but its queries are {self.query_size} wide and its "
+                f"{called} got no key, so the query attends to itself, but its queries are {self.query_size} wide and its "
                 f"keys {self.key_size}; give a key, as in attention(query, key)"
             )
 

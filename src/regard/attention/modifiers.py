@@ -44,7 +44,7 @@ class HeadModifier(nn.Module):
     changes_weights: bool = False
     """Whether it changes scores or weights, so that no kernel may compute them."""
     normalized: bool = True
-    """Whether rows of weights that sum to one still do so."""
+    """Whether rows of weights that sum to one still sum to one after this modifier."""
 
     def check(self, sizes: HeadSizes) -> None:
         """Raise a `ConfigError` for an attention that does not fit this module. It is called once, at construction."""

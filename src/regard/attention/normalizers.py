@@ -107,7 +107,7 @@ class Sigmoid(nn.Module):
 
 
 class _Wrapping(nn.Module):
-    """A normalizer that changes the scores of another one, and has its properties."""
+    """Base of normalizers that change the scores and pass them to another normalizer, whose properties they copy."""
 
     def __init__(self, normalizer: nn.Module | str | None) -> None:
         super().__init__()

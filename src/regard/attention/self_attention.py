@@ -90,7 +90,7 @@ class SelfAttention(ScaledDot):
         *,
         key_mask: Bool[Tensor, "B K"] | None = None,
     ) -> Memory:
-        """Project keys and values once. A masked value is b_v, and its weight is zero."""
+        """Project keys and values once. A masked value is projected to the bias b_v, and its weight is zero."""
         value = key if value is None else value
         sizes = check_shape("key", key, f"B K {self.key_size}")
         check_shape("value", value, f"B K {self.key_size}", sizes)

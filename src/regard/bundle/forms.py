@@ -17,7 +17,7 @@ def misfit(found: Any, own: Any, name: str) -> str:
     Args:
         found: The value to check.
         own: A value of the right form: a mapping with the right names, a tensor of the right shape and dtype, a number. An
-            empty mapping or list stands for any other, None for None or a number.
+            empty mapping or list allows any mapping or list, and None allows None or a number.
         name: The name of the value, for the description.
     """
     if isinstance(own, torch.Tensor):

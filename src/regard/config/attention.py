@@ -59,7 +59,7 @@ class NormalizedConfig(AttentionConfig):
     normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
     """Function that turns scores into weights."""
     scale: float = 0.0
-    """Factor of the scores; 0 for the mechanism's own, which is 1, or 1/√width for scaled dot products."""
+    """Factor of the scores; 0 for the mechanism's default, which is 1, or 1/√width for scaled dot products."""
     dropout: float = 0.0
     """Dropout on the weights in training."""
 

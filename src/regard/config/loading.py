@@ -261,7 +261,7 @@ def field_types(cls: type) -> dict[str, Any]:
 
 
 def kinds_of(hint: Any) -> dict[str, type]:
-    """Return the classes of a family or of a union by `kind`; empty for any other type."""
+    """Return the class for each `kind` of a family or of a union; empty for any other type."""
     if isinstance(hint, type) and issubclass(hint, Family) and not hasattr(hint, "kind"):
         return dict(hint.kinds())
     if get_origin(hint) not in (UnionType, Union):

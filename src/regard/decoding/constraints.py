@@ -1,10 +1,10 @@
 """Beam search for targets that contain given phrases: lexical constraints by dynamic beam allocation.
 
-A hypothesis contains some of its sentence's phrases, and may have begun another. Besides the most probable words, a step
-considers for each hypothesis every word that begins a missing phrase or continues the begun one. Candidates are grouped into
-*banks* by the number of constraint words they contain. The places of the beam go to the best candidate of each bank, then to
-the second best of each, and so on, beginning with the bank that has the most constraint words. So candidates with many
-constraint words do not compete with those without any, and the beam has the same size as without constraints.
+A hypothesis contains some of its sentence's phrases, and perhaps the first words of another. Besides the most probable words, a
+step considers for each hypothesis every word that begins a missing phrase or continues the unfinished one. Candidates are
+grouped into *banks* by the number of constraint words they contain. The places of the beam go to the best candidate of each
+bank, then to the second best of each, and so on, beginning with the bank that has the most constraint words. So candidates with
+many constraint words do not compete with those without any, and the beam has the same size as without constraints.
 
 Two rules ensure that every target contains its phrases: the end symbol may follow only if no phrase is missing, and candidates
 that leave too few steps for the missing phrases are removed. A candidate that continues a phrase always exists, so a search
@@ -32,8 +32,8 @@ class _Progress:
     """Progress of hypotheses with their phrases."""
 
     met: Bool[Tensor, "B N C"]  # phrases that the hypothesis contains; True for padding
-    phrase: Int[Tensor, "B N"]  # the phrase that it has begun, if `position` is not 0
-    position: Int[Tensor, "B N"]  # number of words of that phrase so far; 0 if none is begun
+    phrase: Int[Tensor, "B N"]  # the unfinished phrase, if `position` is not 0
+    position: Int[Tensor, "B N"]  # number of words of that phrase so far; 0 if no phrase is unfinished
     closed: Bool[Tensor, "B N"]  # whether the last word ended a phrase
 
     def pick(self, index: Int[Tensor, "B M"]) -> "_Progress":
@@ -86,7 +86,7 @@ class _Phrases:
         return words.masked_fill(now.met | (earlier & ~within), PAD)
 
     def broken(self, now: _Progress, words: Int[Tensor, "B N K"]) -> Int[Tensor, "B N K"]:
-        """Return the length of the begun phrase after a word that does not continue it.
+        """Return the length of the unfinished phrase after a word that does not continue it.
 
         It is 1 if that word begins the phrase again, else 0.
         """

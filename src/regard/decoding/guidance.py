@@ -66,7 +66,7 @@ class Prefix:
     def at(self, step: int, rows: Int[Tensor, " M"]) -> Int[Tensor, " M"] | None:
         """Return the required word of each of these sentences at a step, from 0.
 
-        Padding if there is none, None if no sentence has one.
+        A sentence without a required word gets padding; the result is None if no sentence has one.
         """
         return self.words[rows, step] if step < self.words.shape[1] else None
 

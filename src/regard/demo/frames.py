@@ -106,7 +106,7 @@ class Choice:
 
 
 def finite(tense: str, negated: bool, *, by: str = "s") -> Verbs:
-    """Return verbs in the tenses of a group, which agree with the row in slot `by`."""
+    """Return a function that builds a slot of verbs in the tenses of a group; each agrees with its subject in slot `by`."""
     tenses = draw.TENSE_GROUPS[tense][1 if negated else 0]
     return lambda used, negation: Slot("v", verb_tables(used, tenses, negation), by, "person")
 

@@ -1,4 +1,4 @@
-"""Corpora whose examples are accessed by index, in a scrambled order of the numbers below a power of two."""
+"""Corpora of 2^bits examples, accessed by an index. A pseudorandom permutation sets the order of the examples."""
 
 from collections.abc import Iterator
 from random import Random

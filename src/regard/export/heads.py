@@ -1,9 +1,9 @@
 """Attention within exported graphs of Transformers.
 
 The time that a small model's graph takes depends on its number of operations. So the classes here compute multi-head attention
-with as few operations as possible: query, key and value are one product, the residual stream is a matrix so that a map and its
-bias are one operation, and keys and values of all layers are moved together. Attention of other forms runs by its own contract,
-with the same arguments and results.
+with as few operations as possible: query, key and value are one product, the residual stream is stored as a matrix, so that a
+linear map and its bias are a single operation, and keys and values of all layers are moved together. Other attention mechanisms
+run their own code, with the same arguments and results as the classes here.
 
 Letters: B sentences, N hypotheses of a sentence, R rows (B sentences, or B·N hypotheses), T words, S source, L layers, H heads,
 E width of a head, D width of the residual stream.

@@ -36,7 +36,7 @@ class Quality:
 
 
 def quantize(folder: Path) -> None:
-    """Replace the weights of all graphs in a folder by weights of 8 bits; those that are vectors keep their precision."""
+    """Replace the weights of all graphs in a folder by 8-bit weights; vectors keep their precision."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -61,8 +61,8 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
     Args:
         predictor: The predictor of the model.
         folder: Folder of the graphs.
-        check: File in a format that `regard evaluate` reads; empty for the share of words or labels that are the same on drawn
-            tokens.
+        check: File in a format that `regard evaluate` reads; empty for the share of words or labels that are equal to the
+            original model's on random tokens.
         sizes: As for `verification.compare`.
 
     Raises:
@@ -72,7 +72,7 @@ def measure_quality(predictor: Any, folder: Path, check: str, **sizes: int) -> t
     if not check:
         *_, made = compare(model, folder, **sizes)
         name = "labels" if (folder / "classifier.onnx").exists() else "next words"
-        return (Quality(f"share of {name} that are the same, on drawn tokens", 1.0, made.agreement),)
+        return (Quality(f"share of {name} equal to the original model's, on random tokens", 1.0, made.agreement),)
     task = find_task(predictor.config.task)
     options = Namespace(files=check, **{option.name: None for option in task.commands.evaluate_options})
     exported = task.predictor(replace(predictor.bundle, model=run_exported(model, folder)))

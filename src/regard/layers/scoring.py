@@ -29,7 +29,7 @@ class ScoreTape(ABC):
     """Base of both scores: softmax, context of values that are projected once, and their gradients."""
 
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None) -> None:
-        """Store `keys` (B,S,A) and `values` (B,S,P) in the precision of the sums; each sentence has at least one valid key."""
+        """Store `keys` (B,S,A) and `values` (B,S,P), in whose type sums are computed. Each sentence must have a valid key."""
         batch, source, _ = keys.shape
         self.keys, self.values = keys, values
         self.blocked = None if key_mask is None or bool(key_mask.all()) else ~key_mask

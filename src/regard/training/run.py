@@ -21,7 +21,10 @@ from regard.training.schedule import Change, Plateau, learning_rate_factor, plan
 
 CHECKPOINT_FORMAT = 3
 CHECKED_EVERY = 16
-"""Number of updates between checks of the loss, and agreements, if the CPU has to wait for GPUs."""
+"""Number of updates between two checks of the loss on a GPU, because the CPU has to wait for each check.
+
+Several processes also tell each other at these checks which signals they received.
+"""
 
 
 @dataclass
@@ -122,7 +125,7 @@ class Run:
         return self.total_steps / self.epoch_steps
 
     def settles_at(self, step: int) -> bool:
-        """Return whether losses are checked and processes agree after this update.
+        """Return whether losses are checked after this update, and processes tell each other which signals they received.
 
         On a GPU, this is not done after every update, because it has to wait.
         """

@@ -68,7 +68,7 @@ def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
 
 
 def full_scale(*matrices: np.ndarray) -> float:
-    """Return the weight with the darkest colour: 1, or the next of 0.5, 0.2, 0.1, … if all weights are small.
+    """Return the weight that gets the darkest colour: the smallest of 1, 0.5, 0.2, 0.1, … that is not below any weight.
 
     It is a round number, so that pictures of similar sentences have similar colours; the colour bar shows it.
     """

@@ -26,7 +26,7 @@ def greatest(*matrices: np.ndarray) -> float:
 
 
 def units(values: np.ndarray, places: int) -> list[int]:
-    """Return values rounded to decimal places, as integers in units of the last place, row by row."""
+    """Return a flat list of the values times 10^places, rounded to integers: 0.25 with two places is 25."""
     # Through the text of `fixed`, because a product with 10**places would be rounded a second time.
     return [int(f"{value:.{places}f}".replace(".", "")) for value in np.asarray(values, np.float64).ravel().tolist()]
 

@@ -162,9 +162,10 @@ class RecurrentDecoder(nn.Module, ABC):
         return Decoded(torch.cat(features, dim=1), torch.cat(weights, dim=-2) if weights else None, _mean_loss(outputs, real))
 
     def parts(self) -> RecurrentParts | None:
-        """Return the parts if `step` uses its layers and its readout only by calling `layer.step` and the readout.
+        """Return the parts that faster versions can replace, or None.
 
-        A decoder that returns them promises that `with_parts` with equal parts gives an equal `step`.
+        Return them only if `step` calls `layer.step` and the readout, and uses layers and readout in no other way: it must give
+        the same result after `with_parts` has replaced them by modules that compute the same.
         """
         return None
 

@@ -173,7 +173,7 @@ class TransformerTranslator(TransformerModel):
 
 
 def _numbers(kind: str, record: Collection[str]) -> set[int]:
-    """Return the numbers of the layers in the names of the sites of one kind."""
+    """Return the layer numbers of the recorded sites of one kind: {0, 2} for "cross.0" and "cross.2"."""
     return {int(site.partition(".")[2]) for site in record if site.startswith(f"{kind}.")}
 
 

@@ -305,7 +305,7 @@ class LanguageModel:
         )
 
     def _settings(self, **given: Any) -> GenerationConfig:
-        """Return the settings of the configuration, replaced by the given ones."""
+        """Return the generation settings of the configuration, with the given values in place of its own."""
         settings = replace(self.config.generation, **{name: value for name, value in given.items() if value is not None})
         try:
             check_config(settings)

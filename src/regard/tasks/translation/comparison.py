@@ -20,7 +20,7 @@ class TranslationScore:
     first: float
     """Score of the first translator, from 0 to 100."""
     first_interval: float
-    """Half of its 95% interval."""
+    """Half the width of the score's 95% confidence interval."""
     second: float
     second_interval: float
     p: float

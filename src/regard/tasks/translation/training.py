@@ -134,8 +134,8 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
             )
         if training.monitor != "loss" and not training.validation_pairs:
             raise ConfigError(
-                f"training.monitor is '{training.monitor}', which is computed on training.validation_pairs pairs, "
-                "which is 0; increase it, or monitor the loss"
+                f"training.monitor is '{training.monitor}', but training.validation_pairs is 0, so no pair is scored; increase "
+                "training.validation_pairs, or set training.monitor to 'loss'"
             )
 
     def prepare(

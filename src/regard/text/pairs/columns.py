@@ -46,7 +46,7 @@ class PairColumns(TwoColumns):
         return source, target
 
     def scores(self, columns: Sequence[Column]) -> list[tuple[float, float]]:
-        """Return the scores of each column, by its name, by whether it holds text, and by its language."""
+        """Return each column's scores as the source and as the target, computed from its name, its content and its language."""
         return [(self._score(column, 0), self._score(column, 1)) for column in columns]
 
     def recognises(self, first: Sequence[str]) -> bool:
