@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -137,7 +139,7 @@ def measure(name: str, command: list[str], port: int, options: argparse.Namespac
     """Start a service, load it, stop it under load, print what was measured, and return the answers per second."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "TOKENIZERS_PARALLELISM": "false"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, env=environment, **quiet)  # type: ignore[call-overload]
+    process = subprocess.Popen(command, env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload]
     url = f"http://127.0.0.1:{port}/v1/translate"
     try:
         until = time.monotonic() + START_SECONDS
@@ -167,6 +169,8 @@ def measure(name: str, command: list[str], port: int, options: argparse.Namespac
     finally:
         process.terminate()
         process.wait(60)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # LitServe leaves its workers behind
 
 
 def main() -> None:
