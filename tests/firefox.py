@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from browser import Driver
@@ -60,7 +61,8 @@ class Firefox(Driver):
         self.call("WebDriver:SetWindowRect", width=1280, height=1000)
 
     def close(self):
-        self.call("Marionette:Quit", flags=["eForceQuit"])
+        with suppress(EOFError, OSError):  # it may be gone before it has answered
+            self.call("Marionette:Quit", flags=["eForceQuit"])
         self._socket.close()
         try:
             self._process.wait(20)
@@ -72,12 +74,18 @@ class Firefox(Driver):
     def _receive(self):
         """Return one message: its length in digits, a colon, and JSON."""
         while b":" not in self._buffer:
-            self._buffer += self._socket.recv(65536)
+            self._read()
         length, _, self._buffer = self._buffer.partition(b":")
         while len(self._buffer) < int(length):
-            self._buffer += self._socket.recv(1 << 20)
+            self._read()
         message, self._buffer = self._buffer[: int(length)], self._buffer[int(length) :]
         return json.loads(message)
+
+    def _read(self):
+        received = self._socket.recv(1 << 20)
+        if not received:
+            raise EOFError("Firefox has closed the connection")
+        self._buffer += received
 
     def call(self, command, **parameters):
         """Send a command, and return its result."""
