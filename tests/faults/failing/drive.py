@@ -122,6 +122,9 @@ def _save(place: Path) -> int:
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         return error.exit_code
+    except MemoryError:  # which Python programs get as it is
+        print("regard: MemoryError", file=sys.stderr)
+        return 2
     return 0
 
 
