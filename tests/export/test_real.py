@@ -32,7 +32,7 @@ def trained(request, tmp_path_factory):
         "training.tensorboard": False,
         "training.precision": "float32",
         "training.validate_every": 300,
-        "validation_pairs": 100,
+        "training.validation_pairs": 100,
         "threads": 1,
     }
     return regard.fit(load_preset(request.param, settings), progress=False)
