@@ -8,6 +8,7 @@ happened.
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,10 @@ _CUT = "which together give the same update"
 """Said of batches that are split because memory was short: sums are rounded otherwise from then on."""
 _ONEDNN = "private_torch.py"
 """oneDNN, which packs weights here, doesn't check whether it got the memory."""
-_LOADER = "cannot allocate memory for thread-local data: ABORT"
-"""The C library ends a process that has no memory for the variables of a new thread."""
+_ABORTS = re.compile(
+    "cannot allocate memory for thread-local data: ABORT|memory allocation of [0-9]+ bytes failed|what\\(\\):  std::bad_alloc"
+)
+"""What the C library (without memory for a new thread), and libraries in Rust and C++ say before they end a process."""
 BLOCK = 4096
 """Bytes: smaller blocks are taken from larger ones, which Python and the C library have already."""
 
@@ -101,7 +104,7 @@ def check(failure):
     code, said, number = failure["code"], failure["said"], failure["number"]
     assert "Traceback" not in said, (number, said)
     packing = code == -11 and _ONEDNN in said[said.index("Fatal Python error") :][:600]
-    if packing or (code == 127 and said.startswith(_LOADER)):
+    if packing or (code in (-6, 127) and _ABORTS.search(said)):
         code = 2
     else:
         assert code in (0, 2), (number, code, said)
