@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from benchmarks.alignment import choose, main, prepare
 
 
@@ -17,6 +18,7 @@ def test_the_least_error():
     assert choose({"cross.0 produce": 0.3, "cross.1 produce": 0.1, "norm.1 consume": 0.9}) == "cross.1 produce"
 
 
+@pytest.mark.slow
 def test_prints_one_line_of_figures(capsys, monkeypatch):
     monkeypatch.setattr("benchmarks.alignment._HELD_OUT", 5)
     main(["--pairs", "40", "--epochs", "1"])

@@ -263,7 +263,7 @@ def test_without_a_key_the_query_attends_to_itself(case, unchecked):
     attention = made(case)
     query, *_ = inputs(case, attention)
     if attention.query_size != attention.key_size:
-        with pytest.raises(ShapeError, match="got no key, so that the query attends to itself"):
+        with pytest.raises(ShapeError, match="got no key, so the query attends to itself"):
             attention(query)
     else:
         torch.testing.assert_close(attention(query).context, attention(query, query).context)

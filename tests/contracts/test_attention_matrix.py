@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from contracts.attention_cases import CASES, expected
+from contracts.attention_cases import CASES, FIRST, expected
 from contracts.battery import TOLERANCE, choose_kernels, gradients, inputs, made, masks
 from contracts.cases.base import B, Case, K, Q
 from torch import Tensor
@@ -37,7 +37,7 @@ def cells() -> list[object]:
     for case, dtype, circumstance, form in product(CASES, DTYPES, CIRCUMSTANCES, FORMS):
         marks = [pytest.mark.compile] if form == "compiled" else []
         differs = (dtype != "float32") + (circumstance != "masked")
-        if differs > (form != "compiled"):
+        if differs > (form != "compiled") or (marks and case.name not in FIRST):
             marks.append(pytest.mark.slow)
         name = f"{form}-{circumstance}-{dtype}-{case.name}"
         found.append(pytest.param(case, dtype, circumstance, form, id=name, marks=marks))

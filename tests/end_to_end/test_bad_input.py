@@ -230,7 +230,10 @@ def test_a_disk_that_is_full_while_drawing(run, tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, id="Ctrl-C"), pytest.param(signal.SIGTERM, 143, id="SIGTERM", marks=pytest.mark.slow)],
+)
 def test_signals_during_training(number, code, pairs, tmp_path):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "regard", "train", "translation", f"--data.train={pairs}", f"--out={out}"]

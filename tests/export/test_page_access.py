@@ -10,7 +10,7 @@ OTHER_WINDOWS = [(390, False), (1280, True), (1920, False), (1920, True)]
 
 @pytest.mark.parametrize(
     ("width", "dark"),
-    [(390, True), (1280, False), *(pytest.param(*one, marks=pytest.mark.slow) for one in OTHER_WINDOWS)],
+    [(390, True), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1280, False), *OTHER_WINDOWS))],
 )
 def test_nothing_runs_out_of_the_page(chromium, made, width, dark):
     for names in (("recurrent",), ("reviews",), ("language",), ("recurrent", "other")):
