@@ -237,7 +237,7 @@ def test_nothing_is_left_when_the_data_are_bad(config, tmp_path, wrong):
 
 
 def test_monitor_needs_what_it_looks_at(config, change):
-    with pytest.raises(ConfigError, match=r"training.monitor is 'bleu', but training.validation_pairs is 0, so no pair is scored"):
+    with pytest.raises(ConfigError, match=r"training.monitor is 'bleu', but training.validation_pairs is 0, so no pair"):
         train(change(config, validation_pairs=0))
     train(change(config, validation_pairs=0, monitor="loss", max_steps=1))
     assert rows_of(config)[-1]["bleu"] == "0.0"
