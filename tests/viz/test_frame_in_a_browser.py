@@ -5,6 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from browser import Browser
 from viz.test_page_in_a_browser import CHROMIUM, FLAGS
 
 from regard.records import AttentionRecord, record
@@ -48,29 +49,27 @@ RECORDS = {
 }
 
 
-def heights(tmp_path, shown, *, dark):
-    """The heights of the frame and of the page in it, and where the page scrolls sideways."""
-    listen = (
-        "let told=0;addEventListener('message',(e)=>{told=e.data.regardHeight});"
-        "const end=Date.now()+20000;const wait=setInterval(()=>{if(!told&&Date.now()<end)return;clearInterval(wait);"
-        "setTimeout(()=>{const f=document.querySelector('iframe');const o=document.createElement('output');o.id='got';"
-        "o.textContent=[f.clientHeight,told,f.clientWidth].join();document.body.append(o)},500)},100)"
-    )
+@pytest.fixture(scope="module")
+def browser():
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+def heights(browser, tmp_path, shown, *, dark):
+    """The heights of the frame and of the page in it, which tells its own."""
     scheme = "dark" if dark else "light"
-    text = (
-        f'<!doctype html><html style="color-scheme:{scheme}"><body style="margin:0"><script>{listen}</script>'
-        f'<div style="width:600px;overflow:hidden">{shown}</div></body></html>'
-    )
     path = tmp_path / "cell.html"
-    path.write_text(text, encoding="utf-8")
-    dark_mode = ["--enable-features=WebContentsForceDark", "--force-dark-mode"] if dark else []
-    flags = [flag.replace("budget=2000", "budget=30000") for flag in FLAGS]
-    command = [CHROMIUM, *flags, *dark_mode, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
-    for _ in range(5):  # a busy browser's time may run out before the frame has told its height
-        dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-        frame, page, width = map(int, re.search(r'<output id="got">(.*?)</output>', dom)[1].split(","))
-        if page:
-            break
+    path.write_text(
+        f'<!doctype html><html style="color-scheme:{scheme}"><body style="margin:0">'
+        "<script>var told=0;addEventListener('message',(e)=>{told=e.data.regardHeight})</script>"
+        f'<div style="width:600px;overflow:hidden">{shown}</div></body></html>',
+        encoding="utf-8",
+    )
+    browser.open(path, dark=dark)
+    browser.wait("told")
+    browser.run("new Promise((done) => setTimeout(done, 300))")  # what follows from it
+    frame, page, width = browser.run("((f) => [f.clientHeight, told, f.clientWidth])(document.querySelector('iframe'))")
     assert width == 600
     assert page > 100
     return frame, page
@@ -124,13 +123,13 @@ def test_a_frame_follows_when_the_notebook_changes_its_theme(tmp_path):
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_the_frame_becomes_as_tall_as_the_page(tmp_path, name):
-    frame, page = heights(tmp_path, RECORDS[name]._repr_html_(), dark=name == "40 words")
+def test_the_frame_becomes_as_tall_as_the_page(browser, tmp_path, name):
+    frame, page = heights(browser, tmp_path, RECORDS[name]._repr_html_(), dark=name == "40 words")
     assert frame == page
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_where_no_script_runs_the_first_height_is_enough(tmp_path, name):
+def test_where_no_script_runs_the_first_height_is_enough(browser, tmp_path, name):
     shown = re.sub(r"</iframe><script>.*", "</iframe>", RECORDS[name]._repr_html_(), flags=re.DOTALL)
-    frame, page = heights(tmp_path, shown, dark=name == "8 words")
+    frame, page = heights(browser, tmp_path, shown, dark=name == "8 words")
     assert page <= frame <= 2 * page + 200
