@@ -122,8 +122,10 @@ def _save(place: Path) -> int:
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         return error.exit_code
-    except MemoryError:  # which Python programs get as it is
-        print("regard: MemoryError", file=sys.stderr)
+    except BaseException as error:  # a Python program gets these as they are; a panic of a library in Rust is not an Exception
+        if not isinstance(error, MemoryError) and type(error).__name__ != "PanicException":
+            raise
+        print(f"regard: {type(error).__name__}", file=sys.stderr)
         return 2
     return 0
 
