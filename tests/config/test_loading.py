@@ -112,7 +112,7 @@ def test_apply_overrides_leaves_its_argument():
         (
             {"zzz": {}},
             "unknown setting 'zzz'; known here: task, training, out, start_from, overwrite, seed, device, threads, chosen, "
-            "data, tokenizers, model, decoding",
+            "data, tokenizers, model, distillation, decoding",
         ),
         (
             {"model": {"decoder": {"input_feeding": True}}},

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from regard.errors import ShapeError
 from regard.layers import cross_entropy
-from regard.layers.cross_entropy import linear_cross_entropy, plain_linear_cross_entropy
+from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy, plain_linear_cross_entropy
 
 ROWS, WIDTH, WORDS = 23, 7, 31
 
@@ -37,6 +37,64 @@ def test_value_and_gradients_equal_the_plain_form(chunk, bias, smoothing, monkey
     for one, other in zip(*results, strict=True):
         if other is not None:
             torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def soft_targets(weight: float, dtype: torch.dtype = torch.float64) -> SoftTargets:
+    draw = torch.Generator().manual_seed(1)
+    words = torch.rand(ROWS, WORDS, generator=draw).topk(4).indices
+    return SoftTargets(words, torch.rand(ROWS, 4, generator=draw, dtype=torch.float64).to(dtype).softmax(-1), weight)
+
+
+@pytest.mark.parametrize("chunk", [WORDS * 3, 1 << 20])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_soft_targets_equal_the_plain_form(chunk, smoothing, weight, monkeypatch) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(cross_entropy, "BUFFER_ELEMENTS", 2 * chunk)
+    results = []
+    for function in (linear_cross_entropy, plain_linear_cross_entropy):
+        features, output, bias, target = inputs()
+        loss, nll = function(features, output, bias, target, label_smoothing=smoothing, soft=soft_targets(weight))
+        (3 * loss).backward()
+        results.append((loss, nll, features.grad, output.grad, bias.grad))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_soft_targets_equal_pytorchs_class_probabilities() -> None:
+    features, weight, bias, target = inputs()
+    soft = soft_targets(0.3)
+    probabilities = torch.zeros(ROWS, WORDS, dtype=torch.float64).scatter(1, soft.words, soft.probabilities)
+    mixed = 0.7 * functional.one_hot(target, WORDS).double() + 0.3 * probabilities
+    counts = target != 0
+    ours, _ = linear_cross_entropy(features, weight, bias, target, soft=soft)
+    logits = functional.linear(features, weight, bias)
+    theirs = functional.cross_entropy(logits[counts], mixed[counts], reduction="sum")
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_soft_targets_of_weight_zero_change_nothing() -> None:
+    features, weight, bias, target = inputs()
+    with_soft, _ = linear_cross_entropy(features, weight, bias, target, label_smoothing=0.1, soft=soft_targets(0.0))
+    without, _ = linear_cross_entropy(features, weight, bias, target, label_smoothing=0.1)
+    torch.testing.assert_close(with_soft, without, rtol=1e-12, atol=1e-12)
+
+
+def test_huge_logits_with_soft_targets_stay_finite() -> None:
+    features, weight, bias, target = inputs(torch.float32)
+    soft = soft_targets(0.5, torch.float32)
+    loss, _ = linear_cross_entropy(features * 1e4, weight, bias, target, soft=soft)
+    plain, _ = plain_linear_cross_entropy(features * 1e4, weight, bias, target, soft=soft)
+    loss.backward()
+    torch.testing.assert_close(loss, plain)
+    assert torch.isfinite(features.grad).all()
+
+
+def test_soft_targets_of_another_number_of_rows_are_refused() -> None:
+    features, weight, bias, target = inputs()
+    words, probabilities, share = soft_targets(0.5)
+    with pytest.raises(ShapeError, match=r"soft\.words"):
+        linear_cross_entropy(features, weight, bias, target, soft=SoftTargets(words[1:], probabilities[1:], share))
 
 
 def test_equals_pytorch() -> None:

@@ -74,6 +74,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "SelfAttentionConfig": {"normalizer.kind": "entmax15"},
     "SoftmaxConfig": {"temperature": 2.0},
     "SpacyConfig": {"language": "en"},
+    "DistillationConfig": {"weight": 0.7, "words": 16},
     "TeacherForcingConfig": {"end": 0.5, "unit": "token"},
     "TextDataConfig": {"unit": "paragraph"},
     "TokenizersConfig": {"joint": True},

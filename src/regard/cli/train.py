@@ -89,7 +89,7 @@ def _with_folder(config: RunConfig, preset: str | None) -> RunConfig:
 def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str | None]:
     """Return the settings of a command line in layers (task, preset, file, options), and the preset's name."""
     _check_habits(task, arguments)
-    own = {"--preset": True, "--config": True, "--from": True, "--overwrite": False}
+    own = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
     overrides, rest = split_settings(f"train {task}", arguments, own)
     parser = _parser(task)
     parser.stray = "; files are named by --data.train FILE or FILE,FILE, in quotation marks if a name contains spaces"
@@ -104,8 +104,14 @@ def _read_layers(task: str, arguments: Sequence[str]) -> tuple[list[Layer], str 
         from regard.presets import preset_layer
 
         layers.append(_checked(preset_layer(options.preset), f"preset '{options.preset}'", task))
-    layers.append(file)
     settings = read_settings(task, overrides)
+    if options.distill:
+        settings["distillation.teachers"] = options.distill
+    if teachers := _teachers_of([file, override_layer(settings)]):
+        from regard.tasks.distillation import teaching_layer
+
+        layers.append(teaching_layer(teachers[0], task))
+    layers.append(file)
     if options.overwrite:
         settings["overwrite"] = True
     layers.append(override_layer(settings))
@@ -164,6 +170,13 @@ def _start_of(layers: Sequence[Layer]) -> str:
     return next((str(layer.values["start_from"]) for layer in reversed(layers) if layer.values.get("start_from")), "")
 
 
+def _teachers_of(layers: Sequence[Layer]) -> Sequence[str]:
+    """Return the folders of the teachers that the settings name."""
+    named = reduce(lay_over, layers).values.get("distillation")
+    found = named.get("teachers", ()) if isinstance(named, dict) else ()
+    return found.split(",") if isinstance(found, str) else [str(one) for one in found]
+
+
 def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:
     """Return the settings of a run that starts from a trained model."""
     if preset is not None:
@@ -199,6 +212,17 @@ def _parser(task: str) -> Parser:
         help="fine-tune the trained model in DIR: start from its weights, vocabulary and settings, with a lower learning "
         "rate, a short warm-up, and 20 epochs",
     )
+    if "distillation.teachers" in setting_names(find_task(task).config_class):
+        parser.add_argument(
+            "--distill",
+            nargs="+",
+            type=model_folder,
+            metavar="DIR",
+            help="learn from the word probabilities of the trained models in DIR …, averaged, in addition to the words of the "
+            "data; the new model uses their vocabulary",
+        )
+    else:
+        parser.set_defaults(distill=None)
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out already holds")
     shown = [
         ("data.train", about.data),

@@ -35,7 +35,9 @@ _RANGES = {
         ),
         BELOW_ONE,
     ),
-    **dict.fromkeys(("num_layers", "encoder_layers", "decoder_layers", "num_recurrent", "max_ngram", "beam_size"), FEW),
+    **dict.fromkeys(
+        ("num_layers", "encoder_layers", "decoder_layers", "num_recurrent", "max_ngram", "beam_size", "words"), FEW
+    ),
     **dict.fromkeys(("label_smoothing", "ema_decay", "betas"), BELOW_ONE),
     **dict.fromkeys(("start", "end", "final"), _PROBABILITY),
     "max_tokens": Range("from 1 to 65536", low=1, high=1 << 16),  # as many as a text has characters
@@ -46,7 +48,7 @@ _RANGES = {
     **dict.fromkeys(("length_reward", "diversity"), Range("from 0 to 100", high=100)),
     "repetition_penalty": Range("from 1 to 100", low=1, high=100),
     "no_repeat_ngrams": Range("from 0 to 100", high=100),
-    "allow_skipped": _PROBABILITY,
+    **dict.fromkeys(("allow_skipped", "weight"), _PROBABILITY),
     "learning_rate": POSITIVE,
     "factor": _INSIDE,
     "top_p": Range("more than 0 and at most 1", high=1, open_low=True),

@@ -138,6 +138,18 @@ class TrainingConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DistillationConfig(Settings):
+    """Learning from the word probabilities of trained models, the teachers (Hinton et al. 2015; Kim & Rush 2016)."""
+
+    teachers: tuple[str, ...] = ()
+    """Folders of the teachers, whose probabilities are averaged (`--distill`). The run uses their vocabulary. Empty: none."""
+    weight: float = 0.5
+    """λ of the loss (1 − λ)·gold + λ·teachers: the share of the teachers; the gold words have the rest."""
+    words: int = 8
+    """Number of the teachers' most probable words that are kept for each target token."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecodingConfig(Settings):
     """Default settings for the search for translations; commands can override them."""
 

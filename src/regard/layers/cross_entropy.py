@@ -5,13 +5,18 @@ For features f_m, the output layer's weight W and bias b, and the gold word y_m,
     z_m = W f_m + b,    nll_m = log Σ_v exp z_mv − z_m,y_m,
     loss_m = (1 − ε)·nll_m + ε·(log Σ_v exp z_mv − mean_v z_mv)
 
-with label smoothing ε (Szegedy et al. 2016). The logits of M positions and V words are by far the largest tensor of a
+with label smoothing ε (Szegedy et al. 2016). With probabilities p_m of some words as a soft target, such as those of a teacher
+(Hinton et al. 2015), the loss is
+
+    (1 − λ)·loss_m + λ·(log Σ_v exp z_mv − Σ_v p_mv z_mv).
+
+The logits of M positions and V words are by far the largest tensor of a
 translator. Here they are computed for a chunk of rows at a time, and converted to their gradient in place while they are in the
 cache. Wijmans et al. 2024 (Cut cross-entropy) and Hsu et al. 2024 (Liger) do the same on GPUs.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -35,6 +40,17 @@ ALIGNMENT = 16
 """Vocabularies are padded to a multiple of this; otherwise float32 products run at about half the speed on a CPU."""
 
 
+class SoftTargets(NamedTuple):
+    """Probabilities of some words at each position, as a target of the loss."""
+
+    words: Int[Tensor, "M K"]
+    """Words in [0, V), all different in a row."""
+    probabilities: Float[Tensor, "M K"]
+    """Their probabilities, which sum to one in each row. All other words have probability zero."""
+    weight: float
+    """λ in [0, 1]: the share of this target in the loss; the gold word has the rest."""
+
+
 def pad_vocabulary(weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None) -> tuple[Tensor, Tensor | None]:
     """Add unused words up to a multiple of `ALIGNMENT`; the caller cuts the logits to V."""
     missing = -weight.shape[0] % ALIGNMENT
@@ -50,6 +66,7 @@ def linear_cross_entropy(
     target: Int[Tensor, " M"],
     *,
     label_smoothing: float = 0.0,
+    soft: SoftTargets | None = None,
     ignore_index: int = 0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sum the cross entropy of `features @ weight.T + bias` with `target`.
@@ -62,10 +79,12 @@ def linear_cross_entropy(
         bias: Its bias, if it has one.
         target: Gold words in [0, V). Rows equal to `ignore_index` are ignored.
         label_smoothing: ε in [0, 1).
+        soft: Soft targets in addition to the gold words; None for gold words only.
         ignore_index: The padding word.
 
     Returns:
-        The summed loss, and the summed negative log-likelihood in nats, without smoothing and without a gradient.
+        The summed loss, and the summed negative log-likelihood of the gold words in nats, without smoothing and without a
+        gradient.
 
     Raises:
         ShapeError: If sizes do not match.
@@ -75,9 +94,12 @@ def linear_cross_entropy(
     check_shape("target", target, "M", sizes)
     if bias is not None:
         check_shape("bias", bias, "V", sizes)
+    if soft is not None:
+        sizes = check_shape("soft.words", soft.words, "M K", sizes)
+        check_shape("soft.probabilities", soft.probabilities, "M K", sizes)
     device = features.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
-    loss, nll = _LinearCrossEntropy.apply(features, weight, bias, target, label_smoothing, ignore_index, dtype)
+    loss, nll = _LinearCrossEntropy.apply(features, weight, bias, target, label_smoothing, soft, ignore_index, dtype)
     return loss, nll
 
 
@@ -88,12 +110,16 @@ def plain_linear_cross_entropy(
     target: Tensor,
     *,
     label_smoothing: float = 0.0,
+    soft: SoftTargets | None = None,
     ignore_index: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Compute the result of `linear_cross_entropy` with all logits at once, as a reference for it."""
     log_probability = functional.log_softmax(functional.linear(features, weight, bias), dim=-1)
     nll = -log_probability.gather(1, target[:, None])[:, 0]
     loss = (1 - label_smoothing) * nll - label_smoothing * log_probability.mean(dim=-1)
+    if soft is not None:
+        expected = (soft.probabilities * log_probability.gather(1, soft.words)).sum(dim=-1)
+        loss = (1 - soft.weight) * loss - soft.weight * expected
     counts = target != ignore_index
     return (loss * counts).sum(), (nll * counts).sum().detach()
 
@@ -109,33 +135,44 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         target: Tensor,
         label_smoothing: float,
+        soft: SoftTargets | None,
         ignore_index: int,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         with torch.autocast(features.device.type, enabled=False):
-            walk = _Walk(features.detach(), weight.detach(), None if bias is None else bias.detach(), target, dtype)
-            gradients = walk.run(label_smoothing, ignore_index, ctx.needs_input_grad[:3])
+            own_bias = None if bias is None else bias.detach()
+            chunked = _ChunkedPass(features.detach(), weight.detach(), own_bias, target, soft, dtype)
+            gradients = chunked.run(label_smoothing, ignore_index, ctx.needs_input_grad[:3])
         ctx.save_for_backward(*gradients)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        ctx.mark_non_differentiable(walk.nll)
-        return walk.loss, walk.nll
+        ctx.mark_non_differentiable(chunked.nll)
+        return chunked.loss, chunked.nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         scaled = [None if g is None else g.to(dtype) * grads[0].to(dtype) for g, dtype in saved]
-        return (*scaled, None, None, None, None)
+        return (*scaled, None, None, None, None, None)
 
 
-class _Walk:
+class _ChunkedPass:
     """A pass over all positions, a chunk at a time."""
 
-    def __init__(self, features: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        soft: SoftTargets | None,
+        dtype: torch.dtype,
+    ) -> None:
         self.exact = torch.float64 if features.dtype == torch.float64 else torch.float32
         self.on_cpu = features.device.type == "cpu"
         self.given, self.words = len(features), len(weight)
         self.target, self.features = target, features.to(dtype)
+        self.soft = None if soft is None else soft._replace(probabilities=soft.probabilities.to(self.exact))
         self.weight, self.bias = pad_vocabulary(weight.to(dtype), None if bias is None else bias.to(dtype))
         self.loss, self.nll = features.new_zeros((), dtype=self.exact), features.new_zeros((), dtype=self.exact)
 
@@ -146,6 +183,10 @@ class _Walk:
         if self.on_cpu and (missing := -self.given % ROW_ALIGNMENT):
             self.features = functional.pad(self.features, (0, 0, 0, missing))
             self.target = functional.pad(self.target, (0, missing), value=ignore_index)
+            if self.soft is not None:
+                words, probabilities, share = self.soft
+                padding = (0, 0, 0, missing)
+                self.soft = SoftTargets(functional.pad(words, padding), functional.pad(probabilities, padding), share)
         if label_smoothing:  # mean_v z_mv of all positions at once, from the mean of the words' weights
             mean_word = self.weight[: self.words].to(self.exact).mean(0)
             self.mean_logits = self.features.to(self.exact) @ mean_word
@@ -196,15 +237,25 @@ class _Walk:
         loss = nll
         if label_smoothing:
             loss = nll + label_smoothing * (gold - self.mean_logits[part])
+        if self.soft is not None:
+            words, probabilities, share = self.soft
+            expected = (probabilities[part] * logits.gather(1, words[part])).sum(-1)
+            loss = (1 - share) * loss + share * (nll + gold - expected)
         self.loss += (loss * counts).sum()
         return softmax
 
     def _gradient_of_logits(self, softmax: Tensor, part: slice, label_smoothing: float, ignore_index: int) -> None:
-        """Convert the softmax in place to softmax − (1 − ε)·onehot(y) − ε/V, and ignored rows to zero."""
+        """Subtract the target from the softmax in place, and set ignored rows to zero.
+
+        The target is (1 − λ)·((1 − ε)·onehot(y) + ε/V) + λ·p.
+        """
         target = self.target[part]
+        gold_share = 1.0 if self.soft is None else 1 - self.soft.weight
         if label_smoothing:
-            softmax[:, : self.words] -= label_smoothing / self.words
-        softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), label_smoothing - 1))
+            softmax[:, : self.words] -= gold_share * label_smoothing / self.words
+        softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), gold_share * (label_smoothing - 1)))
+        if self.soft is not None:
+            softmax.scatter_add_(1, self.soft.words[part], -self.soft.weight * self.soft.probabilities[part])
         counts = target != ignore_index
         if not bool(counts.all()):
             softmax *= counts[:, None]

@@ -146,6 +146,10 @@ class Trainable(ABC, Generic[ConfigT, ModelT, BatchT, BundleT]):
     """Facts about the trained model that training started from, for the signature; empty for random weights."""
     estimated: Mapping[str, Any] = MappingProxyType({})
     """Scores of the models of `scoring_runs`, for the signature of a run that holds nothing out."""
+    teachers: Sequence[str] = ()
+    """Folders of trained models that the model learns from."""
+    notes: Sequence[str] = ()
+    """Lines about the run, for its beginning."""
     frozen: Sequence[nn.Parameter] = ()
     """Parameters that training does not change (`model.freeze`)."""
     unit: ClassVar[str]

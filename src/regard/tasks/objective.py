@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.layers.cross_entropy import linear_cross_entropy
+from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy
 from regard.machine import Machine
 from regard.models.seq2seq import MapsWithLoss, Seq2Seq
 from regard.task import Corpus
@@ -24,6 +24,7 @@ def objective(
     *,
     use_gold: Bool[Tensor, "B T"] | None = None,
     label_smoothing: float = 0.0,
+    soft: SoftTargets | None = None,
     alignment_weight: float = 0.0,
     attention_loss_weight: float = 0.0,
     report: Callable[[Tensor, Tensor], None] = lambda total, count: None,
@@ -37,6 +38,7 @@ def objective(
         batch: Sentence pairs.
         use_gold: True where the gold word is fed; None to feed gold words only.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
+        soft: Soft targets for all target tokens of the batch, one after the other without padding.
         alignment_weight: λ of `alignment_loss`, for a `GuidedBatch`.
         attention_loss_weight: λ of the loss of the attention itself (coverage), summed over words.
         report: Function that is called with the sum of the attention's own losses and the number of words, if there is such a
@@ -56,6 +58,7 @@ def objective(
         bias,
         batch.target_out.flatten().index_select(0, real),
         label_smoothing=label_smoothing,
+        soft=soft,
     )
     if guided:
         assert isinstance(batch, GuidedBatch)

@@ -175,8 +175,9 @@ def _resume(place: RunFolder, team: Team, model: Any, attention: Any, overrides:
     with prepared(machine):
         task = _build_task(config, team, model, attention, start, progress=progress)
         if task.data.fingerprint != facts.get("fingerprint"):
+            sources = " or ".join((*config.data.train, *task.teachers))
             raise DataError(
-                f"cannot resume '{folder}': {' or '.join(config.data.train)} has changed since the run began; "
+                f"cannot resume '{folder}': {sources} has changed since the run began; "
                 "put the old file back, or start a new run"
             )
         task.estimated = _estimated(task, facts, folder)

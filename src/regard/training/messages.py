@@ -13,11 +13,11 @@ from regard.training.versions import describe_changes, versions
 
 
 def describe_beginning(task: Trainable, start: StartFiles | None) -> list[str]:
-    """Describe the model that a run starts from, and how much of the model is frozen."""
+    """Describe the models that a run starts from or learns from, and how much of the model is frozen."""
     frozen = [describe_frozen(task.model, task.frozen)] if task.frozen else []
     if start is None:
-        return frozen
-    return [describe_start(start, task.config, [*task.describe_start(start), *frozen])]
+        return [*task.notes, *frozen]
+    return [*task.notes, describe_start(start, task.config, [*task.describe_start(start), *frozen])]
 
 
 def describe_resume(run: Run, facts: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from regard.config.checks import transformer_misfits
 from regard.config.data import BPEConfig, TextDataConfig, TokenizerConfig
 from regard.config.language import GenerationConfig, LanguageModelConfig
 from regard.config.run import RunConfig
-from regard.config.training import TrainingConfig
+from regard.config.training import DistillationConfig, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,8 @@ class LanguageConfig(RunConfig):
     """Architecture of the model."""
     training: LanguageTrainingConfig = field(default_factory=LanguageTrainingConfig)
     """Settings of the training."""
+    distillation: DistillationConfig = field(default_factory=DistillationConfig)
+    """Trained models to learn from, in addition to the gold words."""
     generation: GenerationConfig = field(default_factory=GenerationConfig)
     """Settings of generation."""
 

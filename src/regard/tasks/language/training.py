@@ -12,10 +12,12 @@ from regard.errors import ConfigError
 from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
 from regard.task import LikelihoodScores, Start, Trainable, Training, Validator
+from regard.tasks.distillation import TaughtWords, load_teachers, read_with_teachers
 from regard.tasks.language.bundle import LanguageBundle, LanguageFormat
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import mean_nll, objective, own_model
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
+from regard.text.cache import fingerprint_of
 from regard.text.corpora import TextCorpus
 from regard.text.plain import TextData, prepare_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -30,6 +32,8 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
 
     unit: ClassVar[str] = "tokens"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "train_perplexity", "dev_nll", "dev_perplexity")
+    taught: TaughtWords | None = None
+    """Probabilities of the teachers, if there are any."""
     data: TextData
 
     def sampler(self) -> BucketBatchSampler:
@@ -41,8 +45,9 @@ class TrainableLanguageModel(Trainable[LanguageConfig, Seq2Seq, Batch, LanguageB
         return int(self.data.train.lengths[indices].sum())
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Return the loss with label smoothing, and without it."""
-        return objective(self.model, batch, label_smoothing=self.config.training.label_smoothing)
+        """Return the loss with label smoothing and teachers, and −log p of the gold tokens alone."""
+        soft = self.taught.targets(batch.index) if self.taught else None
+        return objective(self.model, batch, label_smoothing=self.config.training.label_smoothing, soft=soft)
 
     def validator(self, machine: Machine) -> "LanguageValidator | None":
         """Return the validator of loss and perplexity on all dev texts."""
@@ -129,14 +134,25 @@ class LanguageTraining(Training[LanguageConfig, Tokenizer, LanguageBundle]):
     ) -> TrainableLanguageModel:
         """Read the texts and build the model, with the vocabulary and the weights of `start` if there is one."""
         learned = start.parts if start else None
+        teachers = load_teachers(config.distillation, config.task, LanguageBundle)
+        if teachers:
+            config = replace(config, tokenizer=teachers.bundles[0].config.tokenizer)
+            learned = learned or teachers.bundles[0].tokenizer
         data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
         config = replace(config, tokenizer=data.tokenizer_config)
+        if teachers:
+            data = replace(data, fingerprint=fingerprint_of([data.fingerprint, *teachers.hashes]))
         seed_step(config.seed, 0)
         built = _build_model(config, data.tokenizer, model)
         check_vocabulary(built, LanguageFormat().vocabulary(data.tokenizer), given=model is not None)
         if start:
             start.load_into(built)
-        return TrainableLanguageModel(config, data, built, custom_part(model, attention))
+        task = TrainableLanguageModel(config, data, built, custom_part(model, attention))
+        if teachers:
+            vocabulary = built.vocabulary
+            task.taught = read_with_teachers(teachers, data.train, data.train.lengths, vocabulary, config, progress=progress)
+            task.teachers, task.notes = config.distillation.teachers, [teachers.describe(task.taught)]
+        return task
 
 
 def _build_model(config: LanguageConfig, tokenizer: Tokenizer, model: OwnLanguageModel | None) -> Seq2Seq:

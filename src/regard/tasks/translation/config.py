@@ -8,7 +8,7 @@ from regard.config.checks import transformer_misfits
 from regard.config.data import DataConfig, TokenizersConfig
 from regard.config.model import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.config.run import RunConfig
-from regard.config.training import DecodingConfig, TeacherForcingConfig, TrainingConfig
+from regard.config.training import DecodingConfig, DistillationConfig, TeacherForcingConfig, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,8 @@ class TranslationConfig(RunConfig):
     """Architecture of the model."""
     training: TranslationTrainingConfig = field(default_factory=TranslationTrainingConfig)
     """Settings of the training."""
+    distillation: DistillationConfig = field(default_factory=DistillationConfig)
+    """Trained models to learn from, in addition to the gold words."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     """Settings of the search."""
 

@@ -11,15 +11,18 @@ from torch import Tensor
 
 from regard.attention.base import Attention
 from regard.config import RecurrentConfig
+from regard.config.checks import check_config
 from regard.errors import ConfigError
 from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Start, Trainable, Training
+from regard.tasks.distillation import TaughtWords, load_teachers, read_with_teachers
 from regard.tasks.objective import draw_gold, objective, own_model
 from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.validation import TranslationValidator
 from regard.text.batching import Batch, BucketBatchSampler
+from regard.text.cache import fingerprint_of
 from regard.text.pairs.gold import add_gold_alignments
 from regard.text.pairs.prepare import PreparedData, prepare
 from regard.training.contexts import fitting_into_memory
@@ -33,6 +36,8 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
     """Objective −log p(target | source), summed over target words including end symbols."""
 
     unit: ClassVar[str] = "target tokens"
+    taught: TaughtWords | None = None
+    """Probabilities of the teachers, if there are any."""
     _attention_loss: tuple[Tensor, Tensor] | None = None
     """The sum over words, and their number, since the last row of the logs, for this process only."""
     columns: ClassVar[tuple[str, ...]] = (
@@ -56,7 +61,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
         return int(self.data.train.target_lengths[indices].sum())
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Return the loss with label smoothing, and without it."""
+        """Return the loss with label smoothing and teachers, and −log p of the gold words alone."""
         training = self.config.training
         probability = gold_probability(training.teacher_forcing, step, total_steps)
         use_gold = draw_gold(batch.target_in, probability, training.teacher_forcing.unit)
@@ -65,6 +70,7 @@ class TrainableTranslator(Trainable[TranslationConfig, Seq2Seq, Batch, Translati
             batch,
             use_gold=use_gold,
             label_smoothing=training.label_smoothing,
+            soft=self.taught.targets(batch.index) if self.taught else None,
             alignment_weight=training.alignment_weight,
             attention_loss_weight=training.attention_loss_weight,
             report=self._add_attention_loss,
@@ -149,9 +155,17 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
     ) -> TrainableTranslator:
         """Read the pairs and build the model, with the vocabulary and the weights of `start` if there is one."""
         learned = (start.parts.source, start.parts.target) if start else None
+        teachers = load_teachers(config.distillation, config.task, TranslationBundle)
+        if teachers:
+            taught_by = teachers.bundles[0]
+            config = replace(config, tokenizers=taught_by.config.tokenizers)
+            check_config(config)
+            learned = learned or (taught_by.source_tokenizer, taught_by.target_tokenizer)
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
         if config.data.alignments:
             data = add_gold_alignments(data, config.data)
+        if teachers:
+            data = replace(data, fingerprint=fingerprint_of([data.fingerprint, *teachers.hashes]))
         config = replace(config, tokenizers=data.tokenizers)
         seed_step(config.seed, 0)
         tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)
@@ -161,7 +175,12 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
             start.load_into(built)
         if config.data.alignments and "cross" not in built.sites:
             raise ConfigError("data.alignments trains attention, and this model has none over the source (no site `cross`)")
-        return TrainableTranslator(config, data, built, custom_part(model, attention))
+        task = TrainableTranslator(config, data, built, custom_part(model, attention))
+        if teachers:
+            lengths, vocabulary = data.train.target_lengths, built.vocabulary
+            task.taught = read_with_teachers(teachers, data.train, lengths, vocabulary, config, progress=progress)
+            task.teachers, task.notes = config.distillation.teachers, [teachers.describe(task.taught)]
+        return task
 
 
 def _build_model(

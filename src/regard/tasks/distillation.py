@@ -1,0 +1,245 @@
+"""Distillation: a model learns from the word probabilities of trained models, its teachers, in addition to the gold words.
+
+At target token t, the model learns from the mean of the teachers' probabilities p(y) of its most probable words,
+
+    loss_t = (1 − λ)·(−log q(gold)) + λ·(−Σ_y p(y) log q(y)).
+
+The teachers read the training data once, before the first update. Their probabilities are kept in a memory-mapped file, in the
+cache of prepared data, so a second student of the same teachers starts at once.
+
+Reference:
+    Hinton, Vinyals, Dean 2015, Distilling the Knowledge in a Neural Network; Kim & Rush 2016, Sequence-Level Knowledge
+    Distillation, section 3.1 (word level).
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from regard.bundle import load_bundle, read_start
+from regard.bundle.bundle import WEIGHTS
+from regard.config import DistillationConfig, RunConfig
+from regard.config.loading import Layer, dump_config
+from regard.errors import ConfigError, RequestError
+from regard.layers.cross_entropy import CHUNK_ELEMENTS, SoftTargets
+from regard.machine import resolve_machine
+from regard.models.seq2seq import Seq2Seq
+from regard.plurals import counted
+from regard.processes.ranks import read_ranks
+from regard.task import Bundle, find_task
+from regard.task.bundle import BundleT
+from regard.text.bars import late_bars
+from regard.text.batching import Batch, length_batches
+from regard.text.cache import find_or_make, hash_files, is_whole
+from regard.text.corpora import EncodedCorpus, TextCorpus
+from regard.training.data import to_device
+
+FORMAT_VERSION = 1
+"""Version of the files, which is increased when the same teachers and data give another file than before."""
+
+_WORD = np.dtype([("word", np.int32), ("probability", np.float16)])
+_FILE = "words.npy"
+
+
+@dataclass(frozen=True)
+class Teachers(Generic[BundleT]):
+    """Trained models of one task, whose probabilities a student learns from."""
+
+    bundles: Sequence[BundleT]
+    config: DistillationConfig
+
+    @property
+    def hashes(self) -> list[str]:
+        """Hashes of their weights."""
+        return [bundle.signature["files"][WEIGHTS] for bundle in self.bundles]
+
+    @property
+    def vocabulary(self) -> str:
+        """Hash of their vocabulary."""
+        return _vocabulary(self.bundles[0])
+
+    def describe(self, words: "TaughtWords") -> str:
+        """Describe the teachers, and how much of their probability is kept, in one line."""
+        folders = ", ".join(self.config.teachers)
+        return (
+            f"learning from {counted(len(self.bundles), 'teacher')} ({folders}), with weight {self.config.weight:g}: their "
+            f"{counted(words.table.shape[1], 'most probable word')} at each token hold "
+            f"{words.kept:.1%} of the probability on average"
+        )
+
+
+def load_teachers(config: DistillationConfig, task: str, kind: type[BundleT]) -> Teachers[BundleT] | None:
+    """Load the teachers of a run; None if it has none.
+
+    Args:
+        config: The settings.
+        task: Task of the run.
+        kind: Class of the task's bundles.
+
+    Raises:
+        BundleError: If a folder is not a trained model, or is damaged.
+        ConfigError: If a teacher is for another task, needs the user's own object, or has another vocabulary than the first.
+    """
+    bundles: list[BundleT] = []
+    for folder in config.teachers:
+        try:
+            bundle = load_bundle(folder)
+        except RequestError as error:
+            raise ConfigError(
+                f"the teacher in '{folder}' has a part that is your own object, which cannot be loaded from its folder; only "
+                "models that regard can build itself can teach"
+            ) from error
+        if not isinstance(bundle, kind):
+            raise ConfigError(
+                f"the teacher in '{folder}' is {find_task(bundle.config.task).words.predictor}, expected "
+                f"{find_task(task).words.predictor}"
+            )
+        if bundles and _vocabulary(bundle) != _vocabulary(bundles[0]):
+            raise ConfigError(
+                f"the teacher in '{folder}' has another vocabulary than the one in '{config.teachers[0]}'; teachers must share "
+                "their vocabularies, so train them on the same data with the same tokenizers"
+            )
+        bundles.append(bundle)
+    return Teachers(bundles, config) if bundles else None
+
+
+def teaching_layer(folder: str | Path, task: str) -> Layer:
+    """Return the settings that a student takes from its first teacher: tokenizers, and how text is read.
+
+    Args:
+        folder: Folder of the teacher.
+        task: Task of the run.
+
+    Raises:
+        BundleError: If the folder contains no trained model.
+        ConfigError: If the teacher is for another task.
+    """
+    config, own = read_start(folder).config, find_task(task)
+    if config.task != task:
+        theirs = find_task(config.task).words.predictor
+        raise ConfigError(f"the teacher in '{folder}' is {theirs}, expected {own.words.predictor}")
+    plain = dump_config(config)
+    reading = {name: plain["data"][name] for name in own.reading_settings}
+    return Layer({"task": task, **{name: plain[name] for name in own.vocabulary_settings}, "data": reading})
+
+
+@dataclass(frozen=True)
+class TaughtWords:
+    """The teachers' most probable words at each target token of the training data."""
+
+    table: npt.NDArray[Any]
+    """Words and probabilities, (N,K), in a memory-mapped file; one row per token, examples in the order of the corpus."""
+    starts: npt.NDArray[np.int64]
+    """Row at which each example begins, and N at the end."""
+    weight: float
+    """λ of the loss."""
+
+    @property
+    def kept(self) -> float:
+        """Mean over tokens of the teachers' probability of these words."""
+        return float(self.table["probability"].sum(dtype=np.float64) / len(self.table))
+
+    def targets(self, index: Int[Tensor, " B"]) -> SoftTargets:
+        """Return the soft targets of some examples, all their tokens one after the other.
+
+        Args:
+            index: Indices of the examples in the corpus. On a GPU, the update waits until they are on the CPU.
+        """
+        rows = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in index.tolist()])
+        found = self.table[rows]
+        words = torch.from_numpy(found["word"].astype(np.int64)).to(index.device)
+        probabilities = torch.from_numpy(found["probability"].astype(np.float32)).to(index.device)
+        return SoftTargets(words, probabilities / probabilities.sum(-1, keepdim=True), self.weight)
+
+
+def read_with_teachers(
+    teachers: Teachers,
+    corpus: EncodedCorpus | TextCorpus,
+    lengths: npt.NDArray[np.int32],
+    vocabulary: str,
+    config: RunConfig,
+    *,
+    progress: bool,
+) -> TaughtWords:
+    """Compute the teachers' probabilities at each target token, or read them from the cache.
+
+    Args:
+        teachers: The teachers.
+        corpus: The training data.
+        lengths: Number of target tokens of each example.
+        vocabulary: Hash of the student's vocabulary.
+        config: The student's run, which has the device, the number format and the size of batches.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        ConfigError: If the teachers have another vocabulary than the student.
+        DataError: If the cache cannot be written.
+    """
+    machine = resolve_machine(config, read_ranks())
+    if vocabulary != teachers.vocabulary:
+        raise ConfigError(
+            f"the teacher in '{teachers.config.teachers[0]}' has another vocabulary than this run; a student must use the "
+            "vocabulary of its teachers, so it cannot start from a model with another one"
+        )
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    named = {
+        "format": FORMAT_VERSION,
+        "corpus": hash_files([str(corpus.path)]),
+        "teachers": teachers.hashes,
+        "words": teachers.config.words,
+        "bfloat16": machine.bfloat16,
+    }
+    name = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:32]
+    entry = corpus.path.parent.with_name(f"teachers-{name}")
+
+    def load() -> npt.NDArray[Any] | None:
+        return np.load(entry / _FILE, mmap_mode="r", allow_pickle=False) if is_whole(entry) else None
+
+    def make(folder: Path) -> None:
+        models: list[Any] = [bundle.model.to(machine.device) for bundle in teachers.bundles]
+        size = models[0].output_weight()[0].shape[0]
+        shape = (int(starts[-1]), min(teachers.config.words, size))
+        table = np.lib.format.open_memmap(folder / _FILE, mode="w+", dtype=_WORD, shape=shape)
+        batches = length_batches(lengths, config.training.batch_tokens)
+        with torch.no_grad(), late_bars(shown=progress) as bars:
+            bar = bars.add_task("reading the data with the teachers", total=len(batches))
+            for indices in batches:
+                batch = to_device(corpus.batch(indices), machine.device)
+                with machine.autocast():
+                    probabilities, words = _most_probable(models, batch, shape[1])
+                rows = np.concatenate([np.arange(starts[one], starts[one + 1]) for one in indices])
+                found = np.empty((len(rows), shape[1]), _WORD)
+                found["word"], found["probability"] = words.cpu().numpy(), probabilities.cpu().numpy()
+                table[rows] = found
+                bars.advance(bar)
+        table.flush()
+
+    return TaughtWords(find_or_make(entry, load, make), starts, teachers.config.weight)
+
+
+def _most_probable(models: Sequence[Seq2Seq], batch: Batch, count: int) -> tuple[Float[Tensor, "M K"], Int[Tensor, "M K"]]:
+    """Return the most probable words of an average of models at the tokens of a batch, without padding."""
+    real = batch.target_mask.flatten().nonzero().squeeze(1)
+    outputs = []
+    for model in models:
+        features, _ = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+        outputs.append((features.flatten(0, 1).index_select(0, real), *model.output_weight()))
+    found = []
+    for rows in torch.arange(len(real), device=real.device).split(max(1, CHUNK_ELEMENTS // outputs[0][1].shape[0])):
+        logits = [functional.linear(features[rows], weight, bias) for features, weight, bias in outputs]
+        found.append(torch.stack([one.softmax(-1, torch.float32) for one in logits]).mean(0).topk(count))
+    return torch.cat([one.values for one in found]), torch.cat([one.indices for one in found])
+
+
+def _vocabulary(bundle: Bundle) -> str:
+    return str(bundle.model.vocabulary)
