@@ -12,6 +12,7 @@ classifier training the attention classifier against a plain loop, classifying, 
 joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
+distillation  students of several sizes, with teachers and without: hours
 precision  decoding with a trained translator in float32 and in bfloat16
 export     a translator exported to ONNX against regard: the same words and attention, and the time for one sentence
 service    `regard serve` under load against one request at a time, a plain FastAPI handler and LitServe
@@ -35,6 +36,7 @@ NAMES = (
     "joeynmt",
     "transformer",
     "decoding",
+    "distillation",
     "precision",
     "export",
     "service",
