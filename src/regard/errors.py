@@ -11,9 +11,9 @@ from difflib import get_close_matches
 _LONGEST = 2000
 _SHORT_OF_MEMORY = (
     *("out of memory", "alloc_failed", "bad_alloc", "memory allocation", "allocation failed"),
-    *("can't allocate memory", "cannot allocate memory"),
+    *("can't allocate memory", "cannot allocate memory", "pyobject pointer is null"),
 )
-"""Words of PyTorch, CUDA, the C library, C++, and the library of tokenizers, in lower case."""
+"""Words of PyTorch, CUDA, the C library, C++, and libraries in Rust (tokenizers, safetensors), in lower case."""
 _SHORTENED = " … "
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, line separators, marks that reverse a text, and halves of surrogate pairs."""

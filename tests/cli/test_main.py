@@ -117,6 +117,7 @@ def test_mistakes_get_one_message_and_code_2(arguments, message, capsys):
                 RuntimeError("[enforce fail at alloc_cpu.cpp:128] DefaultCPUAllocator: can't allocate memory: you tried …"),
                 RuntimeError("std::bad_alloc"),
                 type("PanicException", (BaseException,), {})("Onig: Regex search error: fail to memory allocation"),
+                type("PanicException", (BaseException,), {})("PyObject pointer is null"),
             )
         ),
     ],
