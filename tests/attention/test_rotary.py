@@ -93,6 +93,58 @@ def test_exported_graphs_rotate_likewise(layout, scaling):
     torch.testing.assert_close(Turn(rotary, 8)(heads, 5), rotary.rotate(heads, 5), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", [None, *SCALINGS])
+def test_kept_rotations_equal_the_formula_at_any_position_and_in_any_order(name):
+    scaling = None if name is None else SCALINGS[name][0]
+    kept = Rotary(scaling=scaling)
+    for start, length, dtype in (
+        (0, 3, torch.float32),
+        (500, 2, torch.float32),
+        (2, 1, torch.float64),
+        (7, 130, torch.float32),
+    ):
+        heads = torch.randn(2, 3, length, 8, generator=torch.Generator().manual_seed(start), dtype=dtype)
+        given = (start + torch.arange(length)).expand(2, length)
+        assert torch.equal(kept.rotate(heads, start), Rotary(scaling=scaling).rotate_at(heads, given))
+    kept.base = 100.0
+    assert torch.equal(kept.rotate(heads, 7), Rotary(100.0, scaling=scaling).rotate(heads, 7))
+
+
+def test_rotations_that_a_search_kept_serve_training():
+    rotary = Rotary()
+    heads = torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        rotary.rotate(heads, 0)
+    needs = heads.clone().requires_grad_()
+    rotary.rotate(needs, 0).sum().backward()
+    assert torch.isfinite(needs.grad).all()
+
+
+def test_a_subclass_may_learn_its_frequencies():
+    class Learned(Rotary):
+        def __init__(self):
+            super().__init__()
+            self.theta = nn.Parameter(torch.tensor([1.0, 0.1]))
+
+        def frequencies(self, head_size, like):
+            return self.theta
+
+    class Scaled(RotaryScaling):
+        factor = nn.Parameter(torch.tensor(2.0))
+
+        def scale(self, theta, base):
+            return theta / self.factor
+
+    heads = torch.randn(1, 1, 3, 4, generator=torch.Generator().manual_seed(0))
+    for rotary, weight in ((learned := Learned(), learned.theta), (Rotary(scaling=Scaled()), Scaled.factor)):
+        rotary.rotate(heads, 1)[..., 0].sum().backward()
+        assert weight.grad.abs().sum() > 0
+        before = rotary.rotate(heads, 1)
+        with torch.no_grad():
+            weight.mul_(1.5)
+        assert not torch.allclose(rotary.rotate(heads, 1), before), "the changed frequencies are used"
+
+
 @pytest.mark.parametrize("layout", ["pairs", "half"])
 def test_gradients_and_half_precision_of_each_layout(layout):
     rotary = Rotary(base=7.0, layout=layout, scaling=YaRNScaling(2.0, original_length=9))

@@ -13,6 +13,7 @@ overrides a method loses the capabilities of its parent, unless it declares its 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from inspect import isfunction
 from typing import Any, TypeVar, cast
 
@@ -98,11 +99,12 @@ def is_unchanged(module: nn.Module, cls: type[nn.Module]) -> bool:
         module: The module.
         cls: Class whose formula the caller knows.
     """
-    methods = _methods(cls)
+    methods = _methods(cls)  # type: ignore[arg-type]  # mypy mistakes the hash of modules for that of their classes
     same = all(getattr(type(module), name, None) is method for name, method in methods.items())
     return same and vars(module).keys().isdisjoint(methods) and not (module._forward_hooks or module._forward_pre_hooks)
 
 
+@cache
 def _methods(cls: type[nn.Module]) -> dict[str, Any]:
     """Return the methods of a class and of its parents, without those of `nn.Module`, and without capabilities."""
     above = [parent for parent in cls.__mro__ if not issubclass(nn.Module, parent)]

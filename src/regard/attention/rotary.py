@@ -7,6 +7,7 @@ model can read texts that are longer than those it was trained on.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.arguments import check_instance, check_number, check_size
+from regard.attention.capabilities import Unchanged
 from regard.attention.positions import RelativePositions
 from regard.errors import ConfigError, nearest
 
@@ -24,8 +26,17 @@ def turned_pairs(pairs: Float[Tensor, "*any n two"], angle: Float[Tensor, "... n
     if torch.compiler.is_compiling():  # the compiler does not support complex numbers
         (first, second), cos, sin = pairs.unbind(-1), magnitude * angle.cos(), magnitude * angle.sin()
         return torch.stack((first * cos - second * sin, first * sin + second * cos), -1)
-    # One product and one gradient, 2.7 to 7 times as fast.
-    return torch.view_as_real(torch.view_as_complex(pairs) * torch.polar(torch.full_like(angle, magnitude), angle))
+    return _times(pairs, _rotations(angle, magnitude))
+
+
+def _rotations(angle: Float[Tensor, "... n"], magnitude: float) -> Tensor:
+    """Return magnitude · (cos φ + i sin φ), as complex numbers."""
+    return torch.polar(torch.full_like(angle, magnitude), angle)
+
+
+def _times(pairs: Float[Tensor, "*any n two"], rotations: Tensor) -> Tensor:
+    """Return each pair times a complex number: one product and one gradient, 2.7 to 7 times as fast as the formula."""
+    return torch.view_as_real(torch.view_as_complex(pairs) * rotations)
 
 
 class RotaryScaling:
@@ -36,6 +47,8 @@ class RotaryScaling:
 
     magnitude: float = 1.0
     """Factor of all rotated queries and keys."""
+    constant: bool = False
+    """Whether `scale` and `magnitude` always give the same, so that the rotations of all positions can be kept."""
 
     def scale(self, theta: Float[Tensor, " n"], base: float) -> Float[Tensor, " n"]:
         """Return the changed frequencies; unchanged by default."""
@@ -54,6 +67,8 @@ class LinearScaling(RotaryScaling):
 
     factor: float
     """s ≥ 1, such as 4 for inputs that are 4 times as long."""
+
+    constant = True
 
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
@@ -77,6 +92,8 @@ class NTKScaling(RotaryScaling):
 
     factor: float
     """s ≥ 1."""
+
+    constant = True
 
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
@@ -109,6 +126,8 @@ class YaRNScaling(RotaryScaling):
     """β in the paper, > `slow`."""
     slow: float = 1.0
     """α in the paper, > 0."""
+
+    constant = True
 
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
@@ -153,6 +172,8 @@ class Llama3Scaling(RotaryScaling):
     high: float = 4.0
     """h > l; wavelengths below L/h stay."""
 
+    constant = True
+
     def __post_init__(self) -> None:
         check_factor(self, self.factor)
         check_size("Llama3Scaling", "original_length", self.original_length)
@@ -179,6 +200,8 @@ def check_factor(scaling: RotaryScaling, factor: float) -> None:
 
 
 _LAYOUTS = ("pairs", "half")
+_KEPT_POSITIONS = 128
+"""Number of positions whose rotations are computed at once, at least."""
 
 
 class Rotary(RelativePositions):
@@ -204,6 +227,9 @@ class Rotary(RelativePositions):
         >>> context, weights = MultiHead(256, 4, positions=llama)(torch.randn(2, 9, 256))
     """
 
+    fixed = Unchanged("frequencies", "magnitude")
+    """True if a subclass has not changed the angles, which could then depend on weights."""
+
     def __init__(
         self,
         base: float = 10_000.0,
@@ -220,6 +246,7 @@ class Rotary(RelativePositions):
         if scaling is not None:
             check_instance("Rotary", "scaling", scaling, RotaryScaling, "LinearScaling(4.0)")
         self.base, self.layout, self.scaling = base, layout, scaling
+        self._kept: tuple[tuple[object, ...], Tensor] | None = None
 
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise an error for heads of an odd width, whose features cannot be paired."""
@@ -240,16 +267,43 @@ class Rotary(RelativePositions):
 
     def rotate(self, heads: Float[Tensor, "B H T E"], start: int) -> Float[Tensor, "B H T E"]:
         """Rotate each pair of features by the angle of its position."""
-        return self._turn(heads, torch.arange(start, start + heads.shape[2], device=heads.device))
+        end = start + heads.shape[2]
+        constant = self.fixed and (self.scaling is None or self.scaling.constant)
+        if torch.compiler.is_compiling() or not constant:
+            return self._turn_by(heads, self._angles(torch.arange(start, end, device=heads.device), heads))
+        rotations = self._rotations_before(end, heads)[start:end]
+        return self._turn(heads, lambda pairs: _times(pairs, rotations))
 
     def rotate_at(self, heads: Float[Tensor, "B H T E"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T E"]:
         """Rotate each pair of features by the angle of the position that the caller gives."""
-        return self._turn(heads, positions[:, None])
+        return self._turn_by(heads, self._angles(positions[:, None], heads))
 
-    def _turn(self, heads: Tensor, positions: Tensor) -> Tensor:
+    def _angles(self, positions: Tensor, heads: Tensor) -> Float[Tensor, "*any n"]:
+        """Return the angle of each pair of features at each position."""
+        like = heads.new_empty((), dtype=torch.promote_types(heads.dtype, torch.float32))
+        return positions.to(like.dtype)[..., None] * self.frequencies(heads.shape[3], like)
+
+    def _rotations_before(self, end: int, heads: Tensor) -> Tensor:
+        """Return the rotations of at least the positions below `end`, which are kept for the next call.
+
+        A step of a search rotates one position, and would otherwise spend most of the time on its angle.
+        """
+        kept = self._kept
+        key = (self.base, self.scaling, heads.shape[3], heads.dtype, heads.device, type(heads))
+        if kept is None or kept[0] != key or len(kept[1]) < end:
+            size = max(end, _KEPT_POSITIONS, 2 * len(kept[1]) if kept and kept[0] == key else 0)
+            with torch.inference_mode(False), torch.no_grad():  # so that training can use them too
+                positions = torch.arange(size, device=heads.device)
+                kept = key, _rotations(self._angles(positions, heads), self.magnitude)
+            self._kept = kept
+        return kept[1]
+
+    def _turn_by(self, heads: Tensor, angle: Tensor) -> Tensor:
+        return self._turn(heads, lambda pairs: turned_pairs(pairs, angle, self.magnitude))
+
+    def _turn(self, heads: Tensor, turn: Callable[[Tensor], Tensor]) -> Tensor:
         wide = heads.to(torch.promote_types(heads.dtype, torch.float32), copy=True, memory_format=torch.contiguous_format)
-        angle = positions.to(wide.dtype)[..., None] * self.frequencies(heads.shape[3], wide)
         if self.layout == "half":
             halves = wide.unflatten(-1, (2, -1)).transpose(-2, -1).contiguous()
-            return turned_pairs(halves, angle, self.magnitude).transpose(-2, -1).flatten(-2).to(heads.dtype)
-        return turned_pairs(wide.unflatten(-1, (-1, 2)), angle, self.magnitude).flatten(-2).to(heads.dtype)
+            return turn(halves).transpose(-2, -1).flatten(-2).to(heads.dtype)
+        return turn(wide.unflatten(-1, (-1, 2))).flatten(-2).to(heads.dtype)

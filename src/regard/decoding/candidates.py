@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import RequestError
-from regard.text.symbols import END, PAD, START
+from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
 
 _RUN = 64
 """Number of words with a common maximum; the fastest of 32, 64, 128 and 256 at V = 8,000 and k = 7."""
@@ -125,9 +125,10 @@ def _producible_maxima(logits: Float[Tensor, "B N V"], end_cost: Float[Tensor, "
     """Return the highest score of each run of 64 words, without padding and the start symbol; the last run may be shorter."""
     covered = logits.shape[-1] // _RUN * _RUN
     maxima = logits[..., :covered].unflatten(-1, (-1, _RUN)).amax(-1)
-    allowed = [word for word in range(_RUN) if word not in (PAD, START, END)]
     end = logits[..., END] if end_cost is None else logits[..., END] - end_cost[:, None]
-    maxima[..., 0] = torch.maximum(logits[..., allowed].amax(-1), end)
+    # A slice and two words: an index by a list of words would be copied to a tensor at each step.
+    words = logits[..., len(SPECIAL_TOKENS) : _RUN].amax(-1)
+    maxima[..., 0] = torch.maximum(torch.maximum(words, logits[..., UNKNOWN]), end)
     rest = logits[..., covered:]
     return torch.cat([maxima, rest.amax(-1, keepdim=True)], -1) if rest.shape[-1] else maxima
 

@@ -15,26 +15,35 @@ t words so far, C ≥ t places for words, H heads, E width of a head, S source.
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import HeadMaps
+from regard.attention.capabilities import is_unchanged
 from regard.attention.head_memory import HeadMemory
 from regard.errors import RequestError
 from regard.inference.linear import PackedLinear, pack_linear
+from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import PositionWise
 from regard.layers.pool import Pool
 from regard.layers.recurrent import compute_dtype
-from regard.layers.residual import Residual
+from regard.layers.residual import PreNorm, Residual
 from regard.layers.transformer import DecoderParts, DecoderRequest, LayerParts, LayerWeights
 
 _FULL = 0.75
 """If less than this share of the sentences in the pool is unfinished, these move to a new pool."""
 
 Module = TypeVar("Module", bound=nn.Module)
+
+
+class PackedResidual(NamedTuple):
+    """The two ends of a residual connection, in evaluation mode."""
+
+    before: Callable[[Tensor], Tensor]
+    after: Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class PackedHeads:
     read: PackedLinear
     """Map to the concatenated query, key and value; for attention to the source, to the query only."""
     output: PackedLinear
-    residual: Residual
+    residual: PackedResidual
     rotate: Callable[[Tensor, int], Tensor] | None
 
 
@@ -55,7 +64,7 @@ class PackedLayer:
     own: PackedHeads
     across: PackedHeads | None
     feed_forward: Callable[[Tensor], Tensor]
-    feed_forward_residual: Residual
+    feed_forward_residual: PackedResidual
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ class PackedDecoder:
     """The packed layers of a decoder."""
 
     layers: tuple[PackedLayer, ...]
-    norm: nn.Module | None
+    norm: Callable[[Tensor], Tensor] | None
     num_heads: int
     head_size: int
     dtype: torch.dtype
@@ -320,7 +329,7 @@ def pack_decoder(parts: DecoderParts, rows: int) -> PackedDecoder | None:
         return None
     return PackedDecoder(
         layers=tuple(cast(list[PackedLayer], layers)),
-        norm=None if parts.norm is None else _in_dtype(parts.norm, dtype),
+        norm=None if parts.norm is None else _pack_norm(_in_dtype(parts.norm, dtype)),
         num_heads=parts.layers[0].own.num_heads,
         head_size=len(weight) // parts.layers[0].own.num_heads,
         dtype=dtype,
@@ -338,7 +347,7 @@ def _pack_layer(layer: LayerParts, rows: int, dtype: torch.dtype) -> PackedLayer
     if own is None:
         return None
     feed_forward = _pack_feed_forward(layer.feed_forward, rows)
-    return PackedLayer(own, across, feed_forward, _in_dtype(layer.feed_forward_residual, dtype))
+    return PackedLayer(own, across, feed_forward, _pack_residual(layer.feed_forward_residual, dtype))
 
 
 def _pack_heads(
@@ -347,7 +356,26 @@ def _pack_heads(
     packed, output = pack_linear(read, rows), pack_linear(maps.output, rows)
     if packed is None or output is None:
         return None
-    return PackedHeads(packed, output, _in_dtype(residual, dtype), maps.rotate)
+    return PackedHeads(packed, output, _pack_residual(residual, dtype), maps.rotate)
+
+
+def _pack_residual(residual: Residual, dtype: torch.dtype) -> PackedResidual:
+    """Return the ends of a residual, without calls of modules where these compute nothing else.
+
+    With one sentence, a call of a module takes as long as the norm of its words.
+    """
+    residual = _in_dtype(residual, dtype)
+    if is_unchanged(residual, PreNorm) and is_unchanged(residual.dropout, Dropout):
+        return PackedResidual(_pack_norm(residual.norm), torch.add)
+    return PackedResidual(residual.before, residual.after)
+
+
+def _pack_norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
+    if not is_unchanged(norm, nn.LayerNorm):
+        return norm
+    assert isinstance(norm, nn.LayerNorm)
+    shape, weight, bias, eps = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
+    return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
 
 
 def _pack_feed_forward(module: nn.Module, rows: int) -> Callable[[Tensor], Tensor]:
