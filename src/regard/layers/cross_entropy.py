@@ -231,7 +231,10 @@ class _ChunkedPass:
         softmax = torch.softmax(logits, -1, self.exact, out=place) if fits else logits.softmax(-1, self.exact)
         gold, probability = (x.gather(1, target[:, None])[:, 0].to(self.exact) for x in (logits, softmax))
         nll = -probability.log()
-        if not bool((probability >= SMALLEST).all()):  # too small for all digits, or NaN
+        exact = probability >= SMALLEST  # False if it is too small for all digits, or NaN
+        if not self.on_cpu:  # without waiting for the device
+            nll = torch.where(exact, nll, logits.to(self.exact).logsumexp(-1) - gold)
+        elif not bool(exact.all()):
             nll = logits.to(self.exact).logsumexp(-1) - gold
         self.nll += (nll * counts).sum()
         loss = nll
@@ -257,7 +260,7 @@ class _ChunkedPass:
         if self.soft is not None:
             softmax.scatter_add_(1, self.soft.words[part], -self.soft.weight * self.soft.probabilities[part])
         counts = target != ignore_index
-        if not bool(counts.all()):
+        if not self.on_cpu or not bool(counts.all()):
             softmax *= counts[:, None]
 
 

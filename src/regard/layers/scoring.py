@@ -6,8 +6,8 @@ the loop. The scores equal those of `regard.attention`, which a test verifies:
     additive  e_s = Σ_h v_h tanh(q_h + k_sh)        bilinear  e_s = Σ_h q_h k_sh
 
 Because tanh(a + b) = 1 − 2/(1 + e^{2a} e^{2b}) and Σ_h v_h cancels in the softmax, one multiplication, one addition and one
-reciprocal per element replace the tanh, and e^{2k} is computed once for all steps. If e^{2k} overflows in float32, the tanh
-itself is used.
+reciprocal per element replace the tanh, and e^{2k} is computed once for all steps. If e^{2k} overflows in float32, and on other
+devices than a CPU, the tanh itself is used.
 
 Gain over autograd through the same steps, forward and backward, at 32 sentences of 30 keys, width 256, 30 steps: 2.1 additive,
 1.8 to 2 bilinear; 64 sentences of 15 keys, width 512, 15 steps: 2.2 and 1.9 (`benchmarks/log.md`).
@@ -32,7 +32,9 @@ class ScoreTape(ABC):
         """Store `keys` (B,S,A) and `values` (B,S,P), in whose type sums are computed. Each sentence must have a valid key."""
         batch, source, _ = keys.shape
         self.keys, self.values = keys, values
-        self.blocked = None if key_mask is None or bool(key_mask.all()) else ~key_mask
+        # On other devices than a CPU, these two questions would have to wait for the device.
+        waits = keys.device.type != "cpu"
+        self.blocked = None if key_mask is None or (not waits and bool(key_mask.all())) else ~key_mask
         self.weights = keys.new_empty(num_steps, batch, source)
         self.queries = keys.new_empty(num_steps, batch, keys.shape[2])
 
@@ -73,7 +75,8 @@ class AdditiveTape(ScoreTape):
     def __init__(self, num_steps: int, keys: Tensor, values: Tensor, key_mask: Tensor | None, score_weight: Tensor) -> None:
         super().__init__(num_steps, keys, values, key_mask)
         self.score_weight = score_weight
-        self.exact = keys.dtype == torch.float64 or bool((keys.abs().amax() > KEY_LIMIT).item())
+        simple = keys.dtype == torch.float64 or keys.device.type != "cpu"
+        self.exact = simple or bool((keys.abs().amax() > KEY_LIMIT).item())
         self.exponentials = keys if self.exact else keys.mul(2).exp_()
         self.kept = keys.new_empty(num_steps, *keys.shape) if num_steps * keys.numel() <= KEPT_ELEMENTS else None
         self.spare = torch.empty_like(keys) if self.kept is None else keys

@@ -31,7 +31,8 @@ def objective(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the sum of −log p(word | earlier words, source) over the words of a batch, without padding.
 
-    Padding is removed before the output layer, which would otherwise compute it too.
+    On a CPU, padding is removed before the output layer, which would otherwise compute it too. On other devices, this would
+    have to wait for the number of words, so the loss ignores padding instead.
 
     Args:
         model: The model.
@@ -51,15 +52,11 @@ def objective(
     state = model.encode(batch.source, batch.source_mask)
     features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if guided else ())
     weight, bias = model.output_weight()
-    real = batch.target_mask.flatten().nonzero().squeeze(1)
-    loss, nll = linear_cross_entropy(
-        features.flatten(0, 1).index_select(0, real),
-        weight,
-        bias,
-        batch.target_out.flatten().index_select(0, real),
-        label_smoothing=label_smoothing,
-        soft=soft,
-    )
+    words, gold = features.flatten(0, 1), batch.target_out.flatten()
+    if words.device.type == "cpu" or soft is not None:  # soft targets have no rows for padding
+        real = batch.target_mask.flatten().nonzero().squeeze(1)
+        words, gold = words.index_select(0, real), gold.index_select(0, real)
+    loss, nll = linear_cross_entropy(words, weight, bias, gold, label_smoothing=label_smoothing, soft=soft)
     if guided:
         assert isinstance(batch, GuidedBatch)
         loss = loss + alignment_weight * alignment_loss(_one_head(attention["cross"]), batch.gold, model.alignment_step)

@@ -92,9 +92,9 @@ class Together(Optimizer):
     def step(self, closure: Any = None) -> Any:
         """Make a step with each optimizer."""
         loss = closure() if closure is not None else None
-        if self.found_inf is None or not self.found_inf:
-            for part in self.parts:
-                part.step()
+        for part in self.parts:
+            part.found_inf = self.found_inf  # type: ignore[attr-defined]
+            part.step()
         return loss
 
     def state_dict(self) -> dict[str, Any]:

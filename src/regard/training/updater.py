@@ -111,7 +111,7 @@ class Updater:
         else:
             norm = nn.utils.get_total_norm([weight.grad for weight in run.model.parameters() if weight.grad is not None])
         wrong = ~norm.isfinite()
-        # The optimizer skips the update itself, without waiting for a GPU (Muon waits).
+        # The optimizer skips the update itself, without waiting for a GPU.
         run.optimizer.found_inf = wrong.float()  # type: ignore[attr-defined]
         self._loss += torch.where(wrong, 0.0, self._recent)
         self._skipped += wrong

@@ -1,0 +1,99 @@
+"""An update on another device than a CPU never waits for the device, and starts few operations on it.
+
+The updates run on PyTorch's device `meta`, which has shapes and no values: whatever would wait for a value of the device
+(`item`, `nonzero`, `if tensor:`) raises an error there. Nothing here has run on a GPU.
+"""
+
+from collections import Counter
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.models.build import build_translator
+from regard.presets import load_preset
+from regard.tasks.objective import objective
+from regard.text.batching import Batch
+from regard.training.muon import Muon
+from regard.training.optimizer import build_optimizer
+
+ROWS, LENGTH, WORDS = 32, 15, 5000
+FREE = {
+    *(
+        "alias",
+        "as_strided",
+        "_conj",
+        "detach",
+        "diagonal",
+        "expand",
+        "lift_fresh",
+        "permute",
+        "_reshape_alias",
+        "select",
+        "slice",
+    ),
+    *("split", "split_with_sizes", "squeeze", "t", "transpose", "unbind", "unfold", "unsqueeze", "_unsafe_view", "view"),
+    *("view_as_complex", "view_as_real"),
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "promote_types"),
+}
+"""Operations that start nothing on a GPU: views, and new memory."""
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations, without those that start nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name not in FREE:
+            self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def meta(monkeypatch):
+    """The device, for which PyTorch has no autocast."""
+    monkeypatch.setattr(torch, "autocast", lambda *arguments, **options: nullcontext())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *arguments: False)
+    return torch.device("meta")
+
+
+def made(name: str, device: torch.device) -> tuple[nn.Module, Batch]:
+    config = load_preset(name, {"data.train": ["pairs.tsv"]})
+    with device:
+        model = build_translator(config.model, source_size=WORDS, target_size=WORDS).train()
+        ids, mask = torch.zeros(ROWS, LENGTH, dtype=torch.long), torch.ones(ROWS, LENGTH, dtype=torch.bool)
+        batch = Batch(ids, mask, ids, ids, mask, torch.arange(ROWS))
+    return model, batch
+
+
+@pytest.mark.parametrize(("preset", "most"), [("transformer-tiny", 1100), ("luong", 1700), ("tutorial-luong-concat", 1400)])
+def test_an_update_waits_for_nothing_and_starts_few_operations(preset, most, meta) -> None:
+    model, batch = made(preset, meta)
+    with Operations() as operations:
+        loss, _ = objective(model, batch, label_smoothing=0.1)
+        loss.backward()
+    assert 300 < operations.counts.total() <= most, operations.counts.most_common(30)
+
+
+def test_muon_waits_for_nothing(meta) -> None:
+    model, batch = made("transformer-tiny", meta)
+    objective(model, batch)[0].backward()
+    optimizer = build_optimizer(model, load_preset("transformer-tiny", {"data.train": ["pairs.tsv"]}).training)
+    muon = next(part for part in optimizer.parts if isinstance(part, Muon))
+    muon.found_inf = torch.zeros((), device=meta)
+    muon.step()
+    muon.step()
+
+
+def test_waiting_is_noticed(meta) -> None:
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        bool(torch.ones(3, device=meta).any())
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        torch.ones(3, device=meta).nonzero()
