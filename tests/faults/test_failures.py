@@ -30,8 +30,8 @@ _ABORTS = re.compile(
     "cannot allocate memory for thread-local data: ABORT|memory allocation of [0-9]+ bytes failed|what\\(\\):  std::bad_alloc"
 )
 """What the C library (without memory for a new thread), and libraries in Rust and C++ say before they end a process."""
-_PANIC = "PanicException"
-"""A library in Rust without memory writes a traceback itself, before it raises this."""
+_PANIC = "panicked at"
+"""A library in Rust without memory writes a traceback and this by itself, before regard writes its message."""
 BLOCK = 4096
 """Bytes: smaller blocks are taken from larger ones, which Python and the C library have already."""
 
