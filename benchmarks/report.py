@@ -1,0 +1,270 @@
+"""Measure the claims about speed, and write the page of the documentation that lists them.
+
+    python -m benchmarks report                                    those that need no data and no model
+    python -m benchmarks report --data multi30k --transformer RUN --recurrent RUN
+    python -m benchmarks report --only additive --rounds 5
+    python -m benchmarks report --page                             write the page again, from the kept results
+
+Each benchmark runs in a process of its own, `--rounds` times, and a ratio is the median of the rounds. The results are kept in
+docs/benchmarks/claims.json, with the machine and the date, so claims that are not measured this time stay as they are.
+Nothing is measured while the machine is busy (load average above 0.5), unless `--busy` is given.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from benchmarks.joeynmt import count
+from benchmarks.rival import say
+from regard.errors import RegardError
+
+DOCUMENTATION = Path(__file__).parents[1] / "docs" / "benchmarks"
+RESULTS, PAGE = DOCUMENTATION / "claims.json", DOCUMENTATION / "claims.md"
+_QUIET, _PATIENCE = 0.5, 300.0
+"""Highest load average at which a measurement begins, and the seconds to wait for it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A ratio that a benchmark measures; above 1, regard is faster."""
+
+    name: str
+    what: str
+    rival: str
+    limit: str
+    """What bounds the speed of regard there."""
+    command: tuple[str, ...]
+    """Benchmark and options; a word in braces stands for an option of the report."""
+    pick: Callable[[dict[str, Any]], float]
+    """Function of the benchmark's JSON that returns the ratio."""
+
+
+CLAIMS = (
+    Claim(
+        "additive-forward",
+        "additive scores, forward, 4,512,512,256, compiled",
+        "the formula with tanh, compiled by PyTorch",
+        "arithmetic: 3.5 operations and a part of a reciprocal for each element",
+        ("additive",),
+        lambda found: found["long"]["forward"]["regard_compiled_over_compiled"],
+    ),
+    Claim(
+        "additive-training",
+        "additive scores, forward and backward, 4,512,512,256, compiled",
+        "the formula with tanh, compiled by PyTorch",
+        "arithmetic, as above",
+        ("additive",),
+        lambda found: found["long"]["forward_backward"]["regard_compiled_over_compiled"],
+    ),
+    Claim(
+        "linear-attention",
+        "linear attention, forward, 8,192 tokens, width 512",
+        "multi-head attention with PyTorch's fused kernel",
+        "the products with the maps, which both have",
+        ("lengths",),
+        lambda found: found["forward"]["ratio"]["LinearAttention"]["8192"],
+    ),
+    Claim(
+        "linear-attention-training",
+        "linear attention, forward and backward, 8,192 tokens, width 512",
+        "multi-head attention with PyTorch's fused kernel",
+        "the products with the maps, which both have",
+        ("lengths",),
+        lambda found: found["forward and backward"]["ratio"]["LinearAttention"]["8192"],
+    ),
+    Claim(
+        "gated-delta-net",
+        "Gated DeltaNet, forward, 8,192 tokens, width 512",
+        "multi-head attention with PyTorch's fused kernel",
+        "triangular systems of 64 positions, one after the other",
+        ("lengths",),
+        lambda found: found["forward"]["ratio"]["GatedDeltaNet"]["8192"],
+    ),
+    Claim(
+        "transformer-training",
+        "training a Transformer (4 + 4 layers, width 128), target tokens/s",
+        "Hugging Face MarianMT in a PyTorch loop",
+        "matrix products: 45% of the time",
+        ("transformer", "--data", "{data}", "--rivals", "marian-float32,marian-bfloat16", "--rounds", "1"),
+        lambda found: found["over_marian"],
+    ),
+    Claim(
+        "transformer-beam",
+        "translating test 2016 with a Transformer, beam 5, float32",
+        "CTranslate2",
+        "operations of each step: 35% are matrix products",
+        ("decoding", "{transformer}", "--data", "{data}", "--rivals", "ctranslate2", "--rounds", "1"),
+        lambda found: found["matches"][0]["by_beam"]["5"]["processor"]["over_ctranslate2"],
+    ),
+    Claim(
+        "transformer-greedy",
+        "translating test 2016 with a Transformer, greedy, float32",
+        "CTranslate2",
+        "operations of each step",
+        ("decoding", "{transformer}", "--data", "{data}", "--rivals", "ctranslate2", "--rounds", "1"),
+        lambda found: found["matches"][0]["by_beam"]["1"]["processor"]["over_ctranslate2"],
+    ),
+    Claim(
+        "bfloat16-beam",
+        "translating with a Transformer in bfloat16, beam 5",
+        "the same in float32",
+        "operations of each step",
+        ("precision", "{transformer}", "{data}/test_2016_flickr.en", "--rounds", "1", "--alone", "1"),
+        lambda found: found["by_beam"]["5"]["processor_ratio"]["median"],
+    ),
+    Claim(
+        "exported-alone",
+        "one sentence at a time, greedy, exported to ONNX and run by onnxruntime",
+        "the same model in regard",
+        "operations of each step",
+        ("export", "{transformer}", "{data}/test_2016_flickr.en", "--sentences", "50", "--rounds", "1"),
+        lambda found: found["ratio"]["median"],
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the claims, keep the results, and write the page."""
+    parser = argparse.ArgumentParser("benchmarks.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", metavar="DIR", help="folder of Multi30k, for claims that need it")
+    parser.add_argument("--transformer", metavar="RUN", help="folder of a trained `transformer-tiny`")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure this benchmark or claim only")
+    parser.add_argument("--rounds", type=count, default=3, help="runs of each benchmark (%(default)s)")
+    parser.add_argument("--busy", action="store_true", help="measure on a busy machine, too; the page says so")
+    parser.add_argument("--page", action="store_true", help="measure nothing")
+    options = parser.parse_args(arguments)
+    try:
+        if not options.page:
+            measure(options)
+        PAGE.write_text(render(read_results()), encoding="utf-8")
+    except RegardError as error:
+        sys.exit(f"error: {error}")
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Run the benchmarks, and keep the results after each.
+
+    Raises:
+        RegardError: If a name is unknown, nothing can be measured, or a benchmark fails.
+    """
+    known = {name for claim in CLAIMS for name in (claim.name, claim.command[0])}
+    if wrong := set(options.only) - known:
+        raise RegardError(
+            f"--only {wrong.pop()}: no claim or benchmark has this name; expected some of {', '.join(sorted(known))}"
+        )
+    given = {name: value for name, value in vars(options).items() if isinstance(value, str)}
+    by_command: dict[tuple[str, ...], list[Claim]] = {}
+    for claim in CLAIMS:
+        if not options.only or {claim.name, claim.command[0]} & set(options.only):
+            by_command.setdefault(claim.command, []).append(claim)
+    missing = [command for command in by_command if any(word not in given for word in _needs(command))]
+    for command in missing:
+        say(f"not measured: {by_command.pop(command)[0].name}; give --{' and --'.join(sorted(_needs(command)))}")
+    if not by_command:
+        raise RegardError("nothing to measure")
+    for command, claims in by_command.items():
+        words = [word.format(**given) for word in command]
+        found = []
+        for number in range(options.rounds):
+            load = wait_until_quiet(busy=options.busy)
+            say(f"{' '.join(words)}: round {number + 1} of {options.rounds}")
+            done = subprocess.run(
+                [sys.executable, "-m", f"benchmarks.{words[0]}", *words[1:]], stdout=subprocess.PIPE, text=True
+            )
+            if done.returncode:
+                raise RegardError(f"benchmarks.{words[0]} failed with exit code {done.returncode}; its message is above")
+            found.append(json.loads(done.stdout.strip().splitlines()[-1]))
+        results = read_results()
+        for claim in claims:
+            ratios = sorted(round(claim.pick(one), 3) for one in found)
+            results[claim.name] = {
+                "median": round(median(ratios), 3),
+                "lowest": ratios[0],
+                "highest": ratios[-1],
+                "rounds": len(ratios),
+                "machine": describe_machine(),
+                "torch": torch.__version__,
+                "date": datetime.date.today().isoformat(),
+                "load": load,
+            }
+        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _needs(command: tuple[str, ...]) -> set[str]:
+    """Return the options of the report that a command needs."""
+    return {name for name in ("data", "transformer") if any(f"{{{name}}}" in word for word in command)}
+
+
+def wait_until_quiet(*, busy: bool) -> float:
+    """Wait until the load average is low, and return it.
+
+    Raises:
+        RegardError: If the machine stays busy, unless `busy` allows it.
+    """
+    end = time.monotonic() + _PATIENCE
+    while (load := os.getloadavg()[0]) > _QUIET and not busy:
+        if time.monotonic() > end:
+            raise RegardError(f"the load average stays at {load:.1f}; stop other programs, or measure anyway with --busy")
+        time.sleep(5)
+    return round(load, 2)
+
+
+def describe_machine() -> str:
+    """Return the processor, its number of cores, and its instructions for small numbers."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    has = [name for name in ("avx512_bf16", "amx_bf16") if name in flags]
+    return f"{models[0] if models else platform.processor() or platform.machine()}, {os.cpu_count()} cores" + "".join(
+        f", {name}" for name in has
+    )
+
+
+def read_results() -> dict[str, dict[str, Any]]:
+    """Read the kept results by the claims' names; claims that no longer exist are left out."""
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    return {claim.name: kept[claim.name] for claim in CLAIMS if claim.name in kept}
+
+
+def render(results: dict[str, dict[str, Any]]) -> str:
+    """Return the page in Markdown."""
+    return "\n".join(_lines(results)) + "\n"
+
+
+def _lines(results: dict[str, dict[str, Any]]) -> Iterator[str]:
+    yield from (
+        "# Claims",
+        "",
+        "Speeds of regard as ratios to a rival in the same run; above 1, regard is faster. `python -m benchmarks report`",
+        "measures them and writes this page. A ratio is the median of several runs, with the lowest and highest in brackets.",
+        "",
+        "| what | rival | ratio | what bounds regard | command | measured |",
+        "|---|---|---|---|---|---|",
+    )
+    for claim in CLAIMS:
+        if claim.name in results:
+            one = results[claim.name]
+            ratio = f"**{one['median']:.2f}×** ({one['lowest']:.2f} to {one['highest']:.2f}, {one['rounds']} runs)"
+            words = " ".join(word.replace("{", "").replace("}", "").upper() if "{" in word else word for word in claim.command)
+            busy = f", load average {one['load']}" if one["load"] > _QUIET else ""
+            when = f"{one['date']}, PyTorch {one['torch']}, {one['machine']}{busy}"
+            yield f"| {claim.what} | {claim.rival} | {ratio} | {claim.limit} | `python -m benchmarks {words}` | {when} |"
+    if missing := [claim.what for claim in CLAIMS if claim.name not in results]:
+        yield from ("", "Not measured yet: " + "; ".join(missing) + ".")
+
+
+if __name__ == "__main__":
+    main()
