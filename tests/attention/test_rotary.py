@@ -99,6 +99,7 @@ def test_kept_rotations_equal_the_formula_at_any_position_and_in_any_order(name)
     kept = Rotary(scaling=scaling)
     for start, length, dtype in (
         (0, 3, torch.float32),
+        (-2, 5, torch.float32),
         (500, 2, torch.float32),
         (2, 1, torch.float64),
         (7, 130, torch.float32),

@@ -269,7 +269,7 @@ class Rotary(RelativePositions):
         """Rotate each pair of features by the angle of its position."""
         end = start + heads.shape[2]
         constant = self.fixed and (self.scaling is None or self.scaling.constant)
-        if torch.compiler.is_compiling() or not constant:
+        if torch.compiler.is_compiling() or not constant or start < 0:  # with more queries than keys, the first are before 0
             return self._turn_by(heads, self._angles(torch.arange(start, end, device=heads.device), heads))
         rotations = self._rotations_before(end, heads)[start:end]
         return self._turn(heads, lambda pairs: _times(pairs, rotations))
