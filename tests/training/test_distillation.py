@@ -118,6 +118,7 @@ def test_a_student_has_the_teachers_vocabulary_and_says_whom_it_learned_from(stu
     assert again.config.distillation.teachers == tuple(map(str, teachers))
 
 
+@pytest.mark.slow
 def test_weight_zero_is_training_without_teachers(student, change) -> None:
     taught = fit(replace(student, distillation=replace(student.distillation, weight=0.0)), progress=False)
     alone = fit(replace(student, distillation=DistillationConfig(), out=student.out + "-alone"), progress=False)
@@ -127,7 +128,7 @@ def test_weight_zero_is_training_without_teachers(student, change) -> None:
     assert any(not torch.allclose(full.model.state_dict()[name], weights) for name, weights in alone.model.state_dict().items())
 
 
-@pytest.mark.parametrize("keep_cache", [True, False])
+@pytest.mark.parametrize("keep_cache", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_resumed_student_has_the_same_bits(student, tmp_path, monkeypatch, keep_cache) -> None:
     whole = fit(replace(student, out=str(tmp_path / "whole")), progress=False)
     stop_at(9, monkeypatch)
@@ -141,6 +142,7 @@ def test_a_resumed_student_has_the_same_bits(student, tmp_path, monkeypatch, kee
         assert torch.equal(again.model.state_dict()[name], weights), name
 
 
+@pytest.mark.slow
 def test_a_second_student_reads_the_cache(student, monkeypatch) -> None:
     fit(student, progress=False)
     monkeypatch.setattr("regard.tasks.distillation._most_probable", None)
