@@ -77,7 +77,8 @@ def test_reweight_of_another_shape_is_refused(case):
     attention = made(case)
     query, key, value = inputs(case, attention)
     memory = attention.prepare(key, value)
-    with pytest.raises(ShapeError, match=r"^reweight returned weights of shape .*, expected those of the weights that it got"):
+    message = r"^reweight returned weights of shape .*, expected the shape of the weights that it got"
+    with pytest.raises(ShapeError, match=message):
         attention.attend(query, memory, reweight=lambda weights, mask: weights[..., 1:])
 
 

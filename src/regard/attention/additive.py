@@ -2,10 +2,10 @@
 
     score(q, k) = v · tanh(W_q q + W_k k)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
-In code: `plain_additive_scores`, for projected queries W_q q and keys W_k k. The class `Additive` follows below. Variants
-differ in W_q, W_k (`concat`) or v (`monotonic.WeightNormAdditive`) only. The score also serves other tasks that compare each
-row of one set with each row of another: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al.
-2022), speech (Chorowski et al. 2015).
+In code: `plain_additive_scores`, for projected queries W_q q and keys W_k k. The class is `Additive`. Its variants
+change only W_q and W_k (`concat`) or v (`monotonic.WeightNormAdditive`). Other tasks that compare each row of one set with each
+row of another use the same score: translation, pointer networks (Vinyals et al. 2015), graph attention (Brody et al. 2022),
+speech (Chorowski et al. 2015).
 """
 
 from abc import abstractmethod
@@ -43,14 +43,13 @@ def additive_scores(
 ) -> Float[Tensor, "B Q K"]:
     """Return s_ij = Σ_h v_h tanh(q_ih + k_jh) without a large (B,Q,K,H) tensor.
 
-    Sizes and device decide which code runs: `kernels.additive` works in blocks on a CPU, and the plain formula serves small
-    sizes.
+    On a CPU, `kernels.additive` computes large inputs in blocks. In all other cases, the plain formula is used.
 
     Args:
         query: Projected queries W_q q.
         key: Projected keys W_k k.
         score_weight: v.
-        key_exponential: `kernels.additive.exponential(key)`; give it if the same keys are used for one query after another.
+        key_exponential: `kernels.additive.exponential(key)`; pass it if many calls use the same keys.
 
     Raises:
         ShapeError: If an axis does not fit.
@@ -114,7 +113,7 @@ def _fused(
     attn_mask: Tensor | None,
     need_weights: bool,
 ) -> AttentionOutput:
-    """Run the Triton kernels. The two masks stay separate, because joined they would be a tensor of B·Q·K."""
+    """Run the Triton kernels. The two masks stay separate, because a combined mask would have B·Q·K elements."""
     for pair in ((key_mask, None), (None, attn_mask)):
         combine_masks(*pair, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     key, value = zero_masked(key, key_mask), zero_masked(value, key_mask)
@@ -166,7 +165,7 @@ class AdditiveBase(ScoredAttention):
 
     @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return the query's term of the sum inside the tanh."""
+        """Return the query's term in the sum inside the tanh."""
 
     def prepare(
         self,
@@ -190,7 +189,7 @@ class AdditiveBase(ScoredAttention):
         reweight: Reweight | None = None,
         need_weights: bool = True,
     ) -> tuple[AttentionOutput, Any]:
-        """Attend with each query; see `Attention.attend`. On a GPU, a single kernel does it if `is_fused`."""
+        """Attend with each query; see `Attention.attend`. On a GPU, one kernel computes all steps if `is_fused` allows it."""
         self.refuse_state(state)
         check_shape("query", query, f"B Q {self.query_size}", {"B": memory.key.shape[0]})
         fused = self.supports_fused and is_softmax(self.normalizer) and reweight is None
@@ -228,7 +227,7 @@ class Additive(AdditiveBase):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias. It is part of the key's projection, which is computed once.
+        bias: Whether the sum inside the tanh has a bias. The bias belongs to the key projection, which is computed once.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.

@@ -36,7 +36,9 @@ _AT_CONSTRUCTION = {
     ("vdim", "value_dim"): "give value_size",
     ("units", "attention_dim", "attn_dim"): "give attention_size, the width of the tanh layer",
     ("decoder_dim", "query_dim"): "give query_size, the first argument, as in Additive(256, key_size=512)",
-    ("add_bias_kv", "add_zero_attn"): "give modifiers=[AddedKeys(8, 64, learned=True, zero=True)], as many heads and as wide",
+    ("add_bias_kv", "add_zero_attn"): (
+        "give modifiers=[AddedKeys(8, 64, learned=True, zero=True)], with the number of heads and the width of a head"
+    ),
     ("batch_first",): _BATCH_FIRST,
     ("rotary_pos_emb",): "give positions=Rotary()",
     ("alibi_pos_bias",): "give positions=ALiBi(num_heads)",
@@ -60,7 +62,7 @@ _AT_CALL = {
     ("average_attn_weights",): ("leave it out: out.weights has every head (B, H, Q, K); average them with out.weights.mean(1)"),
     ("dropout_p", "dropout"): f"it is set at construction; {_DROPOUT}",
     ("enable_gqa",): f"it is set at construction; {_GROUPS}",
-    ("training",): "call attention.train() or attention.eval() before",
+    ("training",): "call attention.train() or attention.eval() first",
     ("batch_first",): _BATCH_FIRST,
     ("scale", "softmax_scale"): "it is set at construction; give scale, as in Dot(256, scale=0.1)",
     ("attn_bias", "bias", "attention_bias", "position_bias"): "give score_bias, numbers that are added to the scores",
@@ -73,7 +75,7 @@ _AT_CALL = {
 def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str, object]) -> None:
     """Raise an error for arguments that a constructor does not have.
 
-    It is called before the constructor, with the same arguments.
+    Call this function before the constructor, with the same arguments.
 
     Raises:
         ArgumentError: If a name is unknown, or there are more positional arguments than the class takes.
@@ -123,10 +125,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def check_tensor(called: str, name: str, given: object) -> None:
-    """Raise an error for anything but a tensor.
+    """Raise an error if an argument is not a tensor.
 
     Raises:
-        ArgumentError: If it is something else.
+        ArgumentError: If `given` is not a tensor.
     """
     if not isinstance(given, Tensor):
         remedy = (
@@ -141,7 +143,7 @@ def check_size(called: str, name: str, size: int, *, least: int = 1) -> None:
     """Raise an error for a width or a count that is not an int, or is too small.
 
     Raises:
-        ConfigError: If it is not an int, or is below `least`.
+        ConfigError: If `size` is not an int, or is below `least`.
     """
     if isinstance(size, bool) or not isinstance(size, Integral):
         whole = f", such as {name}={int(size)}" if isinstance(size, float) and size >= 1 and math.isfinite(size) else ""
@@ -151,30 +153,30 @@ def check_size(called: str, name: str, size: int, *, least: int = 1) -> None:
 
 
 def check_number(called: str, name: str, number: float) -> None:
-    """Raise an error for anything but a real number.
+    """Raise an error if an argument is not a real number.
 
     Raises:
-        ConfigError: If it is something else.
+        ConfigError: If `number` is not a real number.
     """
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ConfigError(f"{called}({name}={_shown(number)}): {name} must be a number")
 
 
 def check_flag(called: str, name: str, flag: bool) -> None:
-    """Raise an error for anything but True and False.
+    """Raise an error if an argument is neither True nor False.
 
     Raises:
-        ConfigError: If it is something else.
+        ConfigError: If `flag` is not a bool.
     """
     if not isinstance(flag, bool):
         raise ConfigError(f"{called}({name}={_shown(flag)}): {name} must be True or False")
 
 
 def check_dropout(called: str, dropout: float) -> None:
-    """Raise an error for anything but a number from 0 to below 1.
+    """Raise an error if a dropout probability is not a number with 0 ≤ dropout < 1.
 
     Raises:
-        ConfigError: If it is something else.
+        ConfigError: If `dropout` is not a number or is outside this range.
     """
     check_number(called, "dropout", dropout)
     if not 0 <= dropout < 1:
@@ -185,7 +187,7 @@ def check_scale(called: str, scale: float | None, *, default: float) -> float:
     """Return the scale, or its default for None.
 
     Raises:
-        ConfigError: If it is not a finite number above 0.
+        ConfigError: If the scale is not a finite number above 0.
     """
     if scale is None:
         return default
@@ -196,10 +198,10 @@ def check_scale(called: str, scale: float | None, *, default: float) -> float:
 
 
 def check_window(called: str, window: tuple[int, int] | None) -> None:
-    """Raise an error for anything but two whole numbers of 0 or more.
+    """Raise an error if a window is neither None nor two whole numbers of 0 or more.
 
     Raises:
-        ConfigError: If it is something else.
+        ConfigError: If `window` is anything else.
     """
     if window is None:
         return
@@ -215,10 +217,11 @@ def check_window(called: str, window: tuple[int, int] | None) -> None:
 
 
 def check_heads(size: int, num_heads: int, groups: int, head_size: int | None, **sizes: int) -> None:
-    """Raise an error for sizes of multi-head attention that are not whole numbers of 1 or more, or do not divide.
+    """Raise an error if the sizes of multi-head attention are invalid.
 
     Raises:
-        ConfigError: If a size is wrong.
+        ConfigError: If a size is not a whole number of 1 or more, `num_heads` does not divide `size` and `head_size` is None,
+            or `groups` does not divide `num_heads`.
     """
     sizes |= {"size": size, "num_heads": num_heads, "num_kv_heads": groups}
     sizes |= {} if head_size is None else {"head_size": head_size}
@@ -236,17 +239,17 @@ def check_heads(size: int, num_heads: int, groups: int, head_size: int | None, *
 
 
 def check_instance(called: str, name: str, given: object, kind: type, example: str) -> None:
-    """Raise an error for anything but an instance of a class.
+    """Raise an error if an argument is not an instance of a class.
 
     Args:
         called: Name of the class that is constructed.
         name: Name of its argument.
         given: The argument.
         kind: Expected class.
-        example: A call that makes one, for the message.
+        example: Call that builds an instance, shown in the error message.
 
     Raises:
-        ConfigError: If it is a class, or an instance of another class.
+        ConfigError: If `given` is a class, or an instance of another class.
     """
     if isinstance(given, type):
         own = f"{name}={given.__name__}(…)" if issubclass(given, kind) else f"{name}={example}"

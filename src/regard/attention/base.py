@@ -1,10 +1,10 @@
-"""The contract of every attention mechanism: one call, which consists of two steps.
+"""Interface of every attention mechanism: one call, which consists of two steps.
 
     context, weights = attention(query, key, value, key_mask=…, attn_mask=…, need_weights=True)
 
-consists of two steps, which decoders call directly: `prepare` projects the keys once, and `attend` uses them for each query.
-Masks are boolean, and True means "may attend". A row with nothing to attend to gives zero weights, a zero context and finite
-gradients. Nothing is kept on the module between calls.
+Decoders call the two steps directly: `prepare` projects the keys once, and `attend` uses them for each query. Masks are
+boolean, and True means "may attend". A query that may not attend to any key gets zero weights, a zero context and finite
+gradients. The module stores nothing between calls.
 """
 
 import inspect
@@ -26,7 +26,7 @@ from regard.errors import ArgumentError, RequestError, ShapeError
 class AttentionOutput:
     """Context and weights of a batch of queries. It unpacks to these two, like the result of `nn.MultiheadAttention`.
 
-    If the inputs have no batch axis, these have none either.
+    If the inputs have no batch axis, context and weights have none either.
 
     Example:
         >>> output = ScaledDot(8)(torch.randn(2, 5, 8), torch.randn(2, 9, 8))
@@ -40,7 +40,7 @@ class AttentionOutput:
     weights: Float[Tensor, "*heads Q K"] | None = None
     """Weights (B,Q,K), or (B,H,Q,K) with heads, before dropout; None if `need_weights` was False."""
     loss: Float[Tensor, ""] | None = None
-    """A scalar if the mechanism has a loss of its own (coverage). `nn.DataParallel` does not gather it."""
+    """Scalar loss of a mechanism that has its own loss (coverage); else None. `nn.DataParallel` does not gather it."""
 
     def __post_init__(self) -> None:
         # nn.DataParallel gathers the parts of its replicas' outputs and builds an output from an iterator over them.
@@ -94,7 +94,7 @@ class HeadMaps:
     num_heads: int
     """Number of heads H, the same for queries and keys."""
     rotate: Callable[[Tensor, int], Tensor] | None = None
-    """Function that rotates queries or keys (B,H,T,E) whose first position is given; None if positions play no role."""
+    """Function that rotates queries or keys (B,H,T,E), given the first position; None if attention ignores positions."""
 
 
 _ARGUMENTS = (
@@ -102,8 +102,8 @@ _ARGUMENTS = (
     *("query_positions", "key_positions", "reweight", "need_weights"),
 )
 _BY_POSITION = (
-    "these are query, key and value. Give masks by name: key_mask=… (B, K), in which True means that a key exists, or "
-    "attn_mask=… (Q, K), in which True means 'may attend'"
+    "the positional arguments are query, key and value. Give masks by name: key_mask=… (B, K), in which True means that a key "
+    "exists, or attn_mask=… (Q, K), in which True means 'may attend'"
 )
 
 
@@ -115,18 +115,18 @@ class Attention(Observable, nn.Module, ABC):
     """
 
     normalized: bool = True
-    """Whether the weights of a row sum to one (to zero where there is nothing to attend to)."""
+    """Whether the weights of each query sum to one (to zero if the query may not attend to any key)."""
     permutation_equivariant: bool = True
     """Whether permuting the keys permutes the weights."""
     stateful: bool = False
     """Whether the weights depend on earlier queries, so that queries must come in order."""
 
     sequential: bool = False
-    """Whether the queries of a call are computed one after another. Then `torch.export` needs a fixed number of queries (B
-    and K may be dynamic): export the step of one query.
+    """Whether the queries of a call are computed one after another. If True, `torch.export` needs a fixed number of queries (B
+    and K may be dynamic); export a step with one query.
     """
     has_loss: bool = False
-    """Whether the output has a loss of its own, which is added to the training loss."""
+    """Whether the mechanism returns its own loss, which is added to the training loss."""
     supports_fused: bool = False
     """Whether a kernel may compute scores, weights and context at once if no weights are needed."""
     supports_onnx: bool = True
@@ -141,7 +141,7 @@ class Attention(Observable, nn.Module, ABC):
     """Names of the arguments of `prepare` and `attend`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Note the arguments of `prepare` and `attend`."""
+        """Record the names of the arguments of `prepare` and `attend`."""
         super().__init_subclass__(**kwargs)
         cls.known_arguments = frozenset(n for f in (cls.prepare, cls.attend) for n in inspect.signature(f).parameters)
 
@@ -159,7 +159,7 @@ class Attention(Observable, nn.Module, ABC):
         return None
 
     def context_size(self, value_size: int) -> int:
-        """Return the width of the context for values of a given width. It is the same, unless the mechanism projects values."""
+        """Return the width of the context for values of a given width; both are equal unless the mechanism projects values."""
         return value_size
 
     @abstractmethod
@@ -203,7 +203,7 @@ class Attention(Observable, nn.Module, ABC):
             memory: Result of `prepare`.
             state: Second result of the previous call, for a stateful mechanism; None for the first call.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
-            score_bias: Numbers that are added to the scores before the normalizer, of a shape that `attn_mask` may have. Where
+            score_bias: Numbers that are added to the scores before the normalizer, in a shape that `attn_mask` may have. Where
                 the bias is −∞, the query may not attend. A monotonic mechanism adds it to the logits of its probabilities.
             reweight: Function that replaces the weights before the context is computed. It receives the rows that are computed
                 together: all queries, or one query at a time if weights depend on earlier ones.
@@ -241,7 +241,7 @@ class Attention(Observable, nn.Module, ABC):
             further: Must be empty: masks are given by name.
             key_mask: True where a key exists, False for padding; None if all exist.
             attn_mask: True where a query may attend to a key: (Q,K), (B,Q,K) or (B,H,Q,K), where all axes but K may be 1.
-            score_bias: Numbers that are added to the scores, of a shape that `attn_mask` may have; see `attend`.
+            score_bias: Numbers that are added to the scores, in a shape that `attn_mask` may have; see `attend`.
             query_positions: Positions of the queries, for mechanisms with positions (`MultiHead`); None for consecutive ones.
             key_positions: Positions of the keys; None for consecutive ones, in self-attention for those of the queries.
             reweight: Function that replaces the weights; see `attend`.
@@ -286,7 +286,8 @@ class Attention(Observable, nn.Module, ABC):
         """
         if state is not None:
             raise RequestError(
-                f"{type(self).__name__}.attend got a state, but its weights do not depend on earlier queries; leave it out"
+                f"{type(self).__name__}.attend got a state, but its weights do not depend on earlier queries; "
+                "leave the state out"
             )
 
     def refuse_open_axis(self, query: Float[Tensor, "B Q Dq"]) -> None:
@@ -302,7 +303,7 @@ class Attention(Observable, nn.Module, ABC):
             )
 
     def _given(self, **arguments: Tensor | None) -> dict[str, Any]:
-        """Return the arguments that are not None, if the mechanism has them; your own mechanism need not have all.
+        """Return the arguments that are not None, and check that the mechanism accepts them; some mechanisms lack some of them.
 
         Raises:
             ArgumentError: If `prepare` and `attend` of this class have no such argument.
@@ -335,7 +336,7 @@ class Attention(Observable, nn.Module, ABC):
         reweight: Reweight | None,
         need_weights: bool,
     ) -> AttentionOutput:
-        """Call with a batch of one sequence, and remove the batch axis from the result."""
+        """Attend within a batch that holds this one sequence, and remove the batch axis from the result."""
         for name, tensor, axes in (("key", key, 2), ("value", value, 2), ("key_mask", key_mask, 1)):
             if tensor is not None and tensor.ndim != axes:
                 raise ShapeError(

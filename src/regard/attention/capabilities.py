@@ -1,13 +1,13 @@
-"""Capabilities of a mechanism beyond its contract, which fast paths and tools ask for.
+"""Optional capabilities of a mechanism, which fast paths and tools query.
 
     attention.linear_score()              the parameters of its score, for loops that compute the score themselves
     attention.supports_fused              whether a kernel may compute scores and context at once
     attention.observe(observer)           calls a function with every result of `attend` while a context is open
     attention.attend(…, reweight=…)       replaces the weights before the context is computed
 
-No code asks for the type of a mechanism. A fast path computes a formula from a module's parameters without calling the module,
-so it must not be taken if a call would compute something else. `capability` and `Unchanged` ensure that: a subclass that
-overrides a method loses the capabilities of its parent, unless it declares its own.
+No code checks the type of a mechanism. A fast path computes a formula from a module's parameters without calling the module,
+so it must not be used if a call of the module would compute something else. `capability` and `Unchanged` ensure that: a
+subclass that overrides a method loses the capabilities of its parent, unless it declares its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def capability(method: _Method) -> _Method:
     """Decorate a method that describes a module's formula, so that it returns None if the module computes something else.
 
-    The method returns None if `is_unchanged` is False for the class that defines it.
+    That is the case if `is_unchanged` is False for the module and the class that defines the method.
 
     Example:
         >>> class Doubled(nn.Module):
@@ -70,7 +70,7 @@ class _Capability:
 
 
 def _nothing() -> None:
-    """Return None; it replaces the method of a module that changed its formula."""
+    """Return None; this function replaces the method of a module that changed the formula."""
 
 
 class Unchanged:
@@ -113,7 +113,7 @@ def _methods(cls: type[nn.Module]) -> dict[str, Any]:
 
 
 def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) -> Tensor:
-    """Apply a function to weights; None keeps the weights.
+    """Return the result of `reweight` for these weights; if `reweight` is None, return the weights unchanged.
 
     Raises:
         ShapeError: If the function returns weights of another shape.
@@ -123,7 +123,7 @@ def reweighted(weights: Tensor, mask: Tensor | None, reweight: Reweight | None) 
     found = reweight(weights, torch.ones_like(weights, dtype=torch.bool) if mask is None else mask)
     if found.shape != weights.shape:
         raise ShapeError(
-            f"reweight returned weights of shape {tuple(found.shape)}, expected those of the weights that it got: "
+            f"reweight returned weights of shape {tuple(found.shape)}, expected the shape of the weights that it got: "
             f"{tuple(weights.shape)}"
         )
     return found
@@ -152,7 +152,7 @@ class Observation:
 
     @property
     def within(self) -> bool:
-        """Whether the queries are the keys."""
+        """Whether the queries and the keys are the same tensor, as in self-attention."""
         return self.key is self.query
 
 
@@ -160,7 +160,7 @@ class Observable:
     """A mechanism that reports the results of `attend`."""
 
     observed: bool = False
-    """Whether an observer is active. If it is, attention is computed by `attend` only."""
+    """Whether an observer is active. If True, only `attend` may compute attention; fast paths are off."""
 
     @contextmanager
     def observe(self, observer: Callable[[Observation], None]) -> Iterator[None]:

@@ -14,10 +14,10 @@ from regard.attention.scored import ScoredAttention
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkMemory(Memory):
-    """Prepared keys for both scorers. The fields of `Memory` are those of `monotonic`."""
+    """Prepared keys for both scorers. The fields inherited from `Memory` are those of `monotonic`."""
 
     monotonic: Memory
-    """Memory of the scorer of the stopping process, with the values."""
+    """Memory of the scorer that decides where a query stops; it holds the values."""
     chunk: Memory
     """Memory of the scorer within the window; its values are empty."""
 
@@ -30,7 +30,7 @@ torch.export.register_dataclass(ChunkMemory, serialized_type_name="regard.attent
 
 
 class ChunkedAttention(MonotonicAttention):
-    """Monotonic attention with a second scorer, within the window."""
+    """Monotonic attention with a second scorer, which scores the keys within a window."""
 
     def _add_chunks(
         self,
@@ -58,7 +58,7 @@ class ChunkedAttention(MonotonicAttention):
 
 
 def _prepare_chunk(scorer: ScoredAttention, key: Tensor, key_mask: Tensor | None) -> Memory:
-    """Return the keys for the scorer within the window. Its values have width 0, because those of `monotonic` are used."""
+    """Return the memory for the scorer within the window. Its values have width 0, because those of `monotonic` are used."""
     return scorer.prepare(key, key[..., :0], key_mask=key_mask)
 
 

@@ -48,8 +48,8 @@ class _ConcatBase(AdditiveBase):
 class Concat(_ConcatBase):
     """Luong's concat as the paper defines it: score(q, k) = v·tanh(W [q; k]).
 
-    W (Da, Dq + Dk) is one matrix, the query's columns first; because W [q; k] = W_q q + W_k k, the keys are projected
-    once.
+    W (Da, Dq + Dk) is one matrix, whose first Dq columns multiply the query. Because W [q; k] = W_q q + W_k k, the keys are
+    projected once.
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
 
@@ -104,7 +104,7 @@ class SumConcat(_ConcatBase):
 
     score(q, k) = v·tanh(W (q + k)), for queries and keys of the same width.
 
-    Differs from the paper: there, W has separate columns for query and key (`Concat`).
+    Differs from the paper: the paper's W has separate columns for query and key (`Concat`).
 
     Args:
         query_size: Dq = Dk, ≥ 1.

@@ -2,7 +2,7 @@
 
     p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E),    weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij])
 
-with a sum over the keys from j on that query i may attend to; q·e is interpolated between whole positions. In code:
+The sum is over the keys l ≥ j that query i may attend to; q·e is interpolated between whole positions. In code:
 `contextual_positions` and `position_scores`.
 """
 
@@ -21,7 +21,7 @@ from regard.attention.sparse import at_least_float32
 def contextual_positions(
     scores: Float[Tensor, "B H Q K"], mask: Bool[Tensor, "..."] | None, last: int
 ) -> Float[Tensor, "B H Q K"]:
-    """Return p_ij = Σ_{l ≥ j} σ(score_il) over the keys that a query may attend to; at most `last`."""
+    """Return p_ij = Σ_{l ≥ j} σ(score_il) over the keys that a query may attend to, clipped to `last`."""
     gates = scores.sigmoid() if mask is None else scores.where(mask, 0).sigmoid().where(mask, 0)
     return gates.flip(-1).cumsum(-1).flip(-1).clamp(max=last)
 
@@ -29,7 +29,7 @@ def contextual_positions(
 def position_scores(
     query: Float[Tensor, "B H Q E"], table: Float[Tensor, "P E"], positions: Float[Tensor, "B H Q K"]
 ) -> Float[Tensor, "B H Q K"]:
-    """Return q_i·e[p_ij], interpolated between the two whole positions beside p_ij."""
+    """Return q_i·e[p_ij], interpolated between the whole positions below and above p_ij."""
     products = (query @ table.mT).to(positions.dtype)  # (B,H,Q,P)
     below = positions.detach().floor()
     share = positions - below
@@ -41,9 +41,9 @@ class ContextualPositionAttention(ProjectedHeads):
     """p_ij = Σ_{l ≥ j} σ(q_i·k_l / √E), weight_ij = softmax_j(q_i·k_j / √E + q_i·e[p_ij]) in H heads, E = D/H.
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v; context = W_o [head_1; …; head_H] + b_o.
-    The sum counts the keys from j on that query i may attend to (if causal, up to its own), each by its gate σ, so that a
-    position can count words or sentences instead of tokens. Positions above P − 1 are P − 1. Between whole positions, q·e is
-    interpolated. e (P,E) is zero at first, and all heads share it. Context (B,Q,D), weights (B,H,Q,K).
+    The sum is over the keys l ≥ j that query i may attend to (if causal, up to position i). Each key counts with its gate σ, so
+    that a position can count words or sentences instead of tokens. Positions are clipped to P − 1. Between whole positions, q·e
+    is interpolated. e (P,E) is zero at first, and all heads share it. Context (B,Q,D), weights (B,H,Q,K).
 
     Reference: Golovneva et al. 2024, "Contextual position encoding: learning to count what's important", eqs. 3–5. Gates and
     q·k have the scale 1/√E, q·e has none, as in the authors' code.

@@ -17,16 +17,16 @@ _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 def rename_from_torch(module: Any, state: MutableMapping[str, Tensor], prefix: str, *rest: Any) -> None:
-    """Rename the parameters of an `nn.MultiheadAttention` in a state dict in place. The hook runs before `MultiHead` loads it.
+    """Rename the parameters of an `nn.MultiheadAttention` in a state dict in place, before a `MultiHead` loads it.
 
     Args:
-        module: The attention that loads.
+        module: The `MultiHead` that loads the state dict.
         state: The state dict of a whole model.
-        prefix: Prefix of the attention's names in it.
-        rest: Further arguments that PyTorch gives such a hook.
+        prefix: Prefix of the module's parameters in the state dict.
+        rest: Further arguments that PyTorch passes to a hook; not used.
 
     Raises:
-        ConfigError: If the attention was built with `add_bias_kv`, and the `MultiHead` without a learned added key.
+        ConfigError: If the parameters include those of `add_bias_kv`, but the `MultiHead` has no learned added key.
     """
     if f"{prefix}bias_k" in state:
         at = [i for i, each in enumerate(module.modifiers) if isinstance(each, AddedKeys) and each.learned]
@@ -55,7 +55,8 @@ def rename_to_torch(state: Mapping[str, Tensor], *, packed: bool) -> dict[str, T
 
     Args:
         state: State dict of the `MultiHead`.
-        packed: Whether the other module keeps one matrix for query, key and value, which it does if all have one width.
+        packed: Whether the `nn.MultiheadAttention` keeps one matrix for query, key and value, because their
+            widths are equal.
     """
     weights = [state[f"{part}_projection.weight"] for part in _PARTS]
     found = {"in_proj_weight": torch.cat(weights)} if packed else dict(zip(_SEPARATE, weights, strict=True))
@@ -69,7 +70,7 @@ def rename_to_torch(state: Mapping[str, Tensor], *, packed: bool) -> dict[str, T
 
 
 def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
-    """Build a `MultiHead`, the given class, from an `nn.MultiheadAttention`; see `MultiHead.from_torch`."""
+    """Build a `MultiHead` (class `cls`) from an `nn.MultiheadAttention`; see `MultiHead.from_torch`."""
     check_instance("MultiHead.from_torch", "module", module, nn.MultiheadAttention, "nn.MultiheadAttention(512, 8)")
     weight, modifiers = module.out_proj.weight, []
     if module.bias_k is not None or module.add_zero_attn:
@@ -108,8 +109,8 @@ def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
     if any(extra.values()):
         names = ", ".join(name for name, is_set in extra.items() if is_set)
         raise ConfigError(
-            f"MultiHead.to_torch: nn.MultiheadAttention has no counterpart of {names}; convert an attention built without "
-            "(causal and window go into the attn_mask of its calls)"
+            f"MultiHead.to_torch: nn.MultiheadAttention has no counterpart of {names}; convert a MultiHead built without "
+            "these options (causal and window can be given as the attn_mask of each call)"
         )
     weight = attention.output_projection.weight
     made = nn.MultiheadAttention(

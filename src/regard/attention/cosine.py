@@ -1,4 +1,4 @@
-"""Attention by the angle between query and key: their lengths play no role.
+"""Cosine attention: scores depend on the angle between query and key, not on their lengths.
 
     score(q, k) = g q·k / (‖q‖ ‖k‖)          weights = softmax_k score(q, k),    context = Σ_k weight_k value_k
 
@@ -27,9 +27,9 @@ def unit_vectors(x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
 
 
 class Cosine(ProductBase):
-    """score(q, k) = g q·k / (‖q‖ ‖k‖), query and key of one width; g is the only parameter.
+    """score(q, k) = g q·k / (‖q‖ ‖k‖), for queries and keys of the same width; g is the only parameter.
 
-    Scores lie between −g and g, so that the softmax cannot saturate: g says how sharp it can become.
+    Scores lie between −g and g, so that the softmax cannot saturate: g limits how sharp it can become.
 
     Reference: Graves, Wayne, Danihelka 2014, "Neural Turing machines", eqs. 5 and 6 (β is g); Liu et al. 2022, "Swin
     Transformer V2", eq. 2 (1/τ is g, learned).
@@ -69,7 +69,7 @@ class Cosine(ProductBase):
         check_number("Cosine", "scale", scale)
         check_flag("Cosine", "learned", learned)
         if not 0 < scale < math.inf:
-            raise ConfigError(f"Cosine(scale={scale}): expected a finite number above 0, the largest score, such as scale=10")
+            raise ConfigError(f"Cosine(scale={scale}): expected the largest score, a finite number above 0, such as scale=10")
         self.learned = learned
         self.gain = build_number(scale, learned=learned, device=device, dtype=dtype)
 

@@ -46,8 +46,8 @@ def coverage_loss(
 ) -> Float[Tensor, ""]:
     """Return the cost of repeated attention to keys: the mean over queries t of Σ_k min(α_tk, c_tk).
 
-    c_t is the weight that the keys received before query t: `coverage` plus the weights of earlier queries. The function works
-    on the weights of any mechanism for a whole target.
+    c_t is the weight that the keys received before query t: `coverage` plus the weights of earlier queries. The weights
+    may come from any mechanism.
 
     Args:
         weights: α, ≥ 0.
@@ -79,9 +79,9 @@ class Coverage(HistoryAttention):
     """score_t(q, k) = v·tanh(W_k k + W_q q + w_c c_t + b), with the coverage c_t = Σ_{t' < t} α_t' of each key.
 
     The score depends on how much each key has been attended to so far. `AttentionOutput.loss` is the cost of repeated
-    attention: the mean of Σ_k min(α_tk, c_tk) over the queries of the call that may attend to some key, and 0 if there are
-    none. A decoder that runs step by step averages the losses of its steps, or calls `coverage_loss` on all weights at the end
-    with a mask of the target's padding. Add the loss to the training loss, multiplied by λ (1 in the paper).
+    attention: the mean of Σ_k min(α_tk, c_tk) over the queries of the call that may attend to at least one key, or 0 if there
+    are none. A decoder that runs step by step averages the losses of its steps, or calls `coverage_loss` at the end on all
+    weights, with a mask of the target's padding. Add the loss to the training loss, multiplied by λ (1 in the paper).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q
     sequential steps of B·K·2Da multiply-adds; memory B·K·Da.
@@ -93,7 +93,7 @@ class Coverage(HistoryAttention):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias b.
+        bias: Whether the sum inside the tanh has a bias b.
         normalizer: Module that makes weights of (scores, mask), or its name, such as "sparsemax"; None for a
             softmax.
         scale: Factor of the scores, > 0; None for 1.
@@ -159,14 +159,14 @@ class Coverage(HistoryAttention):
     def loss(
         self, weights: Float[Tensor, "B Q K"], history: Float[Tensor, "B K"], mask: Bool[Tensor, "B Q K"] | None
     ) -> Float[Tensor, ""] | None:
-        """Return the loss of eq. 12, averaged over the queries that may attend to some key."""
+        """Return the loss of eq. 12, averaged over the queries that may attend to at least one key."""
         query_mask = None if mask is None else mask.any(-1)
         return coverage_loss(weights.to(history.dtype), coverage=history, query_mask=query_mask)
 
 
 @dataclass(frozen=True)
 class FertilityMemory(Memory):
-    """Projected keys, and the number of queries that each is expected to serve."""
+    """Projected keys, and the number of queries that each key can serve."""
 
     fertility: Tensor | None = None
     """Φ (B,K), between 0 and N; `FertilityCoverage.prepare` always fills it."""
@@ -190,7 +190,7 @@ class FertilityCoverage(Coverage):
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U_f (1,Dk), w_c and v (Da). The state holds Σ α (B,K), zero before the first query; Φ is
     computed once, in `prepare`. The cost is that of `Coverage`.
 
-    Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a with a coverage of one number, C, N and Φ there).
+    Reference: Tu et al. 2016, section 3.1 (U_a, W_a, V_a, C, N and Φ there), with a coverage of one number for each key.
     Differs from the paper: a fertility below 2⁻¹⁰ is raised to 2⁻¹⁰, so that no division overflows.
 
     Args:

@@ -1,9 +1,9 @@
-"""Differential attention: the difference of two softmaxes, in which weight that both give to unrelated keys cancels.
+"""Differential attention: the difference of two softmaxes, which cancels the weight that both give to unrelated keys.
 
     weight_h = softmax(q_h k_hᵀ / √e) − λ softmax(q'_h k'_hᵀ / √e),    e = D/2H
     λ = exp(a·b) − exp(a'·b') + λ₀,    head_h = (1 − λ₀) norm(weight_h v_h),    context = W_o [head_1; …; head_H] + b_o
 
-In code: `learned_factor`, which is λ, and `differential_weights`.
+In code: `learned_factor`, which returns λ, and `differential_weights`.
 """
 
 import torch
@@ -50,10 +50,10 @@ class DifferentialAttention(ProjectedHeads):
     **The weights are those of the difference: they may be negative, and rows sum to 1 − λ.** A `score_bias` is added to the
     scores of both softmaxes.
 
-    Reference: Ye et al. 2024, "Differential Transformer", eqs. 1–3. As there, take half as many heads as in a `MultiHead` of
-    the same size, so that each softmax has the usual width.
-    Differs from the paper: the maps have biases, unless `bias` is False; λ₀ is 0.8 in every layer, which the paper tests
-    too, unless the caller gives 0.8 − 0.6 exp(−0.3 (l − 1)) for layer l = 1, 2, …
+    Reference: Ye et al. 2024, "Differential Transformer", eqs. 1–3. As in the paper, use half as many heads as in a `MultiHead`
+    of the same size, so that the queries of each softmax have the usual width.
+    Differs from the paper: the maps have biases, unless `bias` is False; λ₀ is 0.8 in every layer by default, which the
+    paper also tests; its main setting is 0.8 − 0.6 exp(−0.3 (l − 1)) for layer l = 1, 2, …
 
     Args:
         size: D, width of queries and context, a multiple of `num_heads`.

@@ -18,7 +18,8 @@ from regard.attention.sparse import below_the_highest
 from regard.errors import ConfigError
 
 SMALLEST = 1.01
-"""Smallest α. Below it, the exponent 1/(α − 1) is so large that float32 loses digits; a softmax gives nearly the same weights.
+"""Smallest α. Below it, the exponent 1/(α − 1) is so large that float32 loses precision. A softmax gives nearly the same
+weights as a smaller α.
 """
 
 
@@ -51,7 +52,7 @@ class Entmax(nn.Module):
     The larger α, the more weights are exactly zero: a softmax for α → 1, `Entmax15` for 1.5, `Sparsemax` for 2. A learned α
     lets each head choose.
 
-    Cost: some twenty passes over each row (the exact `Entmax15` and `Sparsemax` sort it once).
+    Cost: about twenty passes over each row (the exact `Entmax15` and `Sparsemax` sort it once).
 
     Reference: Peters, Niculae, Martins 2019, eq. 10 and algorithm 1 (bisection); Correia, Niculae, Martins 2019, section 3
     (α = 1 + σ(a), learned for each head).
@@ -59,7 +60,7 @@ class Entmax(nn.Module):
     Args:
         num_heads: H, for scores (B,H,Q,K) and a learned α for each head; None for one α.
         alpha: α at the start, 1.01 ≤ α ≤ 2, and below 2 if it is learned.
-        learned: Whether α is trained, within 1.01 and 2.
+        learned: Whether α is trained; a trained α stays between 1.01 and 2.
         device: Device of α, as in `torch.nn`.
         dtype: Type of α, as in `torch.nn`.
 
@@ -72,7 +73,7 @@ class Entmax(nn.Module):
     """
 
     normalized: ClassVar[bool] = True
-    """Each row of weights sums to one (to zero where there is nothing to attend to)."""
+    """Each row of weights sums to one (to zero if the mask is False for the whole row)."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Entmax(nn.Module):
 
     @property
     def alpha(self) -> Float[Tensor, "..."] | float:
-        """α; learned, it is a scalar tensor, or (H,1,1) with one for each head."""
+        """α: a float if it is fixed; if it is learned, a scalar tensor, or a tensor (H,1,1) with one α for each head."""
         if isinstance(self.raw_alpha, float):
             return self.raw_alpha
         return SMALLEST + (2 - SMALLEST) * self.raw_alpha.sigmoid()
@@ -113,7 +114,7 @@ class Entmax(nn.Module):
         z, power = below_the_highest(scores, mask, scale=scale), 1 / scale
         with torch.no_grad():
             threshold = entmax_threshold(z, power)
-        # Two steps of Newton's method refine τ, and give it derivatives with respect to scores and α. Each step doubles the
+        # Two steps of Newton's method refine τ and make it differentiable with respect to scores and α. Each step doubles the
         # number of exact digits, and the order up to which derivatives are exact.
         for _ in range(2):
             threshold = newton_step(z, power, threshold)

@@ -1,8 +1,8 @@
-"""Forgetting attention: a softmax whose scores fall by the log forget gates of the keys in between.
+"""Forgetting attention: a softmax in which the forget gates of later keys lower the score of each key.
 
     weight_ij = softmax_j(q_i·k_j / √E + Σ_{l > j} log f_l),    f_l = σ(w_f·key_l + b_f)
 
-with a sum over the keys l after j that query i may attend to. In code: `forgetting_bias` and `forgetting_weights`.
+The sum is over the keys l > j that query i may attend to. In code: `forgetting_bias` and `forgetting_weights`.
 """
 
 import torch
@@ -20,7 +20,7 @@ from regard.attention.sparse import at_least_float32
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:
     """Return Σ_{l > j} log f_l over the keys l that a query may attend to, for log f in `gates`."""
     seen = gates[:, :, None] if mask is None else gates[:, :, None].where(mask, 0)
-    return seen.flip(-1).cumsum(-1).flip(-1) - seen  # from the last key, so that sums of a few keys are exact
+    return seen.flip(-1).cumsum(-1).flip(-1) - seen  # summed from the last key, so that sums of a few keys are exact
 
 
 def forgetting_weights(
@@ -52,7 +52,7 @@ class ForgettingAttention(ProjectedHeads):
         num_heads: H, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for D.
         value_size: Dv, width of the values, ≥ 1; None for Dk, because without a value the keys are the values.
-        initial_gate: Initial b_f; larger numbers forget less at first.
+        initial_gate: Initial b_f; with a larger number, the gates forget less at first.
         bias: Whether the four maps have biases.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1.
         causal: Whether a query may attend only to its own position and to earlier ones.

@@ -1,4 +1,4 @@
-"""Gated DeltaNet: each head has a matrix that fades, and in which each key overwrites the value stored for it.
+"""Gated DeltaNet: each head has a matrix that decays, and each key overwrites the value that is stored for it.
 
     S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ,    head_t = S_tᵀ q_t
     head_t = Σ_i A_ti v_i,    A = M (I + L)⁻¹ diag(β),    M_ti = a_ti q_t·k_i (i ≤ t),    L_ti = β_t a_ti k_t·k_i (i < t)
@@ -36,9 +36,9 @@ def implied_weights(
     gates: Float[Tensor, "*#any K 2"],
     last: Float[Tensor, "Q K"],
 ) -> Float[Tensor, "*any Q K"]:
-    """Return A = M (I + L)⁻¹ diag(β); `last` is one at the key after which a query reads S, zero elsewhere in its row."""
+    """Return A = M (I + L)⁻¹ diag(β); each row of `last` is one at its query's last key, zero elsewhere."""
     faded, rate = gates[..., 0].cumsum(-1), gates[..., 1]  # log (α_1 … α_t), β
-    until = (faded[..., None, :] * last).sum(-1)  # the same at the queries' positions
+    until = (faded[..., None, :] * last).sum(-1)  # the same at each query's last key
     seen = last.flip(-1).cumsum(-1).flip(-1) > 0
     decay = (until[..., None] - faded[..., None, :]).where(seen, -math.inf).exp()
     lower = rate[..., None] * strictly_lower(faded) * (key @ key.mT)
@@ -48,22 +48,22 @@ def implied_weights(
 class GatedDeltaNet(RecurrentHeads):
     """S_t = α_t (I − β_t k_t k_tᵀ) S_{t−1} + β_t k_t v_tᵀ in H heads; context = W_o (norm(S_tᵀ q_t) ∘ SiLU(W_g query)) + b_o.
 
-    q and k are D/H features of SiLU(W_q query) and SiLU(W_k key), scaled to length one, v those of SiLU(W_v value), all with
-    biases if `bias`. β = σ(W_β key) in (0, 1) says how much of the value stored for it a key overwrites, and α = exp(−exp(A)
-    softplus(W_α key + a)) in (0, 1) how much of S remains. norm is the RMS norm of each head. Context (B,Q,D), weights
-    (B,H,Q,K).
+    q and k are D/H features of SiLU(W_q query) and SiLU(W_k key), scaled to length one; v is D/H features of SiLU(W_v value).
+    The three maps have biases if `bias` is True. β = σ(W_β key) in (0, 1) is the share of the stored value that a key
+    overwrites, and α = exp(−exp(A) softplus(W_α key + a)) in (0, 1) is the share of S that remains. norm is the RMS norm of
+    each head. Context (B,Q,D), weights (B,H,Q,K).
 
     **The weights are the matrix A with head_t = Σ_i A_ti v_i, which the recurrence implies. They may be negative, and rows do
-    not sum to one.** They depend on the order of the keys, and on what came between key and query: a key that is written
-    again loses its weight. A masked key is skipped: it neither changes S nor lets it fade.
+    not sum to one.** They depend on the order of the keys, and on the keys between key and query: if the same key
+    comes again, the earlier one loses weight. A masked key is skipped: it neither changes S nor makes S decay.
 
-    If `causal` is False, all queries read the S after the last key, which `prepare` computes. If it is True, query i reads the
-    S after the key of its position, and a decoder's state is S (`SummaryState`). Without weights, the cost grows with K and not
-    with Q·K. An `attn_mask` that hides keys from some queries gives each of them a recurrence of its own, and memory grows with
-    B·H·Q·K². A model with it cannot be exported to ONNX, which has no operation for triangular systems.
+    If `causal` is False, all queries read S after the last key, which `prepare` computes. If `causal` is True, query i reads S
+    after the key at its position, and a decoder's state is S (`SummaryState`). If no weights are needed, the cost grows with K
+    and not with Q·K. With an `attn_mask`, each query has its own recurrence, and memory grows with B·H·Q·K². A model with this
+    mechanism cannot be exported to ONNX, which has no operation for triangular systems.
 
     Reference: Yang, Kautz, Hatamizadeh 2025, "Gated delta networks", eq. 10 (S there is the transpose), eqs. 8 and 9 with
-    section 3.3 for its chunks, section 3.4 for its block; Schlag et al. 2021 (without α). Differs from the paper: no short
+    section 3.3 for the chunks, section 3.4 for the block; Schlag et al. 2021 (without α). Differs from the paper: no short
     convolutions of queries, keys and values (they belong to the layer), and the maps have biases, unless `bias` is False.
 
     Args:
@@ -90,7 +90,7 @@ class GatedDeltaNet(RecurrentHeads):
 
     normalized: bool = False
     permutation_equivariant: bool = False
-    supports_onnx: bool = False  # it has no operation for triangular systems
+    supports_onnx: bool = False  # ONNX has no operation for triangular systems
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class GatedDeltaNet(RecurrentHeads):
         build = partial(build_linear, bias=False, device=device, dtype=dtype)
         self.gate_projection = build(size, size)
         self.decay_projection, self.rate_projection = build(self.key_size, num_heads), build(self.key_size, num_heads)
-        # As in Mamba 2: exp(A) between 1 and 16, softplus(a) between 0.001 and 0.1, so that most heads fade slowly at first.
+        # As in Mamba 2: exp(A) between 1 and 16, softplus(a) between 0.001 and 0.1, so that most heads decay slowly at first.
         self.decay_scale = nn.Parameter(torch.empty(num_heads, device=device, dtype=dtype).uniform_(1, 16).log())
         step = torch.empty(num_heads, device=device, dtype=dtype).uniform_(math.log(1e-3), math.log(0.1)).exp()
         self.decay_bias = nn.Parameter(step + torch.log(-torch.expm1(-step)))
@@ -154,7 +154,7 @@ class GatedDeltaNet(RecurrentHeads):
         mask: Bool[Tensor, "..."],
         bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H Q K"]:
-        """Return A of a recurrence for each query, over the keys that it may attend to."""
+        """Return A, from a separate recurrence for each query over the keys that the query may attend to."""
         assert memory.gates is not None
         gates = memory.gates[:, :, None].where(mask.expand(*query.shape[:3], memory.key.shape[2])[..., None], 0)
         last = self._last(1, memory.key)
@@ -175,7 +175,7 @@ class GatedDeltaNet(RecurrentHeads):
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Read S_t with each query: by the recurrence for a single position, by chunks for more."""
+        """Read S_t with each query; use the recurrence for a single position with a state, and chunks otherwise."""
         if query.shape[2] > 1 or summary is None:
             found, summary = self._by_chunks(query, memory, summary)
             assert found is not None
@@ -193,7 +193,7 @@ class GatedDeltaNet(RecurrentHeads):
         return scan_chunks(query, key, value, memory.gates, summary)
 
     def _last(self, queries: int, key: Tensor) -> Float[Tensor, "Q K"]:
-        """Return a matrix with one at the key after which a query reads S; a row of zeros if it comes before all keys."""
+        """Return a matrix with one at the key after which a query reads S; a row is zero if its query comes before all keys."""
         keys = key.shape[2]
         position = torch.arange(queries, device=key.device) + (keys - queries)
         if not self.causal:

@@ -36,8 +36,8 @@ class HardMoChA(ChunkedAttention, HardMonotonic):
     its `hard()`, or load its state dict.
 
     Reference: Chiu & Raffel 2018, algorithm 1.
-    Differs from the paper: the scores of all keys are computed at once. A query does not stop at p = ½ (it stops in the paper's
-    algorithm, but not in its text).
+    Differs from the paper: the scores of all keys are computed at once. A query with p = ½ does not stop, as in the paper's
+    text; in the paper's algorithm, it stops.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
@@ -45,7 +45,7 @@ class HardMoChA(ChunkedAttention, HardMonotonic):
         key_size: Dk, width of the keys, ≥ 1; None for that of the scorer, or Dq.
         scorer: Mechanism whose scores are the energies e; None for `WeightNormAdditive`, as in the paper.
         chunk_scorer: Mechanism whose scores are u; None for another `WeightNormAdditive`.
-        initial_offset: Value of r until trained parameters are loaded.
+        initial_offset: Value of r (see `HardMonotonic`) until trained parameters are loaded.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 

@@ -41,7 +41,7 @@ def stopping_points(
         previous = torch.zeros(sizes["B"], dtype=torch.long, device=energies.device)
     check_shape("previous", previous, "B", sizes)
     chosen = energies > 0 if mask is None else (energies > 0) & mask
-    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # every query stops behind the last key
+    chosen = nn.functional.pad(chosen, (0, 1), value=True)  # a query that finds no key stops behind the last key
     index = torch.arange(sizes["K"] + 1, device=energies.device)
     points = []
     for i in range(sizes["Q"]):
@@ -67,14 +67,14 @@ torch.export.register_dataclass(HardMonotonicState, serialized_type_name="regard
 
 
 class HardMonotonic(MonotonicAttention):
-    """Monotonic attention for decoding: each query takes the value of one key, the first with p > ½ from the previous one on.
+    """Monotonic attention for decoding: a query takes the value of the first key with p > ½, from the previous query's key on.
 
-    t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero if no key fits.
+    t_i = min {j ≥ t_{i−1}: σ(e_ij) > ½},  e_ij = scorer(q_i, k_j) + r,  context_i = value at t_i, or zero without such a j.
 
     Only the values have gradients; the choice of the key has none. Therefore train `SoftMonotonic` and call its `hard()`, or
     load its state dict. Cost: the energies of all keys, B·Q·K comparisons, and one look-up for each query.
 
-    Reference: Raffel et al. 2017, algorithm 1, with p > ½ instead of a random draw, as the paper decodes.
+    Reference: Raffel et al. 2017, algorithm 1, with p > ½ instead of a random draw, as in the paper's decoding.
     Differs from the paper: the energies of all keys are computed at once, not one by one as the scan reaches them.
 
     Args:
@@ -129,8 +129,8 @@ class HardMonotonic(MonotonicAttention):
             weights = reweighted(weights.to(memory.value.dtype), mask, reweight)
             return AttentionOutput(weights @ memory.value, weights if need_weights else None), state
         if keys:
-            # Look up a row of the values instead of multiplying by a one-hot row: 1.5 to 2.4 times as fast for one query of
-            # each of 128 sentences, as in decoding.
+            # Look up a row of the values instead of multiplying by a one-hot row: 1.5 to 2.4 times as fast if each of 128
+            # sentences has one query, as in decoding.
             chosen = memory.value[torch.arange(batch, device=points.device)[:, None], points.clamp(max=keys - 1)]
             context = chosen.masked_fill((points == keys)[..., None], 0)
         else:

@@ -12,10 +12,10 @@ from regard.errors import RequestError
 
 @dataclass(frozen=True)
 class HeadMemory(Memory):
-    """Keys and values of each head, also used as key–value cache. G ≤ H heads have their own keys."""
+    """Keys and values of each head, also used as key–value cache; G ≤ H is the number of key and value heads."""
 
     key: Float[Tensor, "B G K Da"]
-    """The projected keys. In a state without a window, they are already rotated if the positions rotate keys."""
+    """The projected keys. In the state of an attention without a window, rotary positions have already rotated them."""
     value: Float[Tensor, "B G K Da"]
     """The projected values; masked positions have the projection of a zero vector."""
     key_mask: Bool[Tensor, "B K"] | None = None
@@ -36,7 +36,9 @@ class HeadMemory(Memory):
             mask = torch.cat([self._all(), later._all()], 1)
         if self.positions is None or later.positions is None:
             if self.positions is not later.positions:
-                raise RequestError("MultiHead got key_positions in some steps only; give them in all calls of prepare or none")
+                raise RequestError(
+                    "MultiHead got key_positions in some steps only; give them in all calls of prepare or in none"
+                )
             return HeadMemory(key, value, mask)
         return HeadMemory(key, value, mask, torch.cat([self.positions, later.positions], 1))
 

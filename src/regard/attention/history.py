@@ -23,7 +23,7 @@ class HistoryState:
     """Summary of the weights that a mechanism gave to earlier queries."""
 
     history: Float[Tensor, "B K"]
-    """History in float32, or in float64 for scores in float64; sums in half types would lose small weights."""
+    """History in float32, or in float64 for scores in float64; sums in half precision would lose small weights."""
 
     def select(self, index: Int[Tensor, " M"]) -> "HistoryState":
         """Keep the given rows of the batch, in the given order."""
@@ -43,7 +43,7 @@ class HistoryAttention(ScoredAttention):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
-        bias: Whether the sum has a bias b. It is part of the key's projection, which is computed once.
+        bias: Whether the sum inside the tanh has a bias b. The bias belongs to the key projection, which is computed once.
         normalizer: Module that makes weights of (scores, mask), or its name; None for a softmax.
         scale: Factor of the scores, > 0; None for 1.
         dropout: Probability to drop a weight in training mode, 0 ≤ dropout < 1. Reported weights are those before dropout.
@@ -96,7 +96,7 @@ class HistoryAttention(ScoredAttention):
     def scores(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, history: Float[Tensor, "B K"] | None = None
     ) -> Float[Tensor, "B Q K"]:
-        """Return the scores of queries that share one history; None stands for the history before the first query."""
+        """Return the scores of queries that share one history; if it is None, use the history before the first query."""
 
     def attend(
         self,
@@ -139,5 +139,5 @@ class HistoryAttention(ScoredAttention):
 
 
 def _row(score_bias: Tensor, i: int) -> Tensor:
-    """Return the bias of query i, which may be that of all queries."""
+    """Return the bias of query i; a bias with a single row applies to all queries."""
     return score_bias if score_bias.shape[-2] == 1 else score_bias[..., i : i + 1, :]

@@ -1,10 +1,11 @@
-"""Multi-head latent attention: one short vector for each key, from which the keys and values of all heads follow.
+"""Multi-head latent attention: one short vector for each key represents the keys and values of all heads.
 
     c_j = norm(W_c key_j + b_c),    r_j = rotated(W_r key_j + b_r),    [q_h; p_h] of W_q query + b_q
     score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r) = [U_hᵀ q_h; rotated(p_h)]·[c_j; r_j] / √(E + E_r)
     head_h = Σ_j weight_hj V_h c_j = V_h Σ_j weight_hj c_j
 
-In code: `into_latents`, U_hᵀ q_h, and `from_latents`, V_h Σ_j weight_hj c_j. No key U_h c and no value V_h c is computed.
+In code: `into_latents` returns U_hᵀ q_h, and `from_latents` V_h Σ_j weight_hj c_j. Keys U_h c and values V_h c are not
+computed.
 """
 
 from dataclasses import replace
@@ -37,12 +38,12 @@ class LatentAttention(ProjectedHeads):
     """score_hj = (q_h·U_h c_j + rotated(p_h)·r_j) / √(E + E_r), head_h = Σ_j weight_hj V_h c_j in H heads, E = D/H.
 
     c_j = norm(W_c key_j + b_c) has R features, and norm is an RMS norm. With `positions`, r_j = rotated(W_r key_j + b_r) has
-    E_r features, which all heads share. The memory is c and r: R + E_r numbers for each key in place of the 2 D of `MultiHead`.
-    q_h and p_h are E and E_r features of W_q query + b_q. U_h is applied to the queries and V_h to the weighted sums of c; no
-    key and no value of a head is computed. context = W_o [head_1; …; head_H] + b_o (B,Q,D), weights (B,H,Q,K).
+    E_r features, which all heads share. The memory holds c and r: R + E_r numbers for each key, instead of 2 D in `MultiHead`.
+    q_h and p_h are E and E_r features of W_q query + b_q. U_h is applied to the queries and V_h to the weighted sums of c;
+    the keys and values of the heads are never computed. context = W_o [head_1; …; head_H] + b_o (B,Q,D), weights (B,H,Q,K).
 
     With `positions`, query i of Q has the position i + K − Q, as in `MultiHead`; K includes the keys of the state. If a call
-    gives values that are not the keys, W_c and the norm map them too, and the memory keeps them beside the keys.
+    gives values that are not the keys, W_c and the norm map them too, and the memory holds both.
 
     Reference: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1, eqs. 9–19, and section 3.1.2 for the norms.
     Differs from the paper: W_c, W_r, W_q and W_o have biases, unless `bias` is False; the rotary part can be left out.
@@ -115,7 +116,7 @@ class LatentAttention(ProjectedHeads):
         self.compression, self.norm = build(self.key_size, self.latent_size), build_norm(self.latent_size)
         if positions is not None:
             self.rotary_projection = build(self.key_size, self.rotary_size)
-        # A bias of U would add the same to all scores of a query, and one of V is one of the output map.
+        # U and V need no bias: one in U would add the same number to all scores of a query, one in V acts like that of W_o.
         self.key_expansion = build_linear(self.latent_size, size, bias=False, device=device, dtype=dtype)
         self.value_expansion = build_linear(self.latent_size, size, bias=False, device=device, dtype=dtype)
         self.output_projection = build(size, size)
@@ -137,7 +138,7 @@ class LatentAttention(ProjectedHeads):
     def project(
         self, key: Float[Tensor, "B K Dk"], value: Float[Tensor, "B K Dv"] | None
     ) -> tuple[Float[Tensor, "B 1 K E"], Float[Tensor, "B 1 K Ev"]]:
-        """Return [c; W_r key + b_r], not yet rotated, and the c of the values, of width 0 if the keys are the values."""
+        """Return [c; W_r key + b_r], not yet rotated, and c of the values, which has width 0 if the keys are the values."""
         latents = normed(self.compression(key), self.norm)
         values = latents[..., :0] if value is None else normed(self.compression(value), self.norm)
         keys = latents if self.positions is None else torch.cat([latents, self.rotary_projection(key)], -1)
@@ -151,7 +152,8 @@ class LatentAttention(ProjectedHeads):
             memory = replace(memory, key=torch.cat([latents, self.positions.rotate(rotary, start)], -1))
         if state is not None and state.value.shape[-1] != memory.value.shape[-1]:
             raise RequestError(
-                "LatentAttention got values beside the keys in some steps only; give them in all calls of prepare or in none"
+                "LatentAttention got values other than the keys in some steps only; give them in all calls of "
+                "prepare or in none"
             )
         return memory if state is None else state.join(memory)
 
@@ -179,11 +181,11 @@ class LatentAttention(ProjectedHeads):
         return expansion.weight.unflatten(0, (self.num_heads, -1))
 
     def _checked_rotary_size(self, rotary_size: int | None) -> int:
-        """Return E_r, 0 without positions, or raise an error for arguments that do not fit together."""
+        """Return E_r, which is 0 without positions; raise an error if the arguments are invalid together."""
         if self.positions is None:
             if rotary_size is not None:
                 raise ConfigError(
-                    f"LatentAttention(rotary_size={rotary_size}) has no positions; give positions=Rotary(), or leave it out"
+                    f"LatentAttention(rotary_size={rotary_size}) has no positions; give positions=Rotary(), or no rotary_size"
                 )
             return 0
         check_instance("LatentAttention", "positions", self.positions, Rotary, "Rotary()")

@@ -1,4 +1,4 @@
-"""Numbers of a mechanism that are given or learned."""
+"""Build numbers of a mechanism that are either fixed or learned."""
 
 import torch
 from torch import nn
@@ -12,11 +12,11 @@ def build_number(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> float | nn.Parameter:
-    """Return the number itself, or a parameter that begins with it.
+    """Return the number itself, or a parameter with this initial value.
 
     Args:
         value: The number.
-        learned: Whether it is a parameter.
+        learned: Whether to return a parameter.
         num_heads: H, for a parameter (H,1,1) with a number for each head; None for a scalar.
         device: Device of the parameter.
         dtype: Type of the parameter.

@@ -1,4 +1,4 @@
-"""A score that is linear in query and key together, kept because a well-known tutorial trains with it.
+"""A score that is linear in query and key together, included because a well-known tutorial uses it.
 
     score(q, k) = w·[q; k] + b = w_q·q + (w_k·k + b)
 
@@ -23,11 +23,11 @@ class LinearConcat(ScoredAttention):
 
     Proof: w·[q; k] + b = w_q·q + w_k·k + b. For one query, w_q·q + b is the same number for every key, and a softmax does not
     change when one number is added to all its scores. So weights = softmax_k(w_k·k): every query gets the same average, and
-    w_q and b get no gradient through the weights. With a tanh between, as in `Additive` and `Concat`, the weights depend on
+    w_q and b get no gradient through the weights. With a tanh in between, as in `Additive` and `Concat`, the weights depend on
     the query.
 
-    Differs from the tutorial: not in its formula, so that its results can be reproduced. With a normalizer that a common shift
-    changes, such as a sigmoid, the weights do depend on the query.
+    Differs from the tutorial: the formula is the same, so that the tutorial's results can be reproduced. With a normalizer that
+    changes its result if a number is added to all scores, such as a sigmoid, the weights do depend on the query.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.

@@ -1,9 +1,9 @@
-"""Linear attention: a product of features in place of a softmax, so that all keys fit into one matrix for each head.
+"""Linear attention: a product of features replaces the softmax, so that one matrix for each head summarises all keys.
 
     weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l),    φ(x) = elu(x) + 1
     S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ,    [numerator; denominator] = S_tᵀ φ(q_t),    head_t = numerator / denominator
 
-In code: `feature_map` and `linear_weights`, which make the matrix of weights; `add_key` and `read_heads`, the recurrence.
+In code: `feature_map` and `linear_weights`, which compute the matrix of weights; `add_key` and `read_heads`, the recurrence.
 """
 
 import torch
@@ -25,19 +25,19 @@ def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:
 def linear_weights(
     query: Float[Tensor, "B H Q E"], key: Float[Tensor, "B H K E"], mask: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "B H Q K"]:
-    """Return φ(q_i)·φ(k_j) over their sum for each query, for features φ; zero if the sum is zero."""
+    """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l) for given features φ(q) and φ(k); zero if the sum is zero."""
     scores = head_product(query, key.transpose(2, 3))
     scores = scores if mask is None else scores.where(mask, 0)
     return divided(scores, scores.sum(-1, keepdim=True))
 
 
 def add_key(summary: Float[Tensor, "B H E Es"], key: Float[Tensor, "B H E"], value: Float[Tensor, "B H Es"]) -> Tensor:
-    """Return S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ, for features φ and a value that ends with 1."""
+    """Return S_t = S_{t−1} + φ(k_t) [v_t; 1]ᵀ, for given features φ(k_t) and a value that ends with 1."""
     return summary + key[..., None] * value[..., None, :]
 
 
 def read_heads(query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-    """Return numerator / denominator of Sᵀ φ(q), for features φ."""
+    """Return numerator / denominator of Sᵀ φ(q), for given features φ(q)."""
     found = head_product(query, summary)
     return divided(found[..., :-1], found[..., -1:])
 
@@ -51,10 +51,10 @@ class LinearAttention(RecurrentHeads):
     """weight_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l), φ(x) = elu(x) + 1, in H heads; context = W_o [head_1; …; head_H] + b_o.
 
     q, k and v are D/H features of W_q query + b_q, W_k key + b_k and W_v value + b_v. Context (B,Q,D), weights (B,H,Q,K).
-    Weights are positive and sum to one, as those of a softmax, but are flatter: they grow with a product, not with its
-    exponential. Without weights, the cost grows with K and not with Q·K: each head keeps S (D/H × (D/H + 1)) instead of the
-    keys. If `causal` is False, all queries read the S of all keys, which `prepare` computes. If it is True, query i reads the S
-    of the keys up to its position, and a decoder's state is S (`SummaryState`).
+    Like those of a softmax, the weights are positive and sum to one, but they are flatter, because they grow with a product
+    and not with its exponential. If no weights are needed, the cost grows with K and not with Q·K: each head keeps S
+    (D/H × (D/H + 1)) instead of the keys. If `causal` is False, all queries read S of all keys, which `prepare` computes. If
+    `causal` is True, query i reads S of the keys up to its position, and a decoder's state is S (`SummaryState`).
 
     Reference: Katharopoulos et al. 2020, "Transformers are RNNs", eqs. 4–7 and 16–20.
     Differs from the paper: if all φ(q)·φ(k) of a query are zero, its weights are zero; the authors' code adds a small number to
@@ -131,7 +131,7 @@ class LinearAttention(RecurrentHeads):
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: GatedMemory, summary: Float[Tensor, "B H E Es"] | None
     ) -> tuple[Float[Tensor, "B H T Ev"], Float[Tensor, "B H E Es"]]:
-        """Read S_t with each query: by the recurrence for a single position, by chunks for more."""
+        """Read S_t with each query; use the recurrence for a single position, and chunks for several positions."""
         key, value = self._existing(memory)
         if summary is None:
             summary = key.new_zeros(*key.shape[:2], key.shape[3], value.shape[3])

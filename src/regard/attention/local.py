@@ -6,9 +6,9 @@
 where align = normalizer of the scores within the window. For query t, `LocalMonotonic` has p = t, and `LocalPredictive` has
 p = S · sigmoid(v_p·tanh(W_p q)) and σ = D/2. In code: `predicted_positions` and `gaussian_weights`.
 
-Positions count the existing keys: the first True of `key_mask` has position 0, the next one 1, and so on, and S is their
-number. With padding at the end, the position is the index; masked keys elsewhere are skipped. `attn_mask` removes keys from the
-window but does not change positions.
+Positions count the existing keys: the first True of `key_mask` has position 0, the next one 1, and so on. S is the number
+of existing keys. With padding at the end, the position is the index; masked keys elsewhere are skipped. `attn_mask` removes
+keys from the window but does not change positions.
 """
 
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ def in_window(position: Int[Tensor, "B K"], middle: Tensor, window: int) -> Bool
 def predicted_positions(
     hidden: Float[Tensor, "B Q Dp"], position_weight: Float[Tensor, " Dp"], count: Int[Tensor, " B"]
 ) -> Float[Tensor, "B Q"]:
-    """Return p = S · sigmoid(v_p · h), h = tanh(W_p q), in at least float32; half types cannot represent large positions."""
+    """Return p = S · sigmoid(v_p · h), h = tanh(W_p q), in at least float32, because half precision rounds large positions."""
     dtype = torch.promote_types(hidden.dtype, torch.float32)
-    # A sum of products, because autocast would round a matrix product.
+    # This is a sum of products, because autocast would compute a matrix product in half precision.
     return count[:, None] * (hidden.to(dtype) * position_weight.to(dtype)).sum(-1).sigmoid()
 
 
@@ -54,7 +54,7 @@ class LocalState:
     """Position of a monotonic window."""
 
     position: Int[Tensor, " B"]
-    """Number of queries so far, which is the centre of the next window."""
+    """Number of queries so far, which is also the centre of the next window."""
 
     def select(self, index: Int[Tensor, " M"]) -> "LocalState":
         """Keep the given rows of the batch, in the given order."""
@@ -116,19 +116,20 @@ class _LocalAttention(Attention):
 class LocalMonotonic(_LocalAttention):
     """local-m: query t attends to the positions t − D … t + D only; weights = normalizer of the scores in the window.
 
-    It suits sequences that advance at the same rate. A window is cut at the ends of the keys. The state holds t (B).
+    It suits queries and keys that advance at the same rate. The window is truncated at the first and the last key. The
+    state holds t (B).
 
     Cost: that of the scorer with a mask.
 
     Reference: Luong, Pham, Manning 2015, section 3.2 (with eq. 7: no Gaussian in local-m).
-    Differs from the paper, which does not define what happens if there are more queries than keys. Here the window stays at the
-    last key, p_t = min(t, S − 1), so that each query has a key to attend to.
+    Differs from the paper: the paper does not define what happens if there are more queries than keys. Here the window stays at
+    the last key, p_t = min(t, S − 1), so that each query has a key to attend to.
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
-        window: D, number of positions that the window reaches to each side, ≥ 0.
-        scorer: Mechanism of these widths with the scores and the normalizer; None for `General`.
+        window: D, number of positions on each side of the centre, ≥ 0.
+        scorer: Mechanism of these widths that computes the scores and normalises them; None for `General`.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -179,7 +180,7 @@ class LocalMonotonic(_LocalAttention):
         middle = start[:, None] + torch.arange(queries, device=query.device)
         middle = torch.minimum(middle, count[:, None] - 1)
         near = in_window(position, middle, self.window)
-        # The scorer joins this with the key_mask, and takes its fastest path.
+        # The scorer combines this mask with the key_mask, and takes its fastest path.
         allowed = near if mask is None else mask & near
         output, _ = self.scorer.attend(
             query, memory, attn_mask=allowed, score_bias=score_bias, reweight=reweight, need_weights=need_weights
@@ -203,8 +204,8 @@ class LocalPredictive(_LocalAttention):
         query_size: Dq, width of the queries, ≥ 1.
         key_size: Dk, width of the keys, ≥ 1; None for Dq.
         position_size: Dp, width of the layer that predicts the position, ≥ 1; None for Dq.
-        window: D, number of positions that the window reaches to each side, ≥ 1 (10 in the paper).
-        scorer: Mechanism of these widths with the scores and the normalizer; None for `General`.
+        window: D, number of positions on each side of the centre, ≥ 1 (10 in the paper).
+        scorer: Mechanism of these widths that computes the scores and normalises them; None for `General`.
         device: Device of the parameters, as in `torch.nn`.
         dtype: Type of the parameters, as in `torch.nn`.
 
@@ -268,7 +269,7 @@ class LocalPredictive(_LocalAttention):
 
 
 def _positions(memory: Memory, keys: int) -> tuple[Int[Tensor, "B K"], Int[Tensor, " B"]]:
-    """Return the position of each key among the existing ones, and their number S."""
+    """Return the position of each key among the existing keys, and the number S of existing keys."""
     if memory.key_mask is None:
         batch, device = memory.value.shape[0], memory.value.device
         return torch.arange(keys, device=device).expand(batch, keys), torch.full((batch,), keys, device=device)

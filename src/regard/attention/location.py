@@ -40,8 +40,8 @@ class LocationSensitive(HistoryAttention):
     position. That suits alignments that never go back, as in speech recognition and speech synthesis.
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), U (Da,C), F (C,1,R), v and b (Da). The state holds α_{t−1} (B,K). α_0 is zero, as in open
-    implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on content alone. A
-    masked key keeps its position for the filters, with weight zero, like the padding.
+    implementations of Tacotron 2 (the paper does not define it), so the weights of the first query depend on content alone. For
+    the filters, a masked key keeps its position and has weight zero, like padding.
 
     Cost: Q sequential steps of B·K·(R·C + C·Da + Da) multiply-adds; memory B·K·Da.
 
@@ -104,8 +104,8 @@ class LocationSensitive(HistoryAttention):
         check_size("LocationSensitive", "kernel_size", kernel_size)
         if kernel_size % 2 == 0:
             raise ConfigError(
-                f"LocationSensitive(kernel_size={kernel_size}): an even filter has no middle; take {kernel_size - 1} or "
-                f"{kernel_size + 1}"
+                f"LocationSensitive(kernel_size={kernel_size}): a filter of even width has no middle; take "
+                f"{kernel_size - 1} or {kernel_size + 1}"
             )
         self.convolution = nn.Conv1d(
             1, num_filters, kernel_size, padding=kernel_size // 2, bias=False, device=device, dtype=dtype
