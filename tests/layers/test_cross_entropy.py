@@ -22,21 +22,47 @@ def inputs(dtype: torch.dtype = torch.float64, bias: bool = True) -> tuple[Tenso
     return features, weight, b, target
 
 
+def check_against_plain(*, bias: bool = True, **options) -> None:
+    """Compare the losses and all gradients with those of the plain form."""
+    results = []
+    for function in (linear_cross_entropy, plain_linear_cross_entropy):
+        features, weight, b, target = inputs(bias=bias)
+        loss, nll = function(features, weight, b, target, **options)
+        (3 * loss).backward()
+        results.append((loss, nll, features.grad, weight.grad, None if b is None else b.grad))
+    for one, other in zip(*results, strict=True):
+        if other is not None:
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("chunk", [1, WORDS * 3, WORDS * 5 + 1, 1 << 20])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
 def test_value_and_gradients_equal_the_plain_form(chunk, bias, smoothing, monkeypatch) -> None:
     monkeypatch.setattr(cross_entropy, "CHUNK_ELEMENTS", chunk)
     monkeypatch.setattr(cross_entropy, "BUFFER_ELEMENTS", 2 * chunk)
-    results = []
-    for function in (linear_cross_entropy, plain_linear_cross_entropy):
-        features, weight, b, target = inputs(bias=bias)
-        loss, nll = function(features, weight, b, target, label_smoothing=smoothing)
-        (3 * loss).backward()
-        results.append((loss, nll, features.grad, weight.grad, None if b is None else b.grad))
-    for one, other in zip(*results, strict=True):
-        if other is not None:
-            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    check_against_plain(bias=bias, label_smoothing=smoothing)
+
+
+@pytest.fixture
+def other_device(monkeypatch):
+    """Compute as on a device whose answers have to be waited for."""
+    inner = cross_entropy._ChunkedPass.__init__
+
+    def begin(self, *arguments):
+        inner(self, *arguments)
+        self.on_cpu = False
+
+    monkeypatch.setattr(cross_entropy._ChunkedPass, "__init__", begin)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3])
+def test_other_devices_equal_the_plain_form(weight, other_device) -> None:
+    check_against_plain(label_smoothing=0.1, soft=soft_targets(weight))
+
+
+def test_huge_logits_stay_finite_on_other_devices(other_device) -> None:
+    test_huge_logits_stay_finite()
 
 
 def soft_targets(weight: float, dtype: torch.dtype = torch.float64) -> SoftTargets:
@@ -51,14 +77,7 @@ def soft_targets(weight: float, dtype: torch.dtype = torch.float64) -> SoftTarge
 def test_soft_targets_equal_the_plain_form(chunk, smoothing, weight, monkeypatch) -> None:
     monkeypatch.setattr(cross_entropy, "CHUNK_ELEMENTS", chunk)
     monkeypatch.setattr(cross_entropy, "BUFFER_ELEMENTS", 2 * chunk)
-    results = []
-    for function in (linear_cross_entropy, plain_linear_cross_entropy):
-        features, output, bias, target = inputs()
-        loss, nll = function(features, output, bias, target, label_smoothing=smoothing, soft=soft_targets(weight))
-        (3 * loss).backward()
-        results.append((loss, nll, features.grad, output.grad, bias.grad))
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    check_against_plain(label_smoothing=smoothing, soft=soft_targets(weight))
 
 
 def test_soft_targets_equal_pytorchs_class_probabilities() -> None:

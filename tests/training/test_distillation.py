@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from training.test_resume import Stop, stop_at  # noqa: F401 (a fixture)
 
 import regard
 from regard.cli.main import main as run_command
@@ -21,13 +22,12 @@ from regard.config import (
     TextDataConfig,
     WordsConfig,
 )
-from regard.errors import BundleError, ConfigError, DataError, Interrupted
+from regard.errors import BundleError, ConfigError, DataError
 from regard.models.build import build_translator
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
 from regard.tasks.language.training import LanguageTraining
 from regard.tasks.translation.training import TranslationTraining
 from regard.training import fit, resume
-from regard.training.callbacks import Validation
 
 SMALL = RecurrentConfig(embedding_size=8, encoder=EncoderConfig(hidden_size=8), decoder=BahdanauDecoderConfig(hidden_size=8))
 SMALLER = RecurrentConfig(embedding_size=4, encoder=EncoderConfig(hidden_size=4), decoder=BahdanauDecoderConfig(hidden_size=4))
@@ -53,17 +53,6 @@ def student(config, change, teachers, tmp_path):
     taught = DistillationConfig(teachers=tuple(map(str, teachers)), words=3)
     data = replace(config.data, dev=config.data.train, cache=str(tmp_path / "cache"))
     return change(replace(config, model=SMALLER, data=data, distillation=taught), max_epochs=2)
-
-
-def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = Validation.after_update
-
-    def stop(self, update):
-        if self._run.progress.step == step:
-            raise KeyboardInterrupt
-        inner(self, update)
-
-    monkeypatch.setattr(Validation, "after_update", stop)
 
 
 def probabilities_by_steps(folders: list[Path], source: Tensor, target_in: Tensor) -> Tensor:
@@ -129,12 +118,12 @@ def test_weight_zero_is_training_without_teachers(student, change) -> None:
 
 
 @pytest.mark.parametrize("keep_cache", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_resumed_student_has_the_same_bits(student, tmp_path, monkeypatch, keep_cache) -> None:
+def test_a_resumed_student_has_the_same_bits(student, tmp_path, stop_at, keep_cache) -> None:  # noqa: F811
     whole = fit(replace(student, out=str(tmp_path / "whole")), progress=False)
-    stop_at(9, monkeypatch)
-    with pytest.raises((KeyboardInterrupt, SystemExit, Interrupted)):
+    go_on = stop_at(9)
+    with pytest.raises(Stop):
         fit(student, progress=False)
-    monkeypatch.undo()
+    go_on()
     if not keep_cache:
         shutil.rmtree(tmp_path / "cache")
     again = resume(student.out, progress=False)
@@ -149,11 +138,11 @@ def test_a_second_student_reads_the_cache(student, monkeypatch) -> None:
     fit(replace(student, out=student.out + "-2", seed=7), progress=False)
 
 
-def test_a_teacher_that_changed_stops_a_resume(student, teachers, monkeypatch) -> None:
-    stop_at(9, monkeypatch)
-    with pytest.raises((KeyboardInterrupt, SystemExit, Interrupted)):
+def test_a_teacher_that_changed_stops_a_resume(student, teachers, stop_at) -> None:  # noqa: F811
+    go_on = stop_at(9)
+    with pytest.raises(Stop):
         fit(student, progress=False)
-    monkeypatch.undo()
+    go_on()
     shutil.rmtree(teachers[0])
     shutil.copytree(teachers[1], teachers[0])
     with pytest.raises(DataError, match=r"teacher-1 or .*teacher-2 has changed since the run began"):
@@ -267,6 +256,15 @@ def test_the_command_trains_a_student(teachers, pairs, tmp_path, monkeypatch, ca
     assert not run_command([*command, *small, "--threads", "1"])
     assert "learning from 2 teachers" in capfd.readouterr().err
     assert regard.load(tmp_path / "new", device="cpu").config.distillation.teachers == tuple(map(str, teachers))
+
+
+def test_a_number_as_teacher_is_no_folder(pairs, tmp_path, capfd) -> None:
+    (tmp_path / "run.yaml").write_text("distillation: {teachers: 5}\n")
+    command = ["train", "translation", "--data.train", str(pairs), "--config", str(tmp_path / "run.yaml")]
+    assert run_command(command) == 2
+    said = capfd.readouterr().err
+    assert "there is no folder 5" in said
+    assert "Traceback" not in said
 
 
 def test_a_missing_teacher_is_named(student) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from training.test_resume import Stop, stop_at  # noqa: F401 (a fixture)
 
 import regard
 from regard.bundle import StartFiles, read_start
@@ -25,11 +26,10 @@ from regard.config import (
     WordsConfig,
 )
 from regard.config.loading import render_config
-from regard.errors import BundleError, ConfigError, Interrupted
+from regard.errors import BundleError, ConfigError
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
 from regard.training import fit, resume
-from regard.training.callbacks import Validation
 from regard.training.starting import load_fine_tuning
 
 SMALL = RecurrentConfig(embedding_size=8, encoder=EncoderConfig(hidden_size=8), decoder=BahdanauDecoderConfig(hidden_size=8))
@@ -102,20 +102,13 @@ def test_defaults_of_fine_tuning(base, tmp_path):
 
 
 @pytest.mark.parametrize("killed", [1, 5])
-def test_it_resumes_bit_for_bit_when_the_old_model_is_gone(base, other, tmp_path, monkeypatch, killed):
+def test_it_resumes_bit_for_bit_when_the_old_model_is_gone(base, other, tmp_path, stop_at, killed):  # noqa: F811
     given = settings(other, tmp_path, **{"training.max_steps": 8, "training.validate_every": 3, "model.freeze": "encoder"})
     whole = fit(given | {"out": str(tmp_path / "whole")}, start_from=base, progress=False)
-    inner = Validation.after_update
-
-    def stop(self, update):
-        if self._run.progress.step == killed:
-            raise KeyboardInterrupt
-        inner(self, update)
-
-    monkeypatch.setattr(Validation, "after_update", stop)
-    with pytest.raises((KeyboardInterrupt, SystemExit, Interrupted)):
+    go_on = stop_at(killed)
+    with pytest.raises(Stop):
         fit(given, start_from=base, progress=False)
-    monkeypatch.undo()
+    go_on()
     shutil.rmtree(base)
     shutil.rmtree(tmp_path / "cache")
     again = resume(tmp_path / "new", progress=False)

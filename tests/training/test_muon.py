@@ -171,6 +171,27 @@ def test_an_update_that_is_not_finite_is_left_out(wrong):
     assert all(same) if wrong else not any(same)
 
 
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_skipped_update_leaves_the_next_ones_as_they_were(bad):
+    models = [Tied(), Tied()]
+    models[1].load_state_dict(models[0].state_dict())
+    config = TrainingConfig(optimizer="muon", learning_rate=0.01, weight_decay=0.1)
+    optimizers = [build_optimizer(model, config) for model in models]
+    for seed in range(4):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            drawn_gradients(model, seed)
+            if model is models[0] and seed == 2:
+                for weight in model.parameters():
+                    weight.grad.fill_(bad)
+                optimizer.found_inf = torch.tensor(1.0)
+                optimizer.step()
+                drawn_gradients(model, seed)
+            optimizer.found_inf = torch.tensor(0.0) if model is models[0] else None
+            optimizer.step()
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_a_model_without_hidden_matrices_is_adams():
     tables = {"positions": LearnedPositions(3, max_length=4), "bias": RelativeBias(2)}
     model = nn.ModuleDict({"embedding": nn.Embedding(5, 3), "output": nn.Linear(3, 2), **tables})

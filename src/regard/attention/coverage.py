@@ -79,8 +79,8 @@ class Coverage(HistoryAttention):
     """score_t(q, k) = v·tanh(W_k k + W_q q + w_c c_t + b), with the coverage c_t = Σ_{t' < t} α_t' of each key.
 
     The score depends on how much each key has been attended to so far. `AttentionOutput.loss` is the cost of repeated
-    attention: the mean of Σ_k min(α_tk, c_tk) over the queries of the call that may attend to at least one key, or 0 if there
-    are none. A decoder that runs step by step averages the losses of its steps, or calls `coverage_loss` at the end on all
+    attention: the mean of Σ_k min(α_tk, c_tk) over the queries of the call that may attend to at least one key, or 0 without
+    such queries. A decoder that runs step by step averages the losses of its steps, or calls `coverage_loss` at the end on all
     weights, with a mask of the target's padding. Add the loss to the training loss, multiplied by λ (1 in the paper).
 
     Shapes: W_q (Da,Dq), W_k (Da,Dk), w_c, v and b (Da). The state holds c_t (B,K), zero before the first query. Cost: Q

@@ -289,6 +289,7 @@ class Rotary(RelativePositions):
         A step of a search rotates one position, and would otherwise spend most of the time on its angle.
         """
         kept = self._kept
+        # The type too, because a tracer's tensors have no values that other calls could use.
         key = (self.base, self.scaling, heads.shape[3], heads.dtype, heads.device, type(heads))
         if kept is None or kept[0] != key or len(kept[1]) < end:
             size = max(end, _KEPT_POSITIONS, 2 * len(kept[1]) if kept and kept[0] == key else 0)

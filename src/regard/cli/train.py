@@ -173,8 +173,10 @@ def _start_of(layers: Sequence[Layer]) -> str:
 def _teachers_of(layers: Sequence[Layer]) -> Sequence[str]:
     """Return the folders of the teachers that the settings name."""
     named = reduce(lay_over, layers).values.get("distillation")
-    found = named.get("teachers", ()) if isinstance(named, dict) else ()
-    return found.split(",") if isinstance(found, str) else [str(one) for one in found]
+    found = named.get("teachers") if isinstance(named, dict) else None
+    if isinstance(found, str):
+        return found.split(",")
+    return [str(one) for one in found] if isinstance(found, list) else []  # anything else is refused with the other settings
 
 
 def _starting_layer(folder: str, task: str, preset: str | None) -> Layer:

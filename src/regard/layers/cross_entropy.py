@@ -10,9 +10,9 @@ with label smoothing ε (Szegedy et al. 2016). With probabilities p_m of some wo
 
     (1 − λ)·loss_m + λ·(log Σ_v exp z_mv − Σ_v p_mv z_mv).
 
-The logits of M positions and V words are by far the largest tensor of a
-translator. Here they are computed for a chunk of rows at a time, and converted to their gradient in place while they are in the
-cache. Wijmans et al. 2024 (Cut cross-entropy) and Hsu et al. 2024 (Liger) do the same on GPUs.
+The logits of M positions and V words are by far the largest tensor of a translator. Here they are computed for a chunk of rows
+at a time, and converted to their gradient in place while they are in the cache. Wijmans et al. 2024 (Cut cross-entropy) and Hsu
+et al. 2024 (Liger) do the same on GPUs.
 """
 
 from collections.abc import Sequence

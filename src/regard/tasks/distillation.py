@@ -15,9 +15,9 @@ Reference:
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ from regard.task import Bundle, find_task
 from regard.task.bundle import BundleT
 from regard.text.bars import late_bars
 from regard.text.batching import Batch, length_batches
-from regard.text.cache import find_or_make, hash_files, is_whole
+from regard.text.cache import find_or_make, fingerprint_of, hash_files, is_whole
 from regard.text.corpora import EncodedCorpus, TextCorpus
 from regard.training.data import to_device
 
@@ -62,11 +62,6 @@ class Teachers(Generic[BundleT]):
     def hashes(self) -> list[str]:
         """Hashes of their weights."""
         return [bundle.signature["files"][WEIGHTS] for bundle in self.bundles]
-
-    @property
-    def vocabulary(self) -> str:
-        """Hash of their vocabulary."""
-        return _vocabulary(self.bundles[0])
 
     def describe(self, words: "TaughtWords") -> str:
         """Describe the teachers, and how much of their probability is kept, in one line."""
@@ -162,35 +157,50 @@ class TaughtWords:
         return SoftTargets(words, probabilities / probabilities.sum(-1, keepdim=True), self.weight)
 
 
-def read_with_teachers(
-    teachers: Teachers,
-    corpus: EncodedCorpus | TextCorpus,
-    lengths: npt.NDArray[np.int32],
-    vocabulary: str,
-    config: RunConfig,
-    *,
-    progress: bool,
-) -> TaughtWords:
-    """Compute the teachers' probabilities at each target token, or read them from the cache.
+class Student(Protocol):
+    """A `Trainable` that can learn from teachers."""
+
+    config: Any
+    data: Any
+    model: Seq2Seq
+    taught: "TaughtWords | None"
+    teachers: Sequence[str]
+    notes: Sequence[str]
+
+
+def teach(student: Student, teachers: Teachers, lengths: npt.NDArray[np.int32], *, progress: bool) -> None:
+    """Let a student learn from its teachers, whose probabilities are computed or read from the cache.
 
     Args:
+        student: The student.
         teachers: The teachers.
-        corpus: The training data.
-        lengths: Number of target tokens of each example.
-        vocabulary: Hash of the student's vocabulary.
-        config: The student's run, which has the device, the number format and the size of batches.
+        lengths: Number of target tokens of each training example.
         progress: Whether to show a progress bar.
 
     Raises:
         ConfigError: If the teachers have another vocabulary than the student.
         DataError: If the cache cannot be written.
     """
-    machine = resolve_machine(config, read_ranks())
-    if vocabulary != teachers.vocabulary:
+    if student.model.vocabulary != _vocabulary(teachers.bundles[0]):
         raise ConfigError(
             f"the teacher in '{teachers.config.teachers[0]}' has another vocabulary than this run; a student must use the "
             "vocabulary of its teachers, so it cannot start from a model with another one"
         )
+    student.taught = _read_with_teachers(teachers, student.data.train, lengths, student.config, progress=progress)
+    student.teachers, student.notes = teachers.config.teachers, [teachers.describe(student.taught)]
+    # A resumed run checks the fingerprint, and so notices teachers that have changed.
+    student.data = replace(student.data, fingerprint=fingerprint_of([student.data.fingerprint, *teachers.hashes]))
+
+
+def _read_with_teachers(
+    teachers: Teachers,
+    corpus: EncodedCorpus | TextCorpus,
+    lengths: npt.NDArray[np.int32],
+    config: RunConfig,
+    *,
+    progress: bool,
+) -> TaughtWords:
+    machine = resolve_machine(config, read_ranks())
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     named = {
         "format": FORMAT_VERSION,

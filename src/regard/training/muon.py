@@ -47,34 +47,32 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Make one update of every matrix that has a gradient."""
-        skipped = self.found_inf
-        if skipped is not None and skipped.device.type == "cpu":  # on other devices, nothing waits for the answer
-            if skipped:
-                return
-            skipped = None
+        skipped = self.found_inf  # nothing asks whether it is 1, because this would wait for a GPU
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
                 if matrix.grad is not None:
                     shapes.setdefault(matrix.shape, []).append(matrix)
             for shape, matrices in shapes.items():
-                directions = orthogonal(torch.stack(self._look_ahead(matrices, skipped)).to(self._dtype)).to(matrices[0].dtype)
-                shrink = group["lr"] * group["weight_decay"]
+                directions = orthogonal(torch.stack(self._look_ahead(matrices)).to(self._dtype)).to(matrices[0].dtype)
+                kept = 1 - group["lr"] * group["weight_decay"]
                 if skipped is not None:
-                    directions, shrink = directions * (1 - skipped), shrink * (1 - skipped)
+                    directions = directions * (1 - skipped)
+                    kept = torch.where(skipped > 0, 1.0, kept).to(directions.dtype)
                 if group["weight_decay"]:
-                    torch._foreach_mul_(matrices, 1 - shrink)
+                    torch._foreach_mul_(matrices, kept)
                 torch._foreach_add_(matrices, directions.unbind(), alpha=-group["lr"] * 0.2 * max(shape) ** 0.5)
 
-    def _look_ahead(self, matrices: list[Tensor], skipped: Tensor | None) -> list[Tensor]:
-        """Update the momentum with the gradient, and return the Nesterov momentum; if `skipped` is 1, nothing changes."""
+    def _look_ahead(self, matrices: list[Tensor]) -> list[Tensor]:
+        """Update the momentum with the gradient, and return the Nesterov momentum."""
         gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix in matrices:
             if not self.state[matrix]:
                 self.state[matrix]["momentum"] = torch.zeros_like(matrix)
         momenta = [self.state[matrix]["momentum"] for matrix in matrices]
-        if skipped is not None:  # the gradient is not finite; a mean of a momentum and itself is the momentum
-            gradients = [torch.where(skipped > 0, *pair) for pair in zip(momenta, gradients, strict=True)]
+        if self.found_inf is not None:  # if an update is skipped, the mean of the momentum and itself is the momentum
+            wrong = self.found_inf > 0
+            gradients = [torch.where(wrong, *pair) for pair in zip(momenta, gradients, strict=True)]
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         return list(torch._foreach_lerp(gradients, momenta, MOMENTUM))
 

@@ -12,12 +12,11 @@ from regard.errors import ConfigError
 from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
 from regard.task import LikelihoodScores, Start, Trainable, Training, Validator
-from regard.tasks.distillation import TaughtWords, load_teachers, read_with_teachers
+from regard.tasks.distillation import TaughtWords, load_teachers, teach
 from regard.tasks.language.bundle import LanguageBundle, LanguageFormat
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import mean_nll, objective, own_model
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
-from regard.text.cache import fingerprint_of
 from regard.text.corpora import TextCorpus
 from regard.text.plain import TextData, prepare_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -140,8 +139,6 @@ class LanguageTraining(Training[LanguageConfig, Tokenizer, LanguageBundle]):
             learned = learned or teachers.bundles[0].tokenizer
         data = prepare_texts(config.data, config.tokenizer, seed=config.seed, progress=progress, learned=learned)
         config = replace(config, tokenizer=data.tokenizer_config)
-        if teachers:
-            data = replace(data, fingerprint=fingerprint_of([data.fingerprint, *teachers.hashes]))
         seed_step(config.seed, 0)
         built = _build_model(config, data.tokenizer, model)
         check_vocabulary(built, LanguageFormat().vocabulary(data.tokenizer), given=model is not None)
@@ -149,9 +146,7 @@ class LanguageTraining(Training[LanguageConfig, Tokenizer, LanguageBundle]):
             start.load_into(built)
         task = TrainableLanguageModel(config, data, built, custom_part(model, attention))
         if teachers:
-            vocabulary = built.vocabulary
-            task.taught = read_with_teachers(teachers, data.train, data.train.lengths, vocabulary, config, progress=progress)
-            task.teachers, task.notes = config.distillation.teachers, [teachers.describe(task.taught)]
+            teach(task, teachers, data.train.lengths, progress=progress)
         return task
 
 

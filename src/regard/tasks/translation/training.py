@@ -16,13 +16,12 @@ from regard.errors import ConfigError
 from regard.machine import Machine, seed_step
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Start, Trainable, Training
-from regard.tasks.distillation import TaughtWords, load_teachers, read_with_teachers
+from regard.tasks.distillation import TaughtWords, load_teachers, teach
 from regard.tasks.objective import draw_gold, objective, own_model
 from regard.tasks.translation.bundle import Tokenizers, TranslationBundle, TranslationFormat
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.validation import TranslationValidator
 from regard.text.batching import Batch, BucketBatchSampler
-from regard.text.cache import fingerprint_of
 from regard.text.pairs.gold import add_gold_alignments
 from regard.text.pairs.prepare import PreparedData, prepare
 from regard.training.contexts import fitting_into_memory
@@ -164,8 +163,6 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
         data = prepare(config.data, config.tokenizers, seed=config.seed, progress=progress, learned=learned)
         if config.data.alignments:
             data = add_gold_alignments(data, config.data)
-        if teachers:
-            data = replace(data, fingerprint=fingerprint_of([data.fingerprint, *teachers.hashes]))
         config = replace(config, tokenizers=data.tokenizers)
         seed_step(config.seed, 0)
         tokenizers = Tokenizers(data.source_tokenizer, data.target_tokenizer)
@@ -177,9 +174,7 @@ class TranslationTraining(Training[TranslationConfig, Tokenizers, TranslationBun
             raise ConfigError("data.alignments trains attention, and this model has none over the source (no site `cross`)")
         task = TrainableTranslator(config, data, built, custom_part(model, attention))
         if teachers:
-            lengths, vocabulary = data.train.target_lengths, built.vocabulary
-            task.taught = read_with_teachers(teachers, data.train, lengths, vocabulary, config, progress=progress)
-            task.teachers, task.notes = config.distillation.teachers, [teachers.describe(task.taught)]
+            teach(task, teachers, data.train.target_lengths, progress=progress)
         return task
 
 
